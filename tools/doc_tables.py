@@ -66,7 +66,7 @@ def parts_table() -> str:
 def keys_table() -> str:
     tables = json_schema(schemas())["$defs"]["chain"]["$defs"]
     scenarios = [info.name for info in own_parts("scenario")]
-    names = {"StudyTable": "study", "DesignTable": "design", "ExcludeTable": "exclude"}
+    names = {"StudyTable": "study", "DesignTable": "design", "ExcludeTable": "exclude", "FunctionTable": "functions.NAME"}
     rows = []
     for model, name in names.items():
         required = tables[model].get("required", [])
@@ -106,6 +106,7 @@ def limits_table() -> str:
         ),
         ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
         ("path", "a counter of the function that every new flow must increase did not change"),
+        ("function of the study", "its command ended before the trial did"),
         (
             "frames",
             "the mean frame that the function received exceeds the MTU and its header, although `offloads` are off",

@@ -84,6 +84,11 @@ def _files(folder: Path, pattern: str) -> Callable[[], Iterable[bytes]]:
     return lambda: (file.read_bytes() for file in sorted(folder.glob(pattern)))
 
 
+def _studies() -> Iterable[bytes]:
+    yield from _files(PAPERS, "*/study.toml")()
+    yield from _files(EXAMPLES, "own-function/study.toml")()
+
+
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
@@ -285,7 +290,7 @@ def _histograms() -> Iterator[bytes]:
 
 
 TARGETS = {
-    "study": Target(lambda data: study(_text(data)), _files(PAPERS, "*/study.toml")),
+    "study": Target(lambda data: study(_text(data)), _studies),
     "claims": Target(_claims, _files(PAPERS, "kagami2017/claims.toml")),
     "testbed": Target(_testbed, _files(EXAMPLES / "testbeds", "t*.toml")),
     "fleet": Target(_fleet, _files(EXAMPLES / "testbeds", "fleet.toml")),

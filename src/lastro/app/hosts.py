@@ -13,7 +13,7 @@ from lastro.campaign.duration import configuration
 from lastro.errors import InputError, did_you_mean
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
-from lastro.image import rootfs
+from lastro.image import functions, rootfs
 from lastro.interrupts import one_interrupt
 from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
@@ -21,6 +21,7 @@ from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, guest_of, schema
 from lastro.shapes import MisshapenData, made
 from lastro.study import design
+from lastro.study.levels import hops
 from lastro.study.model import Study
 from lastro.study.resolve import check_stored
 from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed
@@ -124,7 +125,8 @@ def image_of(session: Session, needs: rootfs.ImageAdditions | None = None, snaps
     if rootfs.find(recipe, store) is None:
         say("building the root filesystem, once (about half a minute) …")
     with session.host.recorded():
-        return rootfs.ensure(recipe, store, session.host)
+        image = rootfs.ensure(recipe, store, session.host)
+        return functions.added(image, needs.functions if needs else (), store, session.host)
 
 
 def image_for(session: Session, study: Study) -> rootfs.Image:
@@ -152,7 +154,9 @@ def needs_of(study: Study) -> NeedsOn:
     """Return what the trials of a study require in the root filesystem."""
     kind = registry.get(Scenario, study.scenario)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
-    return lambda host: kind.image_needs(host, configs)
+    used = {hop for config in configs for hop in hops(str(config.get("function", "")))}
+    own = rootfs.ImageAdditions(functions=tuple(each for each in study.functions if each.name in used))
+    return lambda host: kind.image_needs(host, configs).and_of(own)
 
 
 @contextmanager

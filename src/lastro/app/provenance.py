@@ -16,6 +16,7 @@ from lastro.guest import in_turn
 from lastro.host import facts
 from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores
+from lastro.image import functions
 from lastro.results.segments import told
 from lastro.scenarios.base import Config, Scenario
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
@@ -171,6 +172,8 @@ def _identity_of(bed: Testbed) -> dict[str, Any]:
         found["guest"] = dict(bed.guest)
         found["controller"] = facts.controller()  # the machine below: all guests have the same name
     found["root_filesystem"] = {"sha256": bed.image.digest}
+    if own := functions.described(bed.original):
+        found["functions"] = own
     if bed.image.snapshot:
         found["root_filesystem"]["debian_snapshot"] = bed.image.snapshot
     return found

@@ -100,7 +100,7 @@ class Function(Part):
     def counters(self, instance: Instance, path: ForwardingPath = _USUAL_PATH) -> dict[str, CounterReading]:
         """Return the named counters of the function in the kernel; empty where none can be read (a dead instance)."""
         if not instance.has_nftables:
-            return {"crossed": _carried(instance, path)}
+            return {"crossed": carried(instance, path)}
         done = instance.run(["nft", "-j", "list", "counters", "table", path.family, path.table], check=False)
         try:
             items = json.loads(done.text)["nftables"]
@@ -110,7 +110,7 @@ class Function(Part):
             return {}
 
 
-def _carried(instance: Instance, path: ForwardingPath) -> CounterReading:
+def carried(instance: Instance, path: ForwardingPath) -> CounterReading:
     """Count what came in at the inside and went out at the outside, as far as the links' own counters show."""
     stats = {link["ifname"]: link["stats64"] for link in instance.links()}
     come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]

@@ -21,6 +21,7 @@ from lastro.host.ssh import SshHost
 from lastro.image import manifest
 from lastro.image.manifest import Image as Image
 from lastro.image.workshop import building, checked_snapshot, mmdebstrap, workshop
+from lastro.study.own_function import OwnFunction
 
 RELEASE = "bookworm"
 PACKAGES = (
@@ -49,13 +50,16 @@ _checked: set[tuple[str, Path]] = set()  # shifted trees that have been checked
 class ImageAdditions:
     """Additions to a root filesystem: Debian packages, and programs of this host for /usr/local/bin.
 
-    A directory is copied there as a whole."""
+    A directory is copied there as a whole. Network functions of the user's own are added by `functions.added`."""
 
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    functions: tuple[OwnFunction, ...] = ()
 
     def and_of(self, other: ImageAdditions) -> ImageAdditions:
-        return ImageAdditions(self.packages + other.packages, self.files + other.files)
+        return ImageAdditions(
+            self.packages + other.packages, self.files + other.files, self.functions + other.functions
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,12 @@ class ImageRecipe:
 
 def find(recipe: ImageRecipe, store: Path) -> Image | None:
     """Return the image that a recipe built before; None if there is none."""
-    pointer = store / "recipes" / recipe.key
+    return kept(recipe.key, store)
+
+
+def kept(key: str, store: Path) -> Image | None:
+    """Return the image that was stored under a key; None if there is none."""
+    pointer = store / "recipes" / key
     digest = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
     image = Image(digest, store / digest[:12])
     return image if re.fullmatch(r"[0-9a-f]{64}", digest) and image.tar.is_file() else None
@@ -110,8 +119,11 @@ def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
 
     Raises: ImageError with the last output of the tool that failed, or when the tree has changed since it was built."""
     image = find(recipe, store)
-    if image is None:
-        return _build(recipe, store, host)
+    return _build(recipe, store, host) if image is None else whole(image, host)
+
+
+def whole(image: Image, host: Host) -> Image:
+    """Return an image with its tree, unpacked if necessary. Raises: ImageError when the tree has changed."""
     if not image.tree.is_dir():
         manifest.keep(image)
         with workshop(image.directory) as work:
@@ -176,18 +188,23 @@ def _build(recipe: ImageRecipe, store: Path, host: Host) -> Image:
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
     with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
-        tar, tree = work / "rootfs.tar", work / "rootfs"
-        host.run(_mmdebstrap(recipe, tar), timeout_s=_BUILD_TIMEOUT_S)
-        tree.mkdir()
-        _extract(tar, tree, host)
-        with open(tar, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        image = Image(digest, store / digest[:12])
-        if not image.directory.exists():
-            work.rename(image.directory)
-        manifest.keep(image)
+        host.run(_mmdebstrap(recipe, work / "rootfs.tar"), timeout_s=_BUILD_TIMEOUT_S)
+        return put(work, recipe.key, store, host)
+
+
+def put(work: Path, key: str, store: Path, host: Host) -> Image:
+    """Store the image whose tar is in a workshop, under a key, and return it."""
+    tar, tree = work / "rootfs.tar", work / "rootfs"
+    tree.mkdir()
+    _extract(tar, tree, host)
+    with open(tar, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    image = Image(digest, store / digest[:12])
+    if not image.directory.exists():
+        work.rename(image.directory)
+    manifest.keep(image)
     (store / "recipes").mkdir(exist_ok=True)
-    (store / "recipes" / recipe.key).write_text(digest + "\n")
+    (store / "recipes" / key).write_text(digest + "\n")
     return image
 
 

@@ -100,10 +100,8 @@ def mmdebstrap(
     def seen(argument: str) -> str:
         return argument.replace(str(work), str(RUN_DIR))
 
-    found = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES}
-    proxies = [f"{name}={value}" for name, value in found.items() if value]
     argv = ["unshare", "--mount", "sh", "-ec", 'mount --bind "$0" "$1"; shift; exec "$@"', str(work), str(RUN_DIR)]
-    argv += ["env", f"TMPDIR={RUN_DIR}", *variables, *proxies, "mmdebstrap", *map(seen, options)]
+    argv += ["env", f"TMPDIR={RUN_DIR}", *variables, *proxies(), "mmdebstrap", *map(seen, options)]
     if snapshot:  # whose indexes expired a week later
         main, security = f"{_SNAPSHOTS}/debian/{snapshot}/", f"{_SNAPSHOTS}/debian-security/{snapshot}/"
         sources = [f"deb {main} {release} main", f"deb {main} {release}-updates main"]
@@ -113,6 +111,12 @@ def mmdebstrap(
     if release == ROLLING:  # a mirror may be older than the week for which its indexes are valid
         argv.append(_ANY_AGE)
     return [*argv, release, seen(str(target)), *([mirror] if mirror else [])]
+
+
+def proxies() -> list[str]:
+    """Return the user's proxies, each as NAME=VALUE."""
+    found = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES}
+    return [f"{name}={value}" for name, value in found.items() if value]
 
 
 @contextmanager

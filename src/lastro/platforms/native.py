@@ -43,6 +43,10 @@ class NativeInstance(Instance):
             "chroot", str(self._home / "root"), *_without_capabilities(self.spec.security), *argv,
         ]  # fmt: skip
 
+    def run_with_rights(self, script: str) -> None:
+        inside = ["nsenter", f"--mount={self._home / 'mnt'}", "chroot", str(self._home / "root"), "sh", "-e"]
+        self.testbed.host.run(inside, stdin=script)
+
     def links(self) -> list[dict[str, Any]]:
         """Return the interfaces that its processes see."""
         return self.testbed.host.run_json(["ip", "-n", self._net, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]

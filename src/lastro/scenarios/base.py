@@ -7,10 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from lastro import registry, validity
 from lastro.errors import InputError, Unavailable
+from lastro.functions.base import Function
+from lastro.functions.own import brought
 from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import Isolation, parts_of
@@ -320,7 +322,7 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
 
     Raises: Unavailable when the part has no such option; InputError when the option does not allow the value."""
     name, texts = split_options(level)
-    part: Callable[..., registry.P] = registry.get(kind, name)
+    part: Callable[..., registry.P] = _class_of(kind, name)
     known: dict[str, Setting[Any]] = {option.name: option for option in getattr(part, "options", ())}
     for option in texts:
         if option not in known:
@@ -330,6 +332,13 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
                 f" or as a constant of one {kind.kind}, '{kind.kind}.NAME.{option}'",
             )
     return part(**{option: option_value(known[option], text) for option, text in texts.items()})
+
+
+def _class_of(kind: type[registry.P], name: str) -> type[registry.P]:
+    """Return the class of a part; a study has checked that a function which Lastro does not have is its own."""
+    info = registry.parts(kind.kind).get(name)
+    own = issubclass(kind, Function) and (info is None or bool(info.cls and not issubclass(info.cls, Function)))
+    return cast(type[registry.P], brought(name)) if own else registry.get(kind, name)
 
 
 def make_parts(kind: type[registry.P], level: str) -> list[registry.P]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lastro.study.levels import MOST_HOPS, NONE, options_named, options_of_one
 from lastro.study.model import ScenarioSchema, Setting
+from lastro.study.own_function import NAME
 from lastro.study.schema import StudyFile
 
 _TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -17,19 +18,28 @@ def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a study of any of these scenarios.
 
     Relations between keys, such as that of a baseline to its factor, are checked by `parse` only."""
+    studies = {name: _study_of(schema, name) for name, schema in schemas.items()}
+    chainable = {f"{name}-with-functions": schema for name, schema in schemas.items() if schema.chainable}
+    studies |= {name: _study_of(schema, name, own=NAME) for name, schema in chainable.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Lastro study",
-        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in schemas],
-        "$defs": {name: _study_of(schema) for name, schema in schemas.items()},
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in studies],
+        "$defs": studies,
     }
 
 
-def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
-    """Return the schema of the models, with open tables restricted to the names that the scenario knows."""
-    study = StudyFile.model_json_schema(ref_template=f"#/$defs/{schema.name}/$defs/{{model}}")
+def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any]:
+    """Return the schema of the models, with open tables restricted to the names that the scenario knows.
+
+    Only a study that brings functions may have others, which match the pattern `own`."""
+    study = StudyFile.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
+    if own:
+        study["required"].append("functions")
+    else:
+        del study["properties"]["functions"]
     tables = {name: table["properties"] for name, table in study["$defs"].items()}
-    values = {kind: _part(schema, kind) for kind in schema.parts}
+    values = {kind: _part(schema, kind, own) for kind in schema.parts}
     values |= {name: _setting(setting) for name, setting in schema.settings.items()}
     values |= {name: _option(options) for name, options in options_named(schema).items()}
     lists = {name: _list_of(value) for name, value in values.items()}
@@ -65,13 +75,13 @@ def _list_of(value: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": value, "minItems": 1, "uniqueItems": True}
 
 
-def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
+def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:
     names = sorted(schema.parts[kind])
     if kind not in schema.combinable:
         optional = "|".join(re.escape(name) for name in schema.options.get(kind, {}))
         pattern = rf"({optional}):[a-z_]+=[^,>]+(,[a-z_]+=[^,>]+)*"
         if kind in schema.chainable:
-            hop = f"({'|'.join(map(re.escape, names))}|{pattern})"
+            hop = f"({'|'.join([*map(re.escape, names), pattern, *([own] if own else [])])})"
             pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
         with_options = {"type": "string", "pattern": f"^{pattern}$"}
         return {"anyOf": [{"enum": names}, with_options]} if optional else {"enum": names}

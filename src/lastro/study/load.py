@@ -17,7 +17,8 @@ def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
     """Return the study in a file. `schemas` are the schemas of all scenarios, by name.
 
     Raises: StudyError when the file cannot be read, or is not a valid study."""
-    return parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)
+    study = parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)
+    return replace(study, functions=tuple(each.below(str(path.absolute().parent)) for each in study.functions))
 
 
 def require_named(text: str, file: str, name: str) -> None:

@@ -10,6 +10,7 @@ from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
 from lastro.stats.intervals import alpha_of
 from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.study.own_function import OwnFunction
 
 Level = str | int | float | bool
 Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
@@ -74,6 +75,11 @@ class ScenarioSchema:
             metric.name: metric for metric in self.metrics_by(chosen)
         }
         return {name: by_name[name] for name in self.leads if name in by_name} | by_name
+
+    def with_functions(self, own: Collection[OwnFunction]) -> ScenarioSchema:
+        """Return the schema with the functions that a study brings."""
+        names = {each.name for each in own}
+        return replace(self, parts={**self.parts, "function": self.parts["function"] | names}) if own else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +175,7 @@ class Study:
     cost: Mapping[str, float] = field(default_factory=dict)  # {metric or resource: weight} of a sum
     require: Mapping[str, bool | str] = field(default_factory=dict)  # {property: true, false or '>= 8'} of a candidate
     wish: Mapping[str, bool | str] = field(default_factory=dict)  # the same; a candidate that lacks it remains one
+    functions: tuple[OwnFunction, ...] = ()  # those that the study brings
     notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
 
     def with_profile(self, name: str) -> Study:
@@ -237,7 +244,7 @@ def _differ(named: Collection[Factor | Metric]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Factor | Metric | Design | Exclusion):
+    if isinstance(value, Factor | Metric | Design | Exclusion | OwnFunction):
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

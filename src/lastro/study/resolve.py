@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
+from lastro.shapes import made
 from lastro.stats.stopping import LEAST_BLOCKS
 from lastro.study.design import combinations, factorial_size, why_no_fraction
 from lastro.study.levels import (
@@ -25,6 +26,7 @@ from lastro.study.levels import (
     unknown_name,
 )
 from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
+from lastro.study.own_function import OwnFunction
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
@@ -52,6 +54,8 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         if not near:
             problems.raise_if_any()
         schema = schemas[near[0]]  # a misspelling hides no other problem
+    functions = tuple(made(OwnFunction, {"name": name, **table.model_dump()}) for name, table in file.functions.items())
+    schema = _own_functions(functions, schema, problems)
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
     chosen = {**settings, **factors}
@@ -75,6 +79,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         cost=_decided(file.cost, metrics, problems, "cost"),
         require=_required(file.require, problems, "require"),
         wish=_required(file.wish, problems, "wish"),
+        functions=functions,
     )
     problems.raise_if_any()
     _check_size(study, problems)
@@ -100,6 +105,18 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
                     raise FieldError(f"{shown(raw)} is the same level as {shown(levels[key])}, which is listed already")
                 levels[key] = level
     return factors
+
+
+def _own_functions(own: Sequence[OwnFunction], schema: ScenarioSchema, problems: Problems) -> ScenarioSchema:
+    """Return the schema with the functions that the study brings, even if more is wrong with them."""
+    if own and "function" not in schema.chainable:
+        hint = "remove [functions], or use a scenario such as chain or load"
+        problems.add(("functions",), FieldError(f"scenario {schema.name} sends nothing through a function", hint))
+        return schema
+    for each in own:
+        with problems.at("functions", each.name):
+            each.check(schema.parts["function"])
+    return schema.with_functions(own)
 
 
 def _require_its_part(file: StudyFile, name: str) -> None:
@@ -393,6 +410,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
     `where` names the campaign. Raises: StudyError with everything that would be an error in a study file, except in its
     profiles."""
     problems = Problems(where)
+    schema = _own_functions(study.functions, schema, problems)
     chosen = {factor.name: factor.levels for factor in study.factors}
     for table, values in (("factors", chosen), ("settings", {name: (v,) for name, v in study.settings.items()})):
         for name, levels in values.items():

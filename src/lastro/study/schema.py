@@ -145,6 +145,29 @@ class DesignTable(StrictTable):
     )
 
 
+class FunctionTable(StrictTable):
+    """A network function of your own: a root filesystem, and the command that runs on it in an instance."""
+
+    directory: OneLine = Field(default="", description="The root filesystem, relative to the study file.")
+    image: OneLine = Field(
+        default="", description="An OCI image instead, as Podman reads it: docker-archive:FILE, oci:DIRECTORY …"
+    )
+    command: list[Prose] = Field(
+        default_factory=list, min_length=1, description="Runs as long as a trial. Default: that of the image."
+    )
+    ready: list[Prose] = Field(
+        default_factory=list, min_length=1, description="Repeated until it succeeds; then the function is ready."
+    )
+    ready_s: float = Field(default=10.0, gt=0, le=600, description="Time limit until `ready` succeeds.")
+    environment: dict[str, Prose] = Field(
+        default_factory=dict, description="Variables of the command, besides those of the image and of Lastro."
+    )
+    forwarding: Literal["kernel", "function"] = Field(
+        default="kernel",
+        description="What moves packets between the ports: the instance's kernel, or the function itself.",
+    )
+
+
 class ExcludeTable(StrictTable):
     """Treatments that match every entry of `when` are not part of the study."""
 
@@ -194,6 +217,9 @@ class StudyFile(StrictTable):
     )
     wish: dict[str, ARequirement] = Field(
         default_factory=dict, description="What decides between candidates of like cost: as in [require]."
+    )
+    functions: dict[str, FunctionTable] = Field(
+        default_factory=dict, description="Network functions of your own, by the names that levels have."
     )
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)
 

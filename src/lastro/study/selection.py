@@ -59,6 +59,7 @@ class Selection:
         If the level of the baseline is left out, the first level that is left becomes the baseline.
 
         Raises: InputError when the study has no such profile, factor, level or setting, or no treatment remains."""
+        schema = schema.with_functions(study.functions)
         if self.profile is not None:
             if self.profile not in study.profiles:
                 hint = did_you_mean(self.profile, study.profiles) if study.profiles else "this study has no profiles"

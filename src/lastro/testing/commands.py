@@ -58,6 +58,16 @@ class Commands:
         instance.run(["sh", "-c", "cat > /tmp/file"], stdin=data)
         assert instance.run(["cat", "/tmp/file"]).stdout == data
 
+    def test_a_script_with_rights_mounts_what_commands_inside_see(self, instance: Instance) -> None:
+        """Only a container on a kernel of its own may refuse: nothing there has these rights."""
+        try:
+            instance.run_with_rights("mount -t tmpfs tmpfs /mnt\ntouch /mnt/mounted\n")
+        except CommandFailed:
+            assert not instance.shares_kernel and not instance.takes_taps
+        else:
+            assert instance.run(["ls", "/mnt"]).text == "mounted\n"
+            instance.run_with_rights("umount /mnt\n")
+
     def test_without_input_a_reader_sees_the_end_at_once(self, instance: Instance) -> None:
         assert instance.run(["cat"], timeout_s=10).stdout == b""
 

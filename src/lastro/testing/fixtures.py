@@ -9,7 +9,7 @@ import pytest
 
 from lastro.host.ledger import session
 from lastro.host.lock import silently
-from lastro.image import rootfs
+from lastro.image import functions, rootfs
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, local_testbed
 
@@ -21,8 +21,9 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     A module's `image_needs(host)` returns what its tests need in the image beyond what every image has."""
     needs = getattr(request.module, "image_needs", lambda host: rootfs.ImageAdditions())
     with session("tests", wait=silently) as held:
-        recipe = rootfs.ImageRecipe.of_this_host(held.host, needs(held.host))
-        image = rootfs.ensure(recipe, held.ledger.state / "rootfs", held.host)
+        found, store = needs(held.host), held.ledger.state / "rootfs"
+        image = rootfs.ensure(rootfs.ImageRecipe.of_this_host(held.host, found), store, held.host)
+        image = functions.added(image, found.functions, store, held.host)
         with local_testbed(held, image) as made:
             yield made
 

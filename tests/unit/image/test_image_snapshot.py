@@ -71,7 +71,7 @@ def test_the_image_says_of_which_moment_it_is_and_the_provenance_too(tmp_path: P
     today = image(tmp_path / "today", "deb http://deb.debian.org/debian bookworm main")
     assert (then.snapshot, today.snapshot, snapshot_in(tmp_path)) == (MOMENT, "", "")
     for built, more in ((then, {"debian_snapshot": MOMENT}), (today, {})):
-        bed: Any = SimpleNamespace(host=LocalHost(), image=built, guest=None)
+        bed: Any = SimpleNamespace(host=LocalHost(), image=built, original=built, guest=None)
         scenario: Any = SimpleNamespace(needs_root=True, testbed=bed, guests={})
         assert identity(scenario)["root_filesystem"] == {"sha256": "7c" * 32, **more}
 

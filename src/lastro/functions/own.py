@@ -1,0 +1,166 @@
+"""A network function that a study brings: a command on its own files, which the root filesystem has.
+
+`image.functions` put them there. The command runs as root in a chroot, with the instance's /dev, /proc, /run, /sys and
+/tmp. These are mounted with the rights of the host before anything of the function runs, since most instances may not
+mount. What it prints goes to a file in memory, so that nothing of it leaves the instance during a measurement."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from lastro.errors import CommandFailed, CommandTimeout, LastroError, PlatformError, Unavailable
+from lastro.functions.base import CounterReading, ForwardingPath, Function, carried
+from lastro.host.base import Process
+from lastro.host.shell import quoted
+from lastro.image.functions import OPEN, PLACE, InstalledFunction, function_in
+from lastro.platforms.base import Instance
+
+_LOOK_S = 0.1  # between two checks whether it is ready
+_MOST_WORDS = 600
+_NOT_FORWARDING = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.forwarding": "0"}
+
+
+class BroughtFunction(Function):
+    """A function that a study brings; `brought` makes its class. It needs an instance for itself.
+
+    It takes one from the TTL of a packet, as each hop does: the counter of the next function relies on that."""
+
+    capabilities = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_CHROOT")
+    per_packet = True
+
+    @contextmanager
+    def installed(
+        self, instance: Instance, path: ForwardingPath, implementation: str = "kernel"
+    ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
+        """Run its command for as long as the block lasts. Raises: Unavailable; PlatformError if it ends before."""
+        if implementation != "kernel":
+            self.click(path)  # which it does not have
+        if (found := function_in(instance.testbed.original, self.name)) is None:
+            raise Unavailable(f"the root filesystem has no function '{self.name}'", "run a study that brings it")
+        _open(instance, self.name, found)
+        by_kernel = found.forwarding == "kernel"
+        if not by_kernel:
+            instance.set_sysctls(_NOT_FORWARDING)
+        running = _started(self.name, instance, path, found)
+        try:
+            running.wait()
+            if by_kernel:
+                self._load(instance, path)  # now, since many rulesets begin with `flush ruleset`
+            try:
+                yield partial(self.counters if by_kernel else _carried, instance, path)
+            except LastroError:
+                running.require_alive("during the trial")  # then it is why
+                raise
+            running.require_alive("during the trial")
+        finally:
+            running.process.stop()
+
+
+def brought(name: str) -> type[BroughtFunction]:
+    """Return the class of a function that a study brings."""
+    return type(name, (BroughtFunction,), {"name": name, "summary": "brought by the study"})
+
+
+def _carried(instance: Instance, path: ForwardingPath) -> dict[str, CounterReading]:
+    return {"crossed": carried(instance, path)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """The process of a function. `enter` is the beginning of commands that run on its files, with its environment."""
+
+    name: str
+    instance: Instance
+    function: InstalledFunction
+    process: Process
+    enter: Sequence[str]
+    log: str
+
+    def wait(self) -> None:
+        """Wait until it has started and is ready. Raises: PlatformError."""
+        check = [*self.enter, *self.function.ready] if self.function.ready else ["test", "-e", self.log]
+        deadline_s = time.monotonic() + self.function.ready_s
+        while True:
+            self.require_alive("at its start")
+            try:
+                done = self.instance.run(check, timeout_s=max(1.0, deadline_s - time.monotonic()), check=False)
+                if done.returncode == 0:
+                    return
+                found = (done.error_text or done.text).strip()[-_MOST_WORDS:] or f"exit code {done.returncode}"
+            except CommandTimeout:
+                found = "it did not end"
+            if time.monotonic() > deadline_s:
+                raise PlatformError(
+                    f"function '{self.name}' is not ready within {self.function.ready_s:g} s. Its check: {found}. "
+                    f"The function: {self._words() or 'no output'}",
+                    "raise `ready_s` in the study, or correct what its check waits for",
+                )
+            time.sleep(_LOOK_S)
+
+    def require_alive(self, when: str) -> None:
+        """Raise PlatformError, with its last words, when it has ended."""
+        if not self.process.alive():
+            code = self.process.stop().returncode
+            raise PlatformError(
+                f"function '{self.name}' ended {when} with exit code {code}: {self._words() or 'no output'}",
+                "its command must run until the trial ends: `exec sleep infinity` after a set-up that ends",
+            )
+
+    def _words(self) -> str:
+        text = self.instance.run(["tail", "-c", str(_MOST_WORDS), self.log], check=False).text
+        return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _open(instance: Instance, name: str, function: InstalledFunction) -> None:
+    """Mount the instance's own directories into the files of a function. Raises: Unavailable."""
+    (root, directory) = quoted(f"/{PLACE}/{name}", f"/{PLACE}/{name}/{function.directory}")
+    mounts = [f"mount --rbind /{each} {root}/{each}\n" for each in OPEN]
+    try:
+        instance.run_with_rights(f"mkdir -p {directory} || :\n{''.join(mounts)}")
+    except CommandFailed as error:
+        raise Unavailable(
+            f"a function that a study brings cannot have /proc and /dev on this platform: {error.message}",
+            "measure it on a platform that shares the host's kernel, such as runc, or in a virtual machine",
+        ) from error
+
+
+def _started(name: str, instance: Instance, path: ForwardingPath, function: InstalledFunction) -> _Running:
+    root, log = f"/{PLACE}/{name}", f"{instance.memory_dir}/function.log"
+    variables = {**function.environment, **_ports(instance, path)}
+    enter = [
+        "/usr/bin/env", "-i", *(f"{key}={value}" for key, value in variables.items()),
+        "/usr/bin/nsenter", f"--root={root}", f"--wd={root}/{function.directory}", "--",
+    ]  # fmt: skip
+    logged = ["sh", "-c", 'exec "$@" >"$0" 2>&1', log, *enter, *function.command]
+    return _Running(name, instance, function, instance.spawn(logged), enter, log)
+
+
+def _ports(instance: Instance, path: ForwardingPath) -> dict[str, str]:
+    """Return the variables that describe the ports: their names and addresses, and the next router or end behind each.
+
+    That one is asked for its hardware address, so that a function without a kernel's neighbour table knows it."""
+    ends, six = {"IN": path.source, "OUT": path.sink}, ["-6"] if path.version == "6" else []
+    pings = "".join(f"ping -n -c 1 -w 3 {end} >/dev/null || :\n" for end in ends.values())
+    asked = "".join(f"ip {' '.join(['-j', *six])} route get {end}\n" for end in ends.values())
+    text = instance.run(["sh", "-e"], stdin=f"{pings}{asked}ip {' '.join(['-j', *six])} neigh show\n").text
+    *routes, neighbours = (json.loads(line) for line in text.splitlines() if line.strip())
+    macs = {(each["dst"], each["dev"]): each.get("lladdr", "") for each in neighbours}
+    own = {each["ifname"]: each.get("address", "") for each in instance.links()}
+    found: dict[str, str] = {}
+    for side, port, address, (route,) in zip(
+        ends, (path.inside, path.outside), (path.inside_address, path.outside_address), routes, strict=True
+    ):
+        following = route.get("gateway", route["dst"])
+        found |= {
+            f"LASTRO_{side}": port,
+            f"LASTRO_{side}_ADDRESS": f"{address}/{path.prefix}",
+            f"LASTRO_{side}_MAC": own.get(port, ""),
+            f"LASTRO_{side}_NEXT": following,
+            f"LASTRO_{side}_NEXT_MAC": macs.get((following, port), ""),
+        }
+    return found

@@ -1,0 +1,212 @@
+"""Network functions of the user's own, as a part of the root filesystem: /functions/NAME and /functions/NAME.json.
+
+So each platform, each remote host and each virtual machine has them in the form in which it has the root filesystem,
+whose digest covers them. Their files are copied and read here, and never executed: they run in instances only. The
+directories in `OPEN` are empty: an instance mounts its own there. Times and, unless root owns the files, owners are not
+kept, so that a copy of the same files is the same function.
+
+An image is pulled by Podman into a store of its own, which is removed with the workshop."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import posixpath
+import shlex
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lastro.errors import CommandFailed, CommandTimeout, ImageError, InputError
+from lastro.host.base import RUN_DIR, Host
+from lastro.host.files import SEARCHED
+from lastro.image import rootfs
+from lastro.image.manifest import Image
+from lastro.image.workshop import building, proxies, workshop
+from lastro.results.files import write_atomically
+from lastro.shapes import made
+from lastro.study.own_function import OwnFunction
+
+PLACE = "functions"  # in the root filesystem
+OPEN = ("dev", "proc", "run", "sys", "tmp")
+_PULL_S, _COPY_S = 1800.0, 1800.0
+_ELF_BYTES = 20
+_MOST_LINKS = 40  # as in Linux
+_TIME = "--mtime=@1700000000"
+# $1 is a new directory, seen at $2, since Podman refuses long paths; $3 is the reference. Podman keeps locks in
+# /dev/shm, and a cache of what it has seen.
+_PULL = """mount --bind "$1" "$2"; cd "$2"; export CONTAINERS_CONF="$2/conf"
+printf '[network]\\nnetwork_config_dir = "%s"\\n' "$2/cni" >conf
+mount -t tmpfs tmpfs /dev/shm
+[ ! -d /var/lib/containers/cache ] || mount -t tmpfs tmpfs /var/lib/containers/cache
+home=$2; private() { podman --root "$home/store" --runroot "$home/run" --tmpdir "$home/tmp" --storage-driver vfs \\
+    --events-backend none "$@"; }
+pulled=$(private pull --quiet "$3"); private image mount "$pulled"; private image inspect "$pulled"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledFunction:
+    """A function in a root filesystem, as its JSON file describes it. `sha256` is that of its files."""
+
+    command: tuple[str, ...]
+    sha256: str
+    ready: tuple[str, ...] = ()
+    ready_s: float = 10.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    forwarding: str = "kernel"
+    directory: str = "/"
+
+
+def function_in(image: Image, name: str) -> InstalledFunction | None:
+    """Return a function in a root filesystem; None if it has none of that name."""
+    file = image.tree / PLACE / f"{name}.json"
+    return made(InstalledFunction, json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
+
+
+def described(image: Image) -> dict[str, Any]:
+    """Return the functions in a root filesystem by name, for provenance."""
+    files = sorted((image.tree / PLACE).glob("*.json"))
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
+def added(image: Image, functions: Sequence[OwnFunction], store: Path, host: Host) -> Image:
+    """Return the image with these functions; make it if necessary.
+
+    Raises: InputError when a function has no files or no command; ImageError when its files cannot be used."""
+    if not functions:
+        return image
+    what = f"the root filesystem with {', '.join(each.name for each in functions)}"
+    with workshop(store) as work, building(what, store, ""):
+        stage = work / "stage"
+        trees = {each.name: _prepared(each, work, stage / PLACE, store, host) for each in functions}
+        texts = [(stage / PLACE / f"{name}.json").read_text(encoding="utf-8") for name in trees]
+        key = hashlib.sha256("\0".join([image.digest, *trees, *texts]).encode()).hexdigest()[:16]
+        if found := rootfs.kept(key, store):
+            return rootfs.whole(found, host)
+        home = work / "image"
+        home.mkdir()
+        tar = home / "rootfs.tar"
+        host.run(["cp", "--reflink=auto", str(image.tar), str(tar)], timeout_s=_COPY_S)
+        skeleton = [*_appending(tar), "--owner=0", "--group=0", "--no-recursion", f"--directory={stage}"]
+        host.run([*skeleton, f"./{PLACE}", *(f"./{PLACE}/{name}.json" for name in trees)])
+        for name, tree in trees.items():
+            host.run([*_appending(tar), *_files_of(name, tree)], timeout_s=_COPY_S)
+            host.run([*skeleton, *(f"./{PLACE}/{name}/{each}" for each in OPEN)])
+        return rootfs.put(home, key, store, host)
+
+
+def _appending(tar: Path) -> list[str]:
+    return ["tar", "--append", "--sort=name", _TIME, "--numeric-owner", f"--file={tar}"]
+
+
+def _files_of(name: str, tree: Path) -> list[str]:
+    """Return the words for tar that stand for the files of a function, in their place in the root filesystem."""
+    owner = [] if tree.stat().st_uid == 0 else ["--owner=0", "--group=0"]
+    left_out = [f"--exclude=./{each}" for each in OPEN]
+    place = f"--transform=s,^\\.,./{PLACE}/{name},S"  # but not in targets of symbolic links
+    return [*owner, "--one-file-system", "--anchored", *left_out, place, f"--directory={tree}", "."]
+
+
+def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: Host) -> Path:
+    """Return the tree of a function, after checking its files, and describe it in `described`."""
+    tree, config = _pulled(own, work / f"pulled-{own.name}", host) if own.image else (Path(own.directory), {})
+    if not tree.is_dir():
+        raise InputError(f"function '{own.name}': {tree} is not a directory", "name a directory with its files")
+    if store.resolve().is_relative_to(tree.resolve()):
+        raise InputError(f"function '{own.name}': {tree} contains Lastro's own files", "name one with its files only")
+    for each in OPEN:
+        (described / own.name / each).mkdir(parents=True)
+        (described / own.name / each).chmod(0o1777 if each == "tmp" else 0o755)
+    part = work / f"{own.name}.tar"
+    host.run([*_appending(part), *_files_of(own.name, tree)], timeout_s=_COPY_S)
+    with open(part, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    installed = InstalledFunction(
+        command=own.command or (*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
+        sha256=digest,
+        ready=own.ready,
+        ready_s=own.ready_s,
+        environment={"PATH": SEARCHED} | _variables(config.get("Env") or ()) | dict(own.environment),
+        forwarding=own.forwarding,
+        directory=config.get("WorkingDir") or "/",
+    )
+    _require_usable(own.name, installed, part)
+    part.unlink()
+    write_atomically(described / f"{own.name}.json", json.dumps(asdict(installed), indent=1, sort_keys=True) + "\n")
+    return tree
+
+
+def _variables(lines: Sequence[str]) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _pulled(own: OwnFunction, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:
+    """Return the files of an image and its configuration. Raises: ImageError."""
+    if host.which("podman") is None:
+        raise ImageError(f"podman, which unpacks the image of '{own.name}', is not installed", "apt-get install podman")
+    work.mkdir()
+    argv = ["unshare", "--mount", "env", *proxies(), "sh", "-ec", _PULL, "pull", str(work), str(RUN_DIR), own.image]
+    try:
+        path, _, text = host.run(argv, timeout_s=_PULL_S).text.partition("\n")
+    except (CommandFailed, CommandTimeout) as error:
+        words = error.stderr.strip().splitlines() if isinstance(error, CommandFailed) else []
+        reason = words[-1].removeprefix("Error: ") if words else error.message
+        raise ImageError(
+            f"function '{own.name}': the image {own.image} cannot be pulled: {reason}",
+            f"try it: podman pull {shlex.quote(own.image)}",
+        ) from error
+    return work / Path(path).relative_to(RUN_DIR), json.loads(text)[0].get("Config") or {}
+
+
+def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None:
+    """Check that no device is among the files, and that this machine can run the command. Raises: as `added`."""
+    with tarfile.open(part) as archive:
+        members = {posixpath.relpath(each.name, f"./{PLACE}/{name}"): each for each in archive}
+        if device := next((path for path, each in members.items() if each.ischr() or each.isblk()), None):
+            raise ImageError(
+                f"function '{name}': {'/' + device!a} is a device", "remove it: an instance has its own /dev"
+            )
+        for what, argv in (("command", installed.command), ("ready", installed.ready)):
+            if not argv and what == "ready":
+                continue
+            if not argv:
+                raise InputError(f"function '{name}': its image has no command", 'add command = ["PROGRAM"]')
+            places = [""] if "/" in argv[0] else installed.environment["PATH"].split(":")
+            paths = (_followed(members, posixpath.join("/", installed.directory, each, argv[0])) for each in places)
+            named = (members[path] for path in paths if path in members)
+            program = next((each for each in named if each.isfile() or each.islnk()), None)
+            if program is None or not program.mode & 0o111:
+                raise InputError(
+                    f"function '{name}': its files have no executable program {argv[0]!r}, which is its {what}",
+                    "name it by its path in them",
+                )
+            if (file := archive.extractfile(program)) and _of_other_machine(file.read(_ELF_BYTES)):
+                raise ImageError(
+                    f"function '{name}': {argv[0]} is not for this machine, which is {platform.machine()}",
+                    "build it for this machine",
+                )
+
+
+def _followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
+    """Return where a path leads among the files of a function, by their links, as if they were all there is."""
+    path = posixpath.normpath(path).lstrip("/")
+    for _ in range(_MOST_LINKS):
+        parents = [*reversed(PurePosixPath(path).parents), PurePosixPath(path)]
+        link = next((str(each) for each in parents if str(each) in members and members[str(each)].issym()), None)
+        if link is None:
+            break
+        target = posixpath.join("/", posixpath.dirname(link), members[link].linkname, posixpath.relpath(path, link))
+        path = posixpath.normpath(target).lstrip("/")
+    return path
+
+
+def _of_other_machine(head: bytes) -> bool:
+    """Return whether a program begins as an ELF file of another processor; a script is of any."""
+    with open("/proc/self/exe", "rb") as own:
+        kind, machine = slice(4, 6), slice(18, 20)  # elf(5): word size and byte order; e_machine
+        here = own.read(_ELF_BYTES)
+    return head.startswith(b"\x7fELF") and (head[kind], head[machine]) != (here[kind], here[machine])
