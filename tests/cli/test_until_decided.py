@@ -61,7 +61,7 @@ def test_only_candidates_in_question_go_on_until_the_decision(bench: Bench) -> N
 def test_status_results_and_report_say_who_was_dropped_when_and_why(bench: Bench) -> None:
     assert run(bench, study(bench, allocation="adaptive")).code == 0
     status = " ".join(lastro("status", bench.directory).out.split())
-    assert "blocks are added until the service levels are decided, 12 at most" in status and "dropped: slow: " in status
+    assert "blocks are added until the decision is made, 12 at most" in status and "dropped: slow: " in status
     results = lastro("results", bench.directory)
     assert results.code == 0 and "holds speed ≥ 100 Mbit/s" in results.out
     page = lastro("report", bench.directory, "-o", "-", "--format", "html", drawn=False).out

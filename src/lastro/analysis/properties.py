@@ -86,7 +86,7 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
 
 def column_of(study: Study, levels: Mapping[str, Level], kind: str) -> str:
     """Return the part of this kind in a treatment, with all its options: 'docker:storage=vfs'."""
-    config = {**study.settings, **levels}
+    config = study.config(levels)
     return part_level(config, kind) if kind in config else ALL
 
 

@@ -16,6 +16,7 @@ from lastro.guest import in_turn
 from lastro.host import facts
 from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores
+from lastro.host.shell import ROOTS_ALONE
 from lastro.image import functions
 from lastro.results.segments import told
 from lastro.scenarios.base import Config, Scenario
@@ -114,7 +115,7 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
     """Return the commands that print the versions of common tools, and of the programs of platforms.
 
     These are the platforms of a study, or all of them. An option of a platform may choose the program of another one,
-    as Docker's `runtime` does."""
+    as Docker's `runtime` does, or a program by its path."""
     levels = {str(value) for each in configs or () for name, value in each.items() if name.split(".")[0] == "platform"}
     chosen = {word for level in levels for word in re.split("[:,=]", level)}
     found: dict[str, tuple[str, ...]] = dict(facts.TOOLS)
@@ -122,7 +123,8 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
         argv = part.cls.version_argv if part.cls else ()
         if argv and (configs is None or chosen & {part.name, facts.program(argv)}):
             found[facts.program(argv)] = argv
-    return found
+    script = f'{ROOTS_ALONE}exec "$0" --version'
+    return found | {path: ("sh", "-c", script, path) for path in sorted(chosen) if path.startswith("/")}
 
 
 def _in_guests(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:

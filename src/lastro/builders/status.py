@@ -55,7 +55,7 @@ def _progress(facts: Facts, say: Language) -> Iterator[str]:
     yield ", ".join(say(_COUNTS[state], n=say.integer(n)) for state, n in counts.items() if n)
     grows = {
         "sequential": N_("sequential: blocks are added until every ratio is precise, {most} at most"),
-        "decided": N_("blocks are added until the service levels are decided, {most} at most"),
+        "decided": N_("blocks are added until the decision is made, {most} at most"),
     }
     if facts["stopping"] in grows:
         yield say(grows[facts["stopping"]], most=facts["most_replicates"])

@@ -44,7 +44,7 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
         stop = "decided"
     elif block >= design.most_blocks:
         stop = "most blocks"
-    elif design.within_s and passed_s + _block_s(store, kept) > design.within_s:
+    elif design.within_s and passed_s + block_s(store, kept) > design.within_s:
         stop = "time"
     choice = found.choice if found else None
     record = Look(
@@ -70,9 +70,9 @@ def _events(decision: SlaDecision | None, look: Look, why: str, *, adaptive: boo
             yield "dropped" if adaptive else "settled", f"{label}: {why_dropped(decision, each, ENGLISH)}"
 
 
-def _block_s(store: Store, kept: frozenset[int]) -> float:
-    """Return how long a block of these treatments takes, by their trials so far."""
+def block_s(store: Store, kept: frozenset[int] | None) -> float:
+    """Return how long a block of these treatments takes, by their trials so far; of all treatments if None."""
     took_s: dict[int, list[float]] = defaultdict(list)
     for treatment, seconds in store.durations():
         took_s[treatment].append(seconds)
-    return sum(fmean(seconds) for treatment, seconds in took_s.items() if treatment in kept)
+    return sum(fmean(seconds) for treatment, seconds in took_s.items() if kept is None or treatment in kept)

@@ -33,7 +33,7 @@ _KINDS = ("platform", "instrument")  # of parts that a study may find missing on
 
 
 def configuration(study: Study, treatment: Treatment) -> Config:
-    return {**study.settings, **treatment.levels}
+    return study.config(treatment.levels)
 
 
 @dataclass(frozen=True, slots=True)

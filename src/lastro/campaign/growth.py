@@ -11,8 +11,10 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
     """Decide whether a campaign stops after its blocks so far. `passed_s` is the time that it has taken."""
     if store.study.design.sequential:
         return sequential.next_step(store)
-    from lastro.campaign import deciding  # loads numpy
+    from lastro.campaign import deciding, variants  # load numpy
 
+    if store.study.test is not None:
+        return variants.next_step(store, at_utc, passed_s)
     return deciding.next_step(store, at_utc, passed_s)
 
 

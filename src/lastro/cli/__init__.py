@@ -24,6 +24,7 @@ COMMANDS = {
         "studies": "list the studies that Lastro brings along: of papers, and its own",
         "plan": "show treatments, trials, what is unavailable and why, and the expected duration",
         "run": "run a study on this host (root)",
+        "ab": "say whether a change made it slower: both variants in the same blocks (root)",
         "resume": "continue a campaign that was interrupted (root)",
         "noise-floor": "run the baseline against itself to find the noise floor of each metric (root)",
         "schema": "print the JSON Schema of study files, for editors",
@@ -54,7 +55,7 @@ COMMANDS = {
     },
 }
 
-WRITERS = ("new", "run", "resume", "noise-floor", "results", "report", "compare", "pool", "bundle")
+WRITERS = ("new", "run", "ab", "resume", "noise-floor", "results", "report", "compare", "pool", "bundle")
 
 
 def main(argv: list[str] | None = None) -> int:

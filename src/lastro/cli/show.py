@@ -141,7 +141,7 @@ def _measured_in(store: Store, attempt: Attempt) -> str:
     """Return host, guest, or emulated guest, as in the exported rows."""
     of_bed = (row.provenance for row in store.testbeds() if row.name == attempt.testbed)
     trial = store.trial(attempt.trial)
-    name = {**store.study.settings, **_levels(store, trial)}.get("guest", "")
+    name = store.study.config(_levels(store, trial)).get("guest", "")
     return measured_in(next(of_bed, store.provenance), str(name))
 
 

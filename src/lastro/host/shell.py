@@ -5,6 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+# End with a reason unless $0 is a program that only root can change: a study may name it, and anybody a study.
+ROOTS_ALONE = """\
+not() { echo "$1" >&2; exit 1; }
+[ -f "$0" ] && [ -x "$0" ] || not "$0 is not a program"
+at=$(readlink -e "$0") && [ "$at" = "$0" ] || not "$0 leads over a link to ${at:-nothing}"
+while :; do
+    [ "$(stat -c %u "$at")" = 0 ] || not "$at does not belong to root"
+    [ -d "$at" ] && [ -k "$at" ] || [ -z "$(find "$at" -maxdepth 0 -perm /022)" ] || not "others can change $at"
+    [ "$at" != / ] || break
+    at=$(dirname "$at")
+done
+"""
+
 
 def quoted(*values: object) -> tuple[str, ...]:
     """Return the values as words of sh. What follows such a word belongs to it: `{word}/rootfs`."""

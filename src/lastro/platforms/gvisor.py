@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.shell import setting
 from lastro.platforms.base import InstanceSpec, Port, Tap
-from lastro.platforms.oci import OciInstance, OciPlatform
+from lastro.platforms.oci import PROGRAM, OciInstance, OciPlatform
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
@@ -79,15 +79,16 @@ class Gvisor(OciPlatform):
     shares_kernel = False
     takes_links_at_start = True
     confines = frozenset({"drop_capabilities", "read_only_root", "seccomp"})
-    options = (_PLATFORM,)
+    options = (_PLATFORM, PROGRAM)
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
         return (*super().runtime_argv(testbed, spec), f"--platform={_PLATFORM.of(self.chosen)}", *RUNSC_FLAGS)
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        testbed.host.require(self.binary, REMEDY)
-        yield
+        testbed.host.require(self.program, REMEDY)
+        with super().prepare(testbed):
+            yield
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {**super().residuals(testbed), **RESIDUALS}

@@ -21,7 +21,7 @@ from lastro.requirements import NOTHING, Requirements
 from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
 from lastro.study.levels import hops, option_value, part_level, part_name, split_options
-from lastro.study.model import NAME_PATTERN, Level, ScenarioSchema, Setting, Study
+from lastro.study.model import NAME_PATTERN, SYSCTL, VARIANT, Level, ScenarioSchema, Setting, Study
 from lastro.study.parts import check_declared
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ def guest_of(config: Config) -> str:
     return str(config.get(GUEST.name, ""))
 
 
+def sysctls_of(config: Config) -> dict[str, str]:
+    """Return the settings of the kernel's network that the variant of a treatment has changed."""
+    return {name.removeprefix(SYSCTL): str(value) for name, value in config.items() if name.startswith(SYSCTL)}
+
+
 @dataclass(frozen=True, slots=True)
 class CalibrationKind:
     """A kind of calibration: the type of its value, and whether a trial can be valid although it failed."""
@@ -79,6 +84,7 @@ class Declaration(ABC):
     metrics: ClassVar[tuple[Metric, ...]] = ()
     leads: ClassVar[tuple[str, ...]] = ()
     needs_root: ClassVar[bool] = True
+    takes_sysctls: ClassVar[bool] = False  # whether its instances have those of a variant (`sysctls_of`)
     calibration_kinds: ClassVar[Mapping[str, CalibrationKind]] = {}
     figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
     sized: ClassVar[SizedFactor | None] = None
@@ -359,7 +365,8 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         metrics_of={kind: found for kind in scenario.parts if (found := _metrics_of(kind, scenario))},
         metrics_by=scenario.metrics_by,
         leads=scenario.leads,
-        placed={GUEST.name: GUEST} if scenario.needs_root else {},
+        placed={VARIANT.name: VARIANT} | ({GUEST.name: GUEST} if scenario.needs_root else {}),
+        sysctls=scenario.takes_sysctls,
     )
 
 

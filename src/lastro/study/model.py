@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Literal, TypeVar
 
+from lastro.errors import InputError
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
 from lastro.stats.intervals import alpha_of
@@ -17,6 +19,7 @@ Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one leve
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directories too
 DAY_S = 86_400  # the most of a setting in seconds
+SYSCTL = "sysctl."  # begins the name of a setting of the kernel's network, in the configuration of a treatment
 T = TypeVar("T", bool, int, float, str)
 
 
@@ -53,7 +56,8 @@ class ScenarioSchema:
     `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
     that only this part yields. `metrics_by` returns the metrics that settings bring, which `metrics` has for the
     defaults. `leads` are the metrics that come first in a study that names none. `placed` are settings of the testbed:
-    they have no default, and a study may leave them out."""
+    they have no default, and a study may leave them out. If `sysctls`, a variant may change settings of the kernel in
+    the network namespaces of instances."""
 
     name: str
     summary: str
@@ -67,6 +71,7 @@ class ScenarioSchema:
     leads: tuple[str, ...] = ()
     placed: Mapping[str, Setting[Any]] = field(default_factory=dict)
     chainable: frozenset[str] = frozenset()  # part factors whose levels may be chains, such as 'firewall>nat'
+    sysctls: bool = False
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""
@@ -105,10 +110,10 @@ class Design:
 
     With sequential `stopping`, blocks are added to the `replicates` until the ratios to the baseline have intervals of
     at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`. The ratios are those of
-    `precise_metrics`, or of all metrics if it is empty. With "decided", they are added until the service levels are
-    decided, or `within_s` would be exceeded (0: without a limit); adaptive `allocation` then adds blocks of only those
-    candidates that are still in question. In a campaign, `replicates` grows with its blocks. `fraction` of all
-    combinations of the factors of two levels are treatments."""
+    `precise_metrics`, or of all metrics if it is empty. With "decided", they are added until the service levels or the
+    variants are decided, or `within_s` would be exceeded (0: without a limit); adaptive `allocation` then adds blocks
+    of only those candidates that are still in question. In a campaign, `replicates` grows with its blocks. `fraction`
+    of all combinations of the factors of two levels are treatments."""
 
     replicates: int = 5
     seed: int = 1
@@ -152,6 +157,27 @@ MOST_OF_FRACTION = 100  # factors: their pairs are listed with what is measured 
 PATIENCE = frozenset({"max_wait_s"})  # settings that do not affect what is measured
 
 
+def _named(text: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, text):
+        raise InputError(f"'{text}' is not the name of a variant", "a study has variants in its tables [variants.NAME]")
+
+
+VARIANT = Setting("variant", "", "what differs, such as before and after: tables [variants.NAME]", check=_named)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantTest:
+    """The question of `lastro ab`: whether a variant is worse than the reference in `metric` by more than `margin`.
+
+    The trials are looked at after each block from `first_look` to `last_look`. After an alarm, as many new blocks must
+    confirm it."""
+
+    metric: str
+    margin: float
+    first_look: int
+    last_look: int
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     name: str
@@ -176,7 +202,13 @@ class Study:
     require: Mapping[str, bool | str] = field(default_factory=dict)  # {property: true, false or '>= 8'} of a candidate
     wish: Mapping[str, bool | str] = field(default_factory=dict)  # the same; a candidate that lacks it remains one
     functions: tuple[OwnFunction, ...] = ()  # those that the study brings
+    variants: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)  # {variant: {setting: its value there}}
+    test: VariantTest | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
+
+    def config(self, levels: Mapping[str, Level]) -> dict[str, Level]:
+        """Return the configuration of a treatment: its constants, its levels, and what its variant changes."""
+        return {**self.settings, **levels, **self.variants.get(str(levels.get(VARIANT.name)), {})}
 
     def with_profile(self, name: str) -> Study:
         """Return the study with one of its profiles applied: other durations and replicates, all else the same.
@@ -225,6 +257,9 @@ class Study:
             "design.confidence is not between 0 and 1": 0 < design.confidence < 1,
             "design.precision is not positive": design.precision > 0,
             "design.within_s is negative": design.within_s >= 0,
+            "test.first_look is not from 2 to last_look": study.test is None
+            or 2 <= study.test.first_look <= study.test.last_look <= MOST_BLOCKS,
+            "test.margin is not between 0 and 1": study.test is None or 0 < study.test.margin < 1,
             "design.fraction is of too many factors": design.fraction == "1" or len(study.factors) <= MOST_OF_FRACTION,
         }
         for problem, fine in sound.items():
@@ -244,7 +279,7 @@ def _differ(named: Collection[Factor | Metric]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Factor | Metric | Design | Exclusion | OwnFunction):
+    if isinstance(value, Factor | Metric | Design | Exclusion | OwnFunction | VariantTest):
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

@@ -197,12 +197,29 @@ class ProfilesTable(StrictTable):
     emulated: ProfileTable = Field(default_factory=ProfileTable)
 
 
+class VariantTable(StrictTable):
+    """What a level of the factor `variant` changes."""
+
+    programs: dict[str, OneLine] = Field(
+        default_factory=dict, description="The program that a platform starts: platform = absolute path."
+    )
+    sysctl: dict[str, ALevel] = Field(
+        default_factory=dict, description="Settings of the kernel's network in the instances: 'net.ipv4.…' = value."
+    )
+    settings: dict[str, ASetting] = Field(
+        default_factory=dict, description="Settings, parts and options of parts, as in [settings]: name = value."
+    )
+
+
 class StudyFile(StrictTable):
     """A study: one scenario, its factors and levels, its metrics, its design."""
 
     study: StudyTable
     factors: dict[str, Levels] = Field(min_length=1, description="What varies: name = [levels].")
     settings: dict[str, ASetting] = Field(default_factory=dict, description="What is held constant: name = value.")
+    variants: dict[str, VariantTable] = Field(
+        default_factory=dict, description="What the levels of the factor `variant` change: [variants.NAME]."
+    )
     design: DesignTable = DesignTable()
     exclude: list[ExcludeTable] = Field(default_factory=list, max_length=1000)
     sla: dict[str, OneLine] = Field(
@@ -297,8 +314,9 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
-    if detail["loc"][0] in ("settings", "factors") and isinstance(detail["input"], dict) and len(detail["loc"]) == 2:
-        line = _quoted(str(detail["loc"][1]), detail["input"])
+    loc = detail["loc"][2:] if detail["loc"][0] == "variants" else detail["loc"]
+    if loc[:1] and loc[0] in ("settings", "factors", "sysctl") and isinstance(detail["input"], dict) and len(loc) == 2:
+        line = _quoted(str(loc[1]), detail["input"])
         return f"TOML reads a name with dots as tables; put it in quotes: {line}"
     if detail["type"] != "extra_forbidden":
         return str(detail.get("ctx", {}).get("hint", ""))  # of a check of our own

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lastro.errors import InputError, did_you_mean
 from lastro.study.design import combinations, why_no_fraction
 from lastro.study.levels import identity, level_from_text, options_named, options_of_one
-from lastro.study.model import MOST_BLOCKS, Factor, Level, ScenarioSchema, Study, among
+from lastro.study.model import MOST_BLOCKS, VARIANT, Exclusion, Factor, Level, ScenarioSchema, Study, among
 from lastro.study.problems import FieldError, shown
-from lastro.study.resolve import MAX_TRIALS, metrics_of
+from lastro.study.resolve import MAX_TRIALS, metrics_of, varied
+from lastro.study.variants import change_from_text, check_changes, touched
+
+ALIKE = "the variants do not differ here"  # the reason for which treatments are left out
 
 
 def name_in(text: str) -> str:
@@ -64,7 +67,7 @@ class Selection:
             if self.profile not in study.profiles:
                 hint = did_you_mean(self.profile, study.profiles) if study.profiles else "this study has no profiles"
                 raise InputError(f"{study.file} has no profile '{self.profile}'", hint)
-            study = _with_metrics(study.with_profile(self.profile), study, schema)
+            study = with_metrics(study.with_profile(self.profile), study, schema)
         for name, wanted in _by_name("--only", self.only).items():
             study = _narrowed(study, schema, name, wanted)
         for name, texts in _by_name("--set", self.settings).items():
@@ -84,6 +87,52 @@ class Selection:
 
 
 WHOLE = Selection()
+
+
+def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Sequence[str]) -> Study:
+    """Return the study with the variants a and b, which change what texts such as 'cpus=1' ask for; a is the reference.
+
+    Treatments in which the variants cannot differ are left out. A study that has variants keeps its own, with its
+    reference. Only the comparison of variants is left of what the study asks: no other ratios, no service levels.
+
+    Raises: InputError when nothing is changed, or what cannot be."""
+    if given := next((factor for factor in study.factors if factor.name == VARIANT.name), None):
+        if a or b:
+            raise InputError(f"{study.file} has variants: {', '.join(map(str, given.levels))}", "leave out --a and --b")
+    else:
+        variants = {"a": _changes(study, schema, "--a", a), "b": _changes(study, schema, "--b", b)}
+        if not (a or b):
+            raise InputError(
+                "nothing says what differs between a and b",
+                "such as --b runc=/opt/runc-1.2/runc, or --a cpus=1 --b cpus=2",
+            )
+        same = replace(study, variants=variants)
+        untouched = [levels for levels in combinations(study) if not touched(same, levels)]
+        rules = (Exclusion({name: (one,) for name, one in levels.items()}, ALIKE) for levels in untouched)
+        given = Factor(VARIANT.name, tuple(variants))
+        changed = replace(same, factors=(*study.factors, given), exclusions=(*study.exclusions, *rules))
+        options = [word for option, texts in (("--a", a), ("--b", b)) for text in texts for word in (option, text)]
+        study = with_metrics(replace(changed, changes=(*study.changes, *options)), study, schema)
+        if not any(combinations(study)):
+            raise InputError(
+                f"{shlex.join(options)} changes nothing in any treatment of {study.file}", "change another"
+            )
+    reference = study.design.baseline.get(VARIANT.name, given.levels[0])
+    design = replace(study.design, baseline={VARIANT.name: reference}, fraction="1", allocation="equal")
+    return replace(study, design=design, sla={}, cost={}, require={}, wish={})
+
+
+def _changes(study: Study, schema: ScenarioSchema, option: str, texts: Sequence[str]) -> dict[str, Level]:
+    changes: dict[str, Level] = {}
+    for text in texts:
+        try:
+            found = change_from_text(schema, text)
+            check_changes(schema, found, {factor.name for factor in study.factors})
+        except FieldError as wrong:
+            hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
+            raise InputError(f"{option} {text}: {wrong.message}", hint or None) from None
+        changes |= found
+    return changes
 
 
 def _by_name(option: str, texts: Iterable[str]) -> dict[str, list[str]]:
@@ -145,10 +194,10 @@ def _with_setting(study: Study, schema: ScenarioSchema, name: str, texts: list[s
     except FieldError as wrong:
         hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
         raise InputError(f"--set {name}: {wrong.message}", hint or None) from None
-    return _with_metrics(replace(study, settings={**study.settings, name: value}), study, schema)
+    return with_metrics(replace(study, settings={**study.settings, name: value}), study, schema)
 
 
-def _with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study:
+def with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study:
     """Return a changed study with the metrics of its settings and, if its file lists none, those of its parts."""
     listed = before.metrics != metrics_of(schema, _chosen(before))
     return replace(
@@ -159,7 +208,8 @@ def _with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Stud
 
 
 def _chosen(study: Study) -> Mapping[str, object]:
-    return {**study.settings, **{factor.name: {level: level for level in factor.levels} for factor in study.factors}}
+    factors = {factor.name: {level: level for level in factor.levels} for factor in study.factors}
+    return {**study.settings, **factors, **varied(study.settings, study.variants)}
 
 
 def _with_blocks(study: Study, replicates: int) -> Study:

@@ -56,7 +56,7 @@ class ScenarioContract:
         factors = [f"{factor} = [{json.dumps(self.short[factor])}]", "[settings]"]
         study = parse("\n".join([*head, *factors, *constants, ""]), "contract.toml", {self.scenario: study_schema})
         (treatment,) = design.treatments(study)
-        return {**study.settings, **treatment.levels}
+        return study.config(treatment.levels)
 
     def test_what_a_study_may_choose_is_declared_in_full(self) -> None:
         kind = registry.get(Scenario, self.scenario)

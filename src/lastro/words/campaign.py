@@ -220,8 +220,8 @@ def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
         yield sequential_note(report, say)
     if design.stopping == "decided":
         yield say(
-            "Blocks were added until the service levels were decided, {most} at most. The intervals of single "
-            "treatments do not correct for that.",
+            "Blocks were added until the decision was made, {most} at most. The intervals of single treatments do not "
+            "correct for that.",
             most=say.integer(design.most_blocks),
         )
     if not design.baseline:

@@ -77,7 +77,7 @@ def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
     """Several functions in a row have a kernel that works for each, and take turns where CPUs are fewer."""
     study, most = report.study, 1
     for row in report.rows:
-        config = {**study.settings, **row.treatment.levels}
+        config = study.config(row.treatment.levels)
         if row.n_valid and config.get("placement", "each") == "each":
             most = max(most, len(hops(str(config.get("function", "")))) * int(config.get("length", 1)))
     host = report.provenance.get("host")

@@ -27,6 +27,7 @@ from lastro.scenarios.base import (
     platform_level,
     platform_of,
     start_s,
+    sysctls_of,
 )
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
@@ -95,6 +96,7 @@ class OnChain(OnLinks):
     parts: ClassVar[tuple[str, ...]] = ("platform", "attachment", "isolation", "function", "anomaly")
     combinable = frozenset({"isolation"})
     chainable = frozenset({"function"})
+    takes_sysctls = True
     sized = HOPS
 
     def __init__(self, testbed: Testbed | None) -> None:
@@ -137,6 +139,7 @@ class OnChain(OnLinks):
             probes.transit(links),
             *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
             *([probes.ipv6(links, level)] if ip == "6" else ()),
+            *([probes.sysctls(values, level)] if (values := sysctls_of(config)) else ()),
             *(probes.isolation(part, level) for part in parts_of(isolation_level(config))),
             probes.function(functions_level(config), level, IMPLEMENTATION.of(config), ip, PLACEMENT.of(config)),
             *self._anomaly_probes(config, level, links, ip),
@@ -187,6 +190,7 @@ class OnChain(OnLinks):
         profile = None if profile is None else made(Profile, profile).on(platform)
 
         def isolated(spec: InstanceSpec) -> InstanceSpec:
+            spec = replace(spec, sysctls={**spec.sysctls, **sysctls_of(config)})
             return self.placed(isolate(spec, isolations, profile), config)
 
         with ExitStack() as stack:

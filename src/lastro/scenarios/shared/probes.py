@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -73,6 +73,12 @@ class ChainProbes(PartProbes):
         """Return whether a function, or several in a row such as 'firewall>nat', carries a ping."""
         return self._once(("function", platform, name, implementation, ip, placement), self._probe_function)
 
+    def sysctls(self, values: Mapping[str, str], platform: str) -> Availability:
+        """Return whether an instance has these settings of the network, by reading them in one that was given them."""
+        return self._once(
+            ("sysctls", platform, *(f"{name}={value}" for name, value in values.items())), self._probe_sysctls
+        )
+
     def anomaly(self, level: str, platform: str, tool: str = "stress-ng") -> Availability:
         """Return whether its program is in the image, and what it needs can be set up, except on the links of a chain.
 
@@ -98,6 +104,20 @@ class ChainProbes(PartProbes):
     def ipv6(self, attachment: str, platform: str) -> Availability:
         """Return whether such links carry a ping over IPv6 through an instance."""
         return self._once(("ipv6", platform, attachment), self._probe_ipv6)
+
+    def _probe_sysctls(self, platform: Platform, *pairs: str) -> Availability:
+        asked = dict(pair.split("=", 1) for pair in pairs)
+        spec = replace(instance_spec(self._testbed, "probe"), sysctls=asked)
+        with platform.start(self._testbed, spec) as instance:
+            for name, value in asked.items():
+                found = instance.run(["cat", f"/proc/sys/{name.replace('.', '/')}"], check=False)
+                if found.text.split() != value.split():
+                    there = found.text.strip() or "missing"
+                    return Availability(
+                        f"{name} is not {value} in an instance of {platform.name}, but {there}",
+                        f"choose a value that this kernel has in network namespaces, {IN_A_GUEST}",
+                    )
+        return AVAILABLE
 
     def _probe_member(self, platform: Platform, attachment: str, ip: str) -> Availability:
         links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()

@@ -1,0 +1,77 @@
+"""Run a study with variants until it is decided whether one is worse than the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lastro import registry
+from lastro.analysis.variants import question
+from lastro.app import campaigns
+from lastro.app.campaign_dirs import check_place, place_for
+from lastro.app.messages import say
+from lastro.app.rights import require_root
+from lastro.app.studies import load_fleet, load_study, load_testbed
+from lastro.errors import InputError, did_you_mean
+from lastro.scenarios.base import Scenario, schema
+from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.stats.variants import new_blocks
+from lastro.study.model import MOST_BLOCKS, Study
+from lastro.study.selection import Selection, with_variants
+
+_MOST_UNTIL_DECIDED = 20  # blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `lastro ab` was asked for. `a` and `b` have texts such as 'cpus=1'; `within_s` is 0 without a limit."""
+
+    study: str
+    selection: Selection
+    a: tuple[str, ...] = ()
+    b: tuple[str, ...] = ()
+    metric: str | None = None
+    margin: float | None = None
+    blocks: int | None = None
+    until_decided: bool = False
+    within_s: float = 0.0
+
+
+def study_of(plan: Plan) -> Study:
+    """Return the study to run. Raises: InputError, StudyError."""
+    study = load_study(plan.study, plan.selection)
+    study = with_variants(study, schema(registry.get(Scenario, study.scenario)), plan.a, plan.b)
+    study = _measuring(study, plan.metric)
+    blocks = plan.blocks or (
+        _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
+    )
+    if not FEWEST_BLOCKS <= blocks <= MOST_BLOCKS:
+        raise InputError(f"--blocks {blocks} is not possible", f"give at least {FEWEST_BLOCKS}")
+    first = FEWEST_BLOCKS if plan.until_decided else blocks
+    test = replace(question(study, plan.metric, plan.margin), first_look=first, last_look=blocks)
+    most = blocks + new_blocks(blocks)
+    design = replace(study.design, stopping="decided", replicates=first, max_replicates=most, within_s=plan.within_s)
+    return replace(study, design=design, test=test)
+
+
+def _measuring(study: Study, name: str | None) -> Study:
+    """Return the study with one more metric among its own, if it is asked for and the scenario measures it."""
+    if name is None or name in {metric.name for metric in study.metrics}:
+        return study
+    known = {metric.name: metric for metric in study.all_metrics}
+    if name not in known:
+        raise InputError(f"--metric: the study does not measure {name}", did_you_mean(name, known))
+    return replace(study, metrics=(*study.metrics, known[name]))
+
+
+def run(plan: Plan, output: Path | None, testbed: Path | None, fleet: Path | None, *, wait: bool) -> Path:
+    """Run the study in `output`, or a new directory, and return the directory. Raises: as `campaigns.begin`."""
+    study = study_of(plan)
+    if registry.get(Scenario, study.scenario).needs_root:
+        require_root("ab")
+    directory = output or place_for(study.name)
+    check_place(directory)
+    found = load_fleet(fleet) if fleet else None
+    campaigns.begin(directory, study, wait=wait, file=load_testbed(testbed), fleet=found)
+    say(f"the campaign is in {directory}")
+    return directory

@@ -1,0 +1,54 @@
+"""The document on whether a variant is worse than the reference. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lastro.analysis.variants import VariantAnswer, VariantPair
+from lastro.document import Block, Items, Table, Title
+from lastro.stats.notes import N_
+from lastro.words.estimates import numeric
+from lastro.words.language import Language
+from lastro.words.numbers import direction_text, margin_text, mean_text, metric_heading
+from lastro.words.variants import headline, size_text
+
+_VERDICTS = {"worse": N_("worse"), "no worse": N_("no worse"), "open": N_("undecided")}
+
+
+def variant_blocks(found: VariantAnswer, say: Language) -> Iterator[Block]:
+    """Yield the answer in one line, a table of the pairs, worst first, and what it rests on."""
+    yield Title(headline(found, say))
+    rows = [_row(found, pair, say) for pair, _ in found.measured]
+    rows += [(pair.label or "—", pair.variant, "—", "—", "—", pair.missing) for pair in found.pairs if not pair.change]
+    columns = (
+        say("treatment"), say("variant"), found.reference, say("variant's mean"), say("change for the worse"), "",
+    )  # fmt: skip
+    title = f"{metric_heading(found.metric)}, {direction_text(found.metric, say)}"
+    yield Table("variants", title, columns, tuple(rows), numeric(2, 5))
+    yield Items(tuple(_notes(found, say)))
+
+
+def _row(found: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, ...]:
+    index = next(view.index for view in found.report.views if view.metric == found.metric)
+    means = [mean_text(row.cells[index].summary, say) if row.cells[index].summary else "—"  # type: ignore[arg-type]
+             for row in (pair.reference, pair.row)]  # fmt: skip
+    assert pair.change is not None
+    verdict = "worse" if pair.confirmed else found.verdict(pair)
+    return (pair.label or "—", pair.variant, *means, size_text(pair.change, say), say(_VERDICTS[verdict]))
+
+
+def _notes(found: VariantAnswer, say: Language) -> Iterator[str]:
+    for variant, changes in found.report.study.variants.items():
+        what = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        yield f"{variant}: {what or say('nothing is changed')}"
+    yield say(
+        "{blocks}, each with all variants in random order; a change of at most {margin} counts as none.",
+        blocks=say.count(found.n_blocks, "block"),
+        margin=margin_text(found.test.margin, say),
+    )
+    yield say(
+        "The intervals hold together for all pairs and {looks}, with {confidence} confidence; a change for the worse "
+        "fails only after new blocks alone have confirmed it.",
+        looks=say.count(max(1, len(found.looks)), "look"),
+        confidence=say.number(f"{found.report.study.design.confidence * 100:.4g} %"),
+    )

@@ -1,0 +1,117 @@
+"""Answers whether b is worse than a: a program, a setting of the kernel's network, a setting or an option of a part.
+Both run in the same blocks of one campaign, in random order, so that no change of the host or of the day can pass for a
+change of the variant.
+
+  lastro ab study.toml --a runc=/opt/runc-1.1/runc --b runc=/opt/runc-1.2/runc
+  lastro ab study.toml --b net.ipv4.tcp_congestion_control=reno        a is the study as it is
+  lastro ab study.toml --a cpus=1 --b cpus=2 --until decided --within 20min
+  lastro ab study.toml           a study with the factor `variant` and its tables [variants.NAME]
+  lastro ab DIR                  the answer of a campaign once more; `lastro resume DIR` continues it
+
+Without a study it is `demo`. The first line is the answer. The exit code is 0 if b is no worse, 4 if it is worse, and 8
+if that is undecided. A change of at most the margin counts as none. An alarm is tried once more on new blocks before it
+fails anything, so a campaign may have up to twice the blocks. Needs root when the scenario does."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastro.cli._common import hosts_arguments, language_argument, share
+from lastro.errors import InputError
+from lastro.words.language import language
+
+if TYPE_CHECKING:
+    from lastro.app.variants import Plan
+
+DEMO = "demo"
+_EXIT = {"no worse": 0, "worse": 4, "unconfirmed": 8, "alarm": 8, "undecided": 8}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "study", metavar="STUDY|DIR", nargs="?", default=DEMO,
+        help="a study file, the name of a built-in study, or the directory of a campaign with variants; default: demo",
+    )  # fmt: skip
+    for name, of in (("a", "a, the reference"), ("b", "b, which is judged")):
+        parser.add_argument(
+            f"--{name}", metavar="NAME=VALUE", action="append", default=[], dest=f"of_{name}",
+            help=f"what differs in {of}: runc=/PATH, net.ipv4.x=VALUE, or a setting such as cpus=1; repeatable",
+        )  # fmt: skip
+    hosts_arguments(parser)
+    parser.add_argument("--profile", metavar="P", help="one of the study's profiles")
+    parser.add_argument(
+        "--only", metavar="FACTOR=LEVEL,...", action="append", default=[],
+        help="keep only these levels of a factor, such as platform=runc; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], dest="settings",
+        help="change a constant of both variants, such as tcp_s=5; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--metric", metavar="NAME", help="what is judged (default: the first metric of the study)")
+    parser.add_argument("--margin", metavar="P", help="the largest change that counts as none (default: 3%%)")
+    parser.add_argument("--blocks", metavar="N", type=int, help="blocks before an alarm; with --until, at most")
+    parser.add_argument(
+        "--until", choices=("decided",), help="look after each block, and stop when it is decided; 20 blocks at most"
+    )
+    parser.add_argument("--within", metavar="TIME", help="begin no block that would end later, such as 20min")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="directory of the campaign")
+    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    language_argument(parser)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print it as JSON")
+    output.add_argument("--format", choices=("text", "md"), default="text", help="md: Markdown, for a pull request")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.app import variants
+
+    margin = None if args.margin is None else share(args.margin, "--margin", above_zero=True)
+    directory = Path(args.study)
+    if directory.is_dir() and args.study != DEMO:
+        given = ("of_a", "of_b", "only", "settings", "profile", "blocks", "until", "within", "output")
+        if wrong := next((name for name in given if getattr(args, name)), None):
+            option = f"--{wrong.removeprefix('of_').replace('settings', 'set')}"
+            raise InputError(f"{option} is for a study, and {directory} is a campaign", "give a study file")
+    else:
+        directory = variants.run(_plan(args, margin), args.output, args.testbed, args.fleet, wait=args.wait)
+    return _print(args, directory, margin)
+
+
+def _plan(args: argparse.Namespace, margin: float | None) -> Plan:
+    from lastro.app.variants import Plan
+    from lastro.study.selection import Selection
+    from lastro.units import parse_duration_s
+
+    return Plan(
+        args.study,
+        Selection(args.profile, tuple(args.only), tuple(args.settings)),
+        tuple(args.of_a),
+        tuple(args.of_b),
+        args.metric,
+        margin,
+        args.blocks,
+        args.until is not None,
+        0.0 if args.within is None else parse_duration_s(args.within),
+    )
+
+
+def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> int:
+    from lastro.analysis.variants import answer, question
+    from lastro.app.contents import report_of
+    from lastro.builders.data.variants import document_text
+    from lastro.builders.variants import variant_blocks
+    from lastro.cli._terminal import print_blocks
+    from lastro.render.markdown import markdown
+
+    report = report_of(directory)
+    found = answer(report, question(report.study, args.metric, margin))
+    say = language(args.lang)
+    if args.json:
+        print(document_text(found))
+    elif args.format == "md":
+        print(markdown(variant_blocks(found, say), say), end="")
+    else:
+        print_blocks(variant_blocks(found, say), say)
+    return _EXIT[found.outcome]

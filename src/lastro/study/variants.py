@@ -1,0 +1,109 @@
+"""Variants of a study: named bundles of what may change between before and after. Pure.
+
+Each is a level of the factor `variant`, so both sides of a change run in the same blocks. What a variant changes enters
+the configuration of its treatments (`Study.config`) under the names that studies use: settings, kinds of part, options
+of parts. A program is the option `program` of a platform; a setting of the kernel's network has the name `sysctl.net.…`
+and is set in the network namespaces of instances."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from lastro.errors import did_you_mean
+from lastro.study.levels import (
+    check_level,
+    hops,
+    level_from_text,
+    options_named,
+    options_of_one,
+    split_options,
+    unknown_name,
+)
+from lastro.study.model import SYSCTL, VARIANT, Level, ScenarioSchema, Study
+from lastro.study.problems import FieldError, shown
+
+PROGRAM = "program"
+Changes = dict[str, Level]
+
+_SYSCTL = re.compile(r"net(\.[A-Za-z0-9_-]+)+", re.ASCII)
+_VALUE = re.compile(r"[A-Za-z0-9_.,:+-]+( [A-Za-z0-9_.,:+-]+)*", re.ASCII)
+_OF_KERNEL = ("abi", "debug", "dev", "fs", "kernel", "user", "vm", "sunrpc", "net")  # where /proc/sys begins
+_GUESTS = (
+    "it needs another kernel or another boot: give each its own guest in a testbed file, and compare them by the factor"
+    ' guest = ["before", "after"]'
+)
+
+
+def change_of_sysctl(schema: ScenarioSchema, name: str, value: Level) -> Changes:
+    """Return the change of a setting in /proc/sys. Raises: FieldError when it is not one of a network namespace."""
+    if not _SYSCTL.fullmatch(name):
+        raise FieldError(f"{shown(name)} is a setting of the whole host, and a variant changes those of net.*", _GUESTS)
+    if not schema.sysctls:
+        raise FieldError(f"scenario {schema.name} sets no sysctl in its instances", "choose the scenario chain or load")
+    if isinstance(value, bool) or not _VALUE.fullmatch(str(value)):
+        raise FieldError(f"{shown(value)} is not a value of a sysctl", "such as 'bbr', 1 or '4096 131072 6291456'")
+    return {SYSCTL + name: str(value)}
+
+
+def change_of_program(schema: ScenarioSchema, name: str, path: Level) -> Changes:
+    """Return the change of the program that a platform starts. Raises: FieldError for a platform that has no choice."""
+    having = sorted(part for part, options in schema.options.get("platform", {}).items() if PROGRAM in options)
+    if name not in having:
+        hint = partial(did_you_mean, name, having)
+        raise FieldError(f"no platform of scenario {schema.name} can start another program {shown(name)}", hint)
+    return change_of_setting(schema, f"platform.{name}.{PROGRAM}", path)
+
+
+def change_of_setting(schema: ScenarioSchema, name: str, value: Level | list[Level]) -> Changes:
+    """Return the change of a setting, a part, or an option of parts. Raises: FieldError."""
+    _refuse_place(schema, name)
+    return {name: check_level(schema, name, value)}
+
+
+def change_from_text(schema: ScenarioSchema, text: str) -> Changes:
+    """Return the change that a text asks for: runc=/opt/runc, net.ipv4.x=1 or cpus=1. Raises: FieldError."""
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not (name and sign and value):
+        raise FieldError(f"{shown(text)} is not NAME=VALUE", "such as runc=/opt/runc/bin/runc or cpus=1")
+    own = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}
+    if value.startswith("/") and name not in own:
+        return change_of_program(schema, name, value)
+    if name not in own and name.partition(".")[0] in _OF_KERNEL:
+        return change_of_sysctl(schema, name, value)
+    _refuse_place(schema, name)
+    return {name: level_from_text(schema, name, value)}
+
+
+def check_changes(schema: ScenarioSchema, changes: Mapping[str, Level], factors: Iterable[str]) -> None:
+    """Check changes that a campaign's database has, or that come with a study. Raises: FieldError."""
+    for name, value in changes.items():
+        if name in factors:
+            raise FieldError(f"{name} is a factor of this study, and every variant has its levels", "keep one")
+        if name.startswith(SYSCTL):
+            change_of_sysctl(schema, name.removeprefix(SYSCTL), value)
+        else:
+            change_of_setting(schema, name, value)
+
+
+def _refuse_place(schema: ScenarioSchema, name: str) -> None:
+    if name == VARIANT.name:
+        raise FieldError("a variant cannot change which variant it is", "remove it")
+    if name in schema.placed:
+        raise FieldError(f"`{name}` says where a treatment runs, which no variant changes", f"make {name} a factor")
+    if name.startswith(SYSCTL):
+        raise unknown_name(schema, name)
+
+
+def touched(study: Study, levels: Mapping[str, Level]) -> bool:
+    """Return whether variants can make a difference in a treatment: an option is of parts that it has."""
+    return any(_applies(study.config(levels), name) for changes in study.variants.values() for name in changes)
+
+
+def _applies(config: Mapping[str, Level], name: str) -> bool:
+    kind, *part = name.split(".")
+    if len(part) < 2 or name.startswith(SYSCTL) or kind not in config:
+        return True
+    named = dict(map(split_options, hops(str(config[kind]))))
+    return part[0] in named and part[1] not in named[part[0]] and f"{kind}.{part[1]}" not in config

@@ -1,0 +1,92 @@
+"""The words on whether a variant is worse than the reference. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from lastro.analysis.variants import CHANCE, VariantAnswer, VariantPair
+from lastro.results.samples import Metric
+from lastro.stats.notes import N_
+from lastro.stats.variants import VariantChange
+from lastro.units import significant
+from lastro.words.language import Language
+from lastro.words.numbers import fixed, margin_text, percent
+
+_SLOWER = (N_("{variant} is slower by {change}{where}"), N_("{variant} is faster by {change}{where}"))
+_WORSE = (N_("{variant} is worse by {change}{where}"), N_("{variant} is better by {change}{where}"))
+_OF_TIME = ("bit/s", "B/s", "/s", "s")  # ends of units in which more or less is faster
+
+
+def headline(found: VariantAnswer, say: Language) -> str:
+    """Return the answer in one line."""
+    metric, outcome = found.metric, found.outcome
+    if not found.measured:
+        return say("nothing could be compared: {why}", why=missing_text(found, say) or say("no trial has run yet"))
+    (worst, change), more = found.measured[0], len(found.measured) > 1
+    if outcome == "worse":
+        confirmed = say.count(found.new_blocks, "new block")
+        told = changed(worst, change, metric, say, more=more)
+        return say("{told}, confirmed by {blocks}", told=told, blocks=confirmed) if found.alarm else told
+    if outcome in ("unconfirmed", "alarm"):
+        return _alarm(found, say)
+    if lost := [pair for pair in found.pairs if pair.is_lost]:
+        where = f" ({lost[0].label})" if lost[0].label else ""
+        return say("undecided: {variant} could not be measured{where}", variant=lost[0].variant, where=where)
+    if outcome == "no worse":
+        return _no_worse(found, say)
+    if (blocks := found.more_blocks) is None:
+        return say("not enough, and more blocks would hardly decide: the noise is too large for {margin}",
+                   margin=margin_text(found.test.margin, say))  # fmt: skip
+    n = say.count(blocks, "more block")
+    return say("not enough: {blocks} decide with {chance}", blocks=n, chance=margin_text(CHANCE, say))
+
+
+def _alarm(found: VariantAnswer, say: Language) -> str:
+    blocks = say.count(found.alarm or 0, "block")
+    if found.outcome == "alarm":
+        return say("undecided: an alarm after {blocks} is being tried again on new blocks", blocks=blocks)
+    if not found.new_blocks:
+        return say("undecided: an alarm after {blocks}, and no time was left to try it again", blocks=blocks)
+    new = say.count(found.new_blocks, "new block")
+    return say("undecided: an alarm after {blocks} was not confirmed by {new}", blocks=blocks, new=new)
+
+
+def _no_worse(found: VariantAnswer, say: Language) -> str:
+    """Return what is known where no pair is worse: a change for the better, or how large one may be at most."""
+    pairs, more = found.measured, len(found.measured) > 1
+    best, change = min(pairs, key=lambda each: each[1].high)
+    if change.high < 0 and -change.low > found.test.margin:
+        return changed(best, change, found.metric, say, more=more)
+    most = max(change.most for _, change in pairs)
+    if most <= found.test.margin:
+        return say("no change larger than {most}", most=percent(most, say))
+    worst = max(change.high for _, change in pairs)
+    if worst <= 0:
+        return say("no change for the worse")
+    return say("no change for the worse larger than {most}", most=percent(worst, say))
+
+
+def changed(pair: VariantPair, change: VariantChange, metric: Metric, say: Language, *, more: bool) -> str:
+    """Return 'after is slower by 3.1 % [1.9, 4.4]', with its treatment if there are `more`."""
+    words = _SLOWER if metric.unit.endswith(_OF_TIME) else _WORSE
+    where = f" ({pair.label})" if more and pair.label else ""
+    worse = (change.loss or 0.0) > 0
+    return say(words[not worse], variant=pair.variant, change=size_text(change, say, worse=worse), where=where)
+
+
+def size_text(change: VariantChange, say: Language, *, worse: bool = True) -> str:
+    """Return the size of a change for the worse, or else for the better, in percent with its interval."""
+    if change.loss is None:
+        return say("no ratio")
+    sign = 100 if worse else -100
+    value, ends = sign * change.loss, sorted((sign * change.low, sign * change.high))
+    if not all(map(math.isfinite, ends)):
+        return say.number(f"{significant(value, 2)} %") + f" {say('unbounded')}"
+    half = max((ends[1] - ends[0]) / 2, 1e-3)
+    decimals = max(0, min(3, 1 - math.floor(math.log10(half))))
+    return say.number(f"{fixed(value, decimals)} % [{fixed(ends[0], decimals)}, {fixed(ends[1], decimals)}]")
+
+
+def missing_text(found: VariantAnswer, say: Language) -> str:
+    """Return why pairs could not be compared, each reason once."""
+    return "; ".join(dict.fromkeys(pair.missing for pair in found.pairs if pair.missing))

@@ -1,0 +1,61 @@
+"""`lastro ab` on real instances: a real slowdown, an A/A campaign, another program, a setting of the network."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lastro.results.store import Store
+
+from ..cli.conftest import Finished, lastro, no_stragglers, study_text
+from ..support.scenarios import TOLERANT
+
+pytestmark = pytest.mark.root
+__all__ = ["no_stragglers"]  # a fixture for every test here
+
+SHORT = {
+    "attachment": "veth-direct", "function": "firewall", "settle_s": 0, "tcp_s": 1, "udp_s": 0, "ping_s": 0.5,
+    "gap_s": 0, "ping_interval_ms": 10, **TOLERANT,
+}  # fmt: skip
+
+
+def ab(place: Path, platform: str, *words: str) -> Finished:
+    text = study_text({"platform": [platform]}, scenario="chain", **SHORT)
+    (place / "study.toml").write_text(text.replace("[factors]", 'metrics = ["latency_mean"]\n[factors]'))
+    return lastro("ab", place / "study.toml", "-o", place / "campaign", "--wait", *words)
+
+
+def test_many_rules_of_a_firewall_are_a_slowdown_that_new_blocks_confirm(tmp_path: Path) -> None:
+    done = ab(tmp_path, "native", "--b", "function.firewall.rules=10000", "--blocks", "2")
+    assert done.code == 4 and done.out.startswith("b is slower by "), done
+    assert "confirmed by 3 new blocks" in done.out
+    assert lastro("ab", tmp_path / "campaign").code == 4
+
+
+@pytest.mark.slow
+def test_equal_variants_are_not_called_worse(tmp_path: Path) -> None:
+    done = ab(tmp_path, "native", "--a", "settle_s=0", "--b", "settle_s=0", "--blocks", "5")
+    assert done.code in (0, 8) and "is slower" not in done.out, done
+
+
+@pytest.mark.slow
+def test_a_program_and_a_setting_of_the_network_reach_the_instances(tmp_path: Path) -> None:
+    """A copy of runc is another program by its path: transcripts name it, and the provenance has its version."""
+    own = tmp_path / "runc-copy"
+    shutil.copy2(str(shutil.which("runc")), own)
+    done = ab(tmp_path, "runc", "--b", f"runc={own}", "--b", "net.ipv4.ip_default_ttl=63", "--blocks", "2")
+    assert done.code in (0, 8), done
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert not any(row.unavailable for row in store.treatments())
+        assert "runc" in store.provenance["tools"][str(own)]["version"]
+    scripts = [lastro("show", tmp_path / "campaign", number, "--commands").out for number in (1, 2)]
+    assert sorted(str(own) in script for script in scripts) == [False, True]
+    assert sorted('"net.ipv4.ip_default_ttl": "63"' in script for script in scripts) == [False, True]
+
+
+@pytest.mark.slow
+def test_what_the_kernel_does_not_have_makes_the_variant_unavailable(tmp_path: Path) -> None:
+    done = ab(tmp_path, "native", "--b", "net.ipv4.tcp_congestion_control=nosuch", "--blocks", "2")
+    assert done.code == 8 and done.out.startswith("nothing could be compared: b: ") and "nosuch" in done.out, done
