@@ -166,8 +166,12 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
 
 def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
     """Return how many further blocks decide each of the pairs with this probability; None if that is not known."""
-    known = [pair.blocks_to_decide(ALIKE, probability) for pair in pairs]
-    return None if None in known else max(n for n in known if n is not None) - min(pair.n_blocks for pair in pairs)
+    most = 0
+    for pair in pairs:
+        if (needed := pair.blocks_to_decide(ALIKE, probability, most)) is None:
+            return None
+        most = needed
+    return most - min(pair.n_blocks for pair in pairs)
 
 
 def _is_multiple(pair: Pair) -> bool:
