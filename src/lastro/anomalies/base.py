@@ -98,14 +98,6 @@ class Anomaly(Part):
     prepares: ClassVar[bool] = False
     on_chain: bool = False  # it may depend on options
 
-    def __init_subclass__(cls) -> None:
-        """Refuse a part that has the hook's former name: its trials would be valid without a check of the dose.
-
-        Raises: ImportError, which keeps the part out with its reason."""
-        super().__init_subclass__()
-        if "_too_little" in vars(cls):
-            raise ImportError(f"{cls.__module__}.{cls.__name__}: rename _too_little to too_little")
-
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:
         """Return the command of the neighbour; empty when it does nothing."""

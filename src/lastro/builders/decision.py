@@ -148,10 +148,7 @@ def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
 
 
 def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
-    names = [decision.candidates[at].label for at in numbers]
-    if len(names) <= _FEW:
-        return joined(names, say)
-    return say("{names} and {n} others", names=", ".join(names[: _FEW - 1]), n=len(names) - _FEW + 1)
+    return joined([decision.candidates[at].label for at in numbers], say, _FEW)
 
 
 def _question(decision: SlaDecision, say: Language) -> str:

@@ -110,7 +110,7 @@ def share(text: str, option: str, *, above_zero: bool = False) -> float:
     value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
     if not 0 <= value < 1 or (above_zero and not value):
         raise InputError(
-            f"{option} {text} is not a fraction {'above 0 and ' if above_zero else ''}below 1", "such as 5% or 0.05"
+            f"{option}: '{text}' is not a fraction {'above 0 and ' if above_zero else ''}below 1", "such as 5% or 0.05"
         )
     return value
 

@@ -77,18 +77,21 @@ class Pair:
         """Return whether the whole interval lies within this fraction of the means, to either side of no difference."""
         return self.most <= (share if self.relative else share * self.scale)
 
-    def blocks_to_decide(self, share: float, probability: float) -> int | None:
+    def blocks_to_decide(self, share: float, probability: float, least: int = 0) -> int | None:
         """Return how many blocks, in all, will probably show that the means differ, or are alike within `share`.
 
-        This is the predictive probability: after this campaign, the difference that n blocks will show is uncertain by
-        its error, less what n blocks leave of it (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7
-        (1986) 8-17). The spread is taken to stay as it is. None where `MOST_BLOCKS` would not be enough, or nothing
-        varies."""
+        It is `least` where that many suffice. This is the predictive probability: after this campaign, the difference
+        that n blocks will show is uncertain by its error, less what n blocks leave of it (Spiegelhalter, Freedman and
+        Blackburn, Controlled Clinical Trials 7 (1986) 8-17). The spread is taken to stay as it is. None where
+        `MOST_BLOCKS` would not be enough, or nothing varies."""
         if self.differs or self.alike(share):
-            return self.n_blocks
+            return max(self.n_blocks, least)
         if not self.comparison.error or self.shown.interval is None or not self.shown.df:
             return None
-        n = bisect_left(range(MOST_BLOCKS + 1), probability, lo=self.n_blocks + 1, key=self._decided_with(share))
+        decided = self._decided_with(share)
+        if least > self.n_blocks and decided(least) >= probability:
+            return least
+        n = bisect_left(range(MOST_BLOCKS + 1), probability, lo=max(self.n_blocks, least) + 1, key=decided)
         return n if n <= MOST_BLOCKS else None
 
     def _decided_with(self, share: float) -> Callable[[int], float]:

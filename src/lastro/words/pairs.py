@@ -17,6 +17,7 @@ from lastro.words.language import Language
 from lastro.words.phrases import PERCENT, Amount, behind_number, joined, rounded_up
 
 _MOST_LEVELS = 4  # differing levels in one sentence
+_MOST_NAMES = 8  # of levels of which the same is said
 _MOST_MORE = 100  # further blocks: a larger number is not given exactly
 _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
@@ -68,7 +69,7 @@ class PairPhrases:
     def alike(self, levels: Sequence[str], widest: Pair) -> str:
         """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'."""
         text = N_("between {levels}, {metric} differs {average}by less than {most}")
-        names = joined([self.name(level) for level in levels], self.say)
+        names = joined([self.name(level) for level in levels], self.say, _MOST_NAMES)
         most, average = self.limit(widest), self._average([widest])
         return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._aliases()
 
@@ -78,7 +79,7 @@ class PairPhrases:
         what = self.say(
             "whether {metric} with {levels} differs {average}from that with {reference}",
             metric=self.metric.name,
-            levels=joined([self.name(level) for level in levels], self.say),
+            levels=joined([self.name(level) for level in levels], self.say, _MOST_NAMES),
             average=self._average(pairs),
             reference=self.name(self.factor.reference),
         )
@@ -97,7 +98,7 @@ class PairPhrases:
         """Say which levels have too few valid trials; empty without any."""
         names = [self.name(level) for level in self.factor.left_out]
         text = N_("too few valid trials of {levels} in common with the other levels")
-        return self.say(text, levels=joined(names, self.say)) if names else ""
+        return self.say(text, levels=joined(names, self.say, _MOST_NAMES)) if names else ""
 
     def limit(self, pair: Pair) -> str:
         """Return the largest difference between two means that the data allow, rounded up: '4 %', '0.3 ms'."""
@@ -166,8 +167,12 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
 
 def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
     """Return how many further blocks decide each of the pairs with this probability; None if that is not known."""
-    known = [pair.blocks_to_decide(ALIKE, probability) for pair in pairs]
-    return None if None in known else max(n for n in known if n is not None) - min(pair.n_blocks for pair in pairs)
+    most = 0
+    for pair in pairs:
+        if (needed := pair.blocks_to_decide(ALIKE, probability, most)) is None:
+            return None
+        most = needed
+    return most - min(pair.n_blocks for pair in pairs)
 
 
 def _is_multiple(pair: Pair) -> bool:

@@ -57,8 +57,11 @@ def behind_number(unit: str, say: Language) -> str:
     return f"\xa0{unit}" if unit else ""
 
 
-def joined(names: Sequence[str], say: Language) -> str:
-    """Join names into a list: 'native, docker and lxc'."""
+def joined(names: Sequence[str], say: Language, most: int = 0) -> str:
+    """Join names into a list: 'native, docker and lxc'. Of more than `most`, name the first and count the others."""
+    if 0 < most < len(names):
+        n = len(names) - most + 1
+        return say("{names} and {n} others", names=", ".join(names[: most - 1]), n=say.integer(n))
     if len(names) < 2:
         return "".join(names)
     return say("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])

@@ -16,6 +16,8 @@ from lastro.figures import plans
 from lastro.figures.style import WIDE_IN, style
 from lastro.stats import families
 from lastro.study.model import Level
+from lastro.words.key_findings import key_findings
+from lastro.words.language import ENGLISH
 
 from ...known.test_families import against_first, errors
 from ...support.campaigns import METRICS, make_campaign, make_study
@@ -42,6 +44,13 @@ def seconds(place: Path, n: int) -> float:
 def test_time_grows_with_the_treatments_and_not_with_their_square(tmp_path: Path) -> None:
     seconds(tmp_path, 20)  # imports
     assert seconds(tmp_path, MANY) < MOST_TIMES * seconds(tmp_path, FEW)
+
+
+def test_a_sentence_on_thousands_of_levels_names_a_few(tmp_path: Path) -> None:
+    found = report(tmp_path / "c", tuple(range(300)))
+    sentences = key_findings(found, ENGLISH, analyse(found))
+    assert sentences and max(map(len, sentences)) < 500
+    assert "step = 7 and 292 others" in " ".join(sentences)
 
 
 def drawn(found: CampaignResults, *kinds: str) -> list[Figure]:
