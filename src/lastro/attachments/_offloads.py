@@ -25,10 +25,10 @@ def script(links: Sequence[str]) -> str:
     return f"for link in {' '.join(links)}; do {EVERYTHING}; done\n"
 
 
-def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], offload: str = EVERYTHING) -> None:
+def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: str = EVERYTHING) -> None:
     """Switch off the offloads of `links`, {network namespace: its devices}, with one shell for each namespace."""
     lines = [
-        f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {offload}; done' - {' '.join(own)}\n"
+        f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {command}; done' - {' '.join(own)}\n"
         for netns, own in links.items()
     ]
     if lines:

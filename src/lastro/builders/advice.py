@@ -37,6 +37,7 @@ from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.units import human_duration
+from lastro.words import campaign as words
 from lastro.words.campaign import of_guest, place_of
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
@@ -54,7 +55,7 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     yield Paragraph(
         say(
             "Blocks for {confidence} intervals of at most ±{precision} around the {what}:",
-            confidence=_percent(advice.confidence, say),
+            confidence=words.percent(advice.confidence, say),
             precision=percent(advice.precision, say),
             what=what,
         )
@@ -81,15 +82,10 @@ def _legend(what: str, say: Language) -> str:
         "On average: the number that the true noise requires lies within these limits with a probability of "
         "{probable}. Half width: the largest half width in this campaign.",
         what=what,
-        likely=_percent(LIKELY, say),
-        sure=_percent(SURE, say),
-        probable=_percent(PROBABLE, say),
+        likely=words.percent(LIKELY, say),
+        sure=words.percent(SURE, say),
+        probable=words.percent(PROBABLE, say),
     )
-
-
-def _percent(share: float, say: Language) -> str:
-    """Return 0.95 as '95 %', which no line break divides."""
-    return say.number(f"{100 * share:.4g}\xa0%")
 
 
 def _table(advice: Advice, say: Language) -> Table:
@@ -139,7 +135,7 @@ def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
     if advice.unknown:
         what = N_("For each metric except {others}, with a probability of {sure} each: replicates = {blocks}{time}.")
     time = say(", about {time}", time=human_duration(seconds)) if seconds is not None else ""
-    recommended = say(what, others=", ".join(advice.unknown), sure=_percent(SURE, say), blocks=sure, time=time)
+    recommended = say(what, others=", ".join(advice.unknown), sure=words.percent(SURE, say), blocks=sure, time=time)
     yield f"{recommended} {_without_the_worst(advice, say)}".rstrip()
 
 
@@ -165,8 +161,8 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
         yield Paragraph(say("No more blocks are needed: nothing that is open could change the answer."))
         return
     columns = (
-        say("candidate"), say("holds"), say("more blocks, {chance}", chance=_percent(LIKELY, say)),
-        say("more blocks, {chance}", chance=_percent(SURE, say)), say("time"),
+        say("candidate"), say("holds"), say("more blocks, {chance}", chance=words.percent(LIKELY, say)),
+        say("more blocks, {chance}", chance=words.percent(SURE, say)), say("time"),
     )  # fmt: skip
     rows = tuple(
         (

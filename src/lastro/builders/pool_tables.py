@@ -69,7 +69,7 @@ def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[st
 
 def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how to read the tables."""
-    confidence = percent(pooled.confidence)
+    confidence = percent(pooled.confidence, say)
     n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
     n_apart = sum(bool(effect.apart) for effect in pooled.effects)
     if n_pooled:

@@ -78,7 +78,7 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
     how = say(
         "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
         "table does not name",
-        confidence=percent(confidence),
+        confidence=percent(confidence, say),
     )
     passage = matched.table
     return Table(
@@ -119,7 +119,7 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
     how = say(
         "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
         "figure does not name",
-        confidence=percent(confidence),
+        confidence=percent(confidence, say),
     )
     if any(mark.relative for panel in matched.panels for mark in marks_of(panel)):
         how += "; " + say(

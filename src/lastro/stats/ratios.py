@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from lastro.stats._fieller import ends_of_ratio
 from lastro.stats.intervals import (
@@ -22,8 +21,6 @@ from lastro.stats.intervals import (
 from lastro.stats.notes import FEWER_THAN_TWO, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, Note
 from lastro.stats.pairing import Pairing, match_blocks
 from lastro.stats.sampled import SampledMean
-
-Freedom = Literal["satterthwaite", "summed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +38,16 @@ class Moments:
     biases: tuple[float, float] = (0.0, 0.0)
 
 
-def unpaired_ratio(
-    values: Sequence[float], baseline: Sequence[float], confidence: float, freedom: Freedom = "satterthwaite"
-) -> Estimate:
+def unpaired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
     """Return the ratio of the means of two independent samples whose variances may differ.
 
-    Degrees of freedom by Satterthwaite's approximation for a - r b at the estimated ratio (Tamhane and Logan 2004), or
-    `summed`, n_a + n_b - 2, as textbooks do: 14/7 with SD 3 and 2, n = 6 each, gives 1.4566 to 2.8332."""
+    Degrees of freedom by Satterthwaite's approximation for a - r b at the estimated ratio (Tamhane and Logan 2004)."""
     unit = unit_of(values, baseline)
     a, b = (SampledMean.of([value / unit for value in side]) for side in (values, baseline))
-    return ratio_of_means(a, b, confidence, freedom)
+    return ratio_of_means(a, b, confidence)
 
 
-def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float, freedom: Freedom = "satterthwaite") -> Estimate:
+def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float) -> Estimate:
     """Return the ratio of two independent means, as `unpaired_ratio` does for their samples."""
     n = (a.n, b.n)
     if b.value == 0:
@@ -61,7 +55,7 @@ def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float, freedom: F
     if min(n) < 2:
         return _ratio(a.value / b.value, None, "unpaired", n, Note(FEWER_THAN_TWO, n=min(n)))
     parts = (a.variance, (a.value / b.value) ** 2 * b.variance)
-    df = satterthwaite(parts, (a.df, b.df)) if freedom == "satterthwaite" else float(sum(n) - 2)
+    df = satterthwaite(parts, (a.df, b.df))
     moments = Moments(a.value, b.value, a.variance, b.variance, 0.0, df, (a.bias, b.bias))
     return _fieller(moments, confidence, "unpaired", n)
 

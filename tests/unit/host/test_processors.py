@@ -132,7 +132,7 @@ def test_without_a_shared_core_or_a_load_there_is_none(tmp_path: Path, cores: ob
 
 def test_a_neighbour_that_keeps_cpus_awake_is_a_caveat_of_paced_packets(tmp_path: Path) -> None:
     (caveat,) = document(report_of(campaign(tmp_path / "a", {}, idle="as-is")))["caveats"]
-    assert "change in jitter, latency_mean, latency_max is in part that" in caveat
+    assert "change in jitter, latency_mean, latency_max is not an effect on the function" in caveat
     assert document(report_of(campaign(tmp_path / "b", {}, cpus=0.01, idle="as-is")))["caveats"] == []
 
 

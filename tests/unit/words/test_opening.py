@@ -12,10 +12,11 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.words.campaign import host_line, percent
 from lastro.words.language import ENGLISH, language
 from lastro.words.opening import incomplete, invalid_fraction
 
-from ...support.campaigns import make_campaign, make_study
+from ...support.campaigns import PROVENANCE, make_campaign, make_study
 from ...support.documents import render_html, render_latex, render_markdown, render_terminal
 
 WARNING = (
@@ -66,3 +67,13 @@ def test_it_is_said_in_portuguese_too(report: CampaignResults) -> None:
 def test_it_is_said_above_a_tenth_of_what_can_run(counts: dict[str, int], fraction: float, said: bool) -> None:
     assert invalid_fraction(counts) == pytest.approx(fraction)
     assert bool(incomplete(counts, ENGLISH)) is said
+
+
+def test_the_line_of_the_host_has_all_that_is_recorded() -> None:
+    line = "edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, 6.1.0-27-amd64"
+    assert host_line(PROVENANCE, ENGLISH) == line and host_line({}, ENGLISH) == ""
+
+
+def test_a_confidence_has_the_decimal_mark_of_its_language() -> None:
+    assert (percent(0.95, ENGLISH), percent(0.995, ENGLISH)) == ("95\xa0%", "99.5\xa0%")
+    assert percent(0.995, language("pt-BR")) == "99,5\xa0%"
