@@ -249,14 +249,14 @@ class Instance(ABC):
     def run_with_rights(self, script: str) -> None:
         """Run a script for sh on the files of the instance, with rights that no process inside needs to have.
 
-        On the host's kernel, these are the host's own, so nothing of a user may have run inside before. On another
-        kernel, they are those of its root. Raises: CommandFailed."""
+        On the host's kernel, these are the host's own, or all within the user namespace of the instance, so nothing of
+        a user may have run inside before. On another kernel, they are those of its root. Raises: CommandFailed."""
         if not self.shares_kernel:
             self.run(["sh", "-e"], stdin=script)
             return
         pids = " ".join(map(str, sorted(self.pids())))
         # A process of the tool that watches the instance may be in its group, too.
-        entering = f"for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -m -r sh -e; done; exit 1"
+        entering = f"for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -a -r sh -e; done; exit 1"
         self.testbed.host.run(["sh", "-c", entering], stdin=script)
 
     def usage(self) -> Usage:

@@ -181,5 +181,5 @@ def test_its_directories_are_mounted_from_outside_by_a_process_of_the_instance_i
     at = host.stdins.index("mount a b\n")
     assert host.commands[at][:2] == ["sh", "-c"]
     assert host.commands[at][2] == (
-        "for pid in 7 41; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -m -r sh -e; done; exit 1"
+        "for pid in 7 41; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -a -r sh -e; done; exit 1"
     )
