@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,23 +16,45 @@ from ..support.scenarios import TOLERANT
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
 
-SHORT = {
+CHAIN = {
     "attachment": "veth-direct", "function": "firewall", "settle_s": 0, "tcp_s": 1, "udp_s": 0, "ping_s": 0.5,
-    "gap_s": 0, "ping_interval_ms": 10, **TOLERANT,
+    "gap_s": 0, "ping_interval_ms": 10,
 }  # fmt: skip
 
 
+def write(place: Path, factors: dict[str, list[str]], scenario: str, metric: str, **settings: Any) -> Path:
+    text = study_text(factors, scenario=scenario, **settings, **TOLERANT)
+    (place / "study.toml").write_text(text.replace("[factors]", f'metrics = ["{metric}"]\n[factors]'))
+    return place / "study.toml"
+
+
 def ab(place: Path, platform: str, *words: str) -> Finished:
-    text = study_text({"platform": [platform]}, scenario="chain", **SHORT)
-    (place / "study.toml").write_text(text.replace("[factors]", 'metrics = ["latency_mean"]\n[factors]'))
-    return lastro("ab", place / "study.toml", "-o", place / "campaign", "--wait", *words)
+    file = write(place, {"platform": [platform]}, "chain", "latency_mean", **CHAIN)
+    return lastro("ab", file, "-o", place / "campaign", "--wait", *words)
 
 
-def test_many_rules_of_a_firewall_are_a_slowdown_that_new_blocks_confirm(tmp_path: Path) -> None:
-    done = ab(tmp_path, "native", "--b", "function.firewall.rules=10000", "--blocks", "2")
+def is_slower(place: Path, done: Finished) -> None:
     assert done.code == 4 and done.out.startswith("b is slower by "), done
     assert "confirmed by 3 new blocks" in done.out
-    assert lastro("ab", tmp_path / "campaign").code == 4
+    assert lastro("ab", place / "campaign").code == 4
+
+
+def test_more_work_is_a_slowdown_that_new_blocks_confirm(tmp_path: Path) -> None:
+    """Two computations of a fraction of a second, so that whole campaigns are short."""
+    factors = {"platform": ["native"], "instrument": ["pi", "sysbench-cpu"]}
+    work = {"--a": (20_000, 500), "--b": (100_000, 2000)}
+    words = [
+        word
+        for option, (digits, events) in work.items()
+        for word in (option, f"instrument.pi.digits={digits}", option, f"instrument.sysbench-cpu.events={events}")
+    ]
+    file = write(tmp_path, factors, "compute", "time_host")
+    is_slower(tmp_path, lastro("ab", file, "-o", tmp_path / "campaign", "--wait", "--blocks", "2", *words))
+
+
+@pytest.mark.slow
+def test_many_rules_of_a_firewall_are_a_slowdown(tmp_path: Path) -> None:
+    is_slower(tmp_path, ab(tmp_path, "native", "--b", "function.firewall.rules=10000", "--blocks", "2"))
 
 
 @pytest.mark.slow

@@ -295,7 +295,7 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
         CampaignDifference("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
             CampaignDifference("setting", name, _setting(a.study, name), _setting(b.study, name))
-            for name in {**a.study.settings, **b.study.settings}
+            for name in {**a.study.held, **b.study.held}
             if name not in PATIENCE
         ),
         CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
@@ -312,4 +312,4 @@ def _at(data: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
 
 
 def _setting(study: Study, name: str) -> str | None:
-    return str(study.settings[name]) if name in study.settings else None
+    return str(study.held[name]) if name in study.held else None

@@ -27,7 +27,7 @@ CHANCE = 0.8  # of a decision, for which more blocks are counted
 
 @dataclass(frozen=True, slots=True)
 class VariantPair:
-    """A variant against the reference. `change` is None where one has no values: `missing` says which, and why."""
+    """A variant against the reference. `change` is None where one has no values: `missing` are its name, and why."""
 
     variant: str
     label: str
@@ -35,7 +35,7 @@ class VariantPair:
     reference: Row
     change: VariantChange | None = None
     confirmed: bool = False
-    missing: str = ""
+    missing: tuple[str, str] | None = None
 
     @property
     def cells(self) -> tuple[int, int]:
@@ -177,14 +177,13 @@ def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[Variant
     return reference, pairs
 
 
-def _missing(view: MetricView, row: Row, base: Row, variant: str, reference: str) -> str:
-    """Return why a pair cannot be compared; empty if it can."""
+def _missing(view: MetricView, row: Row, base: Row, variant: str, reference: str) -> tuple[str, str] | None:
+    """Return which side cannot be compared, and why; None if both can."""
     for name, each in ((variant, row), (reference, base)):
         cell = view.of(each)
         if not cell.points or cell.bounded:
-            why = "only lower bounds" if cell.bounded else each.reason or each.status
-            return f"{name}: {why}"
-    return ""
+            return name, "bounded" if cell.bounded else each.reason or each.status
+    return None
 
 
 def _compared(view: MetricView, pairs: Sequence[VariantPair], confidence: float) -> list[VariantPair]:

@@ -10,7 +10,7 @@ from lastro.stats.notes import N_
 from lastro.words.estimates import numeric
 from lastro.words.language import Language
 from lastro.words.numbers import direction_text, margin_text, mean_text, metric_heading
-from lastro.words.variants import headline, size_text
+from lastro.words.variants import headline, missing_text, size_text
 
 _VERDICTS = {"worse": N_("worse"), "no worse": N_("no worse"), "open": N_("undecided")}
 
@@ -19,7 +19,11 @@ def variant_blocks(found: VariantAnswer, say: Language) -> Iterator[Block]:
     """Yield the answer in one line, a table of the pairs, worst first, and what it rests on."""
     yield Title(headline(found, say))
     rows = [_row(found, pair, say) for pair, _ in found.measured]
-    rows += [(pair.label or "—", pair.variant, "—", "—", "—", pair.missing) for pair in found.pairs if not pair.change]
+    rows += [
+        (pair.label or "—", pair.variant, "—", "—", "—", missing_text(pair, say))
+        for pair in found.pairs
+        if not pair.change
+    ]
     columns = (
         say("treatment"), say("variant"), found.reference, say("variant's mean"), say("change for the worse"), "",
     )  # fmt: skip

@@ -106,7 +106,7 @@ def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
     yield from _unequal("the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario})
     names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
     yield from _unequal("the list of", {"factors": names[0]}, {"factors": names[1]})
-    yield from _unequal("the setting", _binding(a.settings), _binding(b.settings))
+    yield from _unequal("the setting", _binding(a.held), _binding(b.held))
     names = [", ".join(metric.name for metric in study.metrics) for study in (a, b)]
     yield from _unequal("the list of", {"metrics": names[0]}, {"metrics": names[1]})
     names = [", ".join(sorted(study.design.baseline)) or "none" for study in (a, b)]

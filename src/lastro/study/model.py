@@ -210,6 +210,12 @@ class Study:
         """Return the configuration of a treatment: its constants, its levels, and what its variant changes."""
         return {**self.settings, **levels, **self.variants.get(str(levels.get(VARIANT.name)), {})}
 
+    @property
+    def held(self) -> dict[str, Level]:
+        """The constants, and what each variant changes, as 'variants.after.tcp_s'."""
+        changes = {f"variants.{of}.{name}": to for of, own in self.variants.items() for name, to in own.items()}
+        return {**self.settings, **changes}
+
     def with_profile(self, name: str) -> Study:
         """Return the study with one of its profiles applied: other durations and replicates, all else the same.
 

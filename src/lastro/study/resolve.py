@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
@@ -25,12 +25,12 @@ from lastro.study.levels import (
     split_options,
     unknown_name,
 )
-from lastro.study.model import PATIENCE, VARIANT, Design, Exclusion, Factor, Level, ScenarioSchema, Study
+from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
 from lastro.study.own_function import OwnFunction
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
-from lastro.study.variants import Changes, change_of_program, change_of_setting, change_of_sysctl, check_changes
+from lastro.study.variants import check_changes, variants_of, varied
 
 if TYPE_CHECKING:
     from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
@@ -59,7 +59,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     schema = _own_functions(functions, schema, problems)
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
-    variants = _variants(file, schema, problems)
+    variants = variants_of(file, schema, problems)
     chosen = {**settings, **factors, **varied(settings, variants)}
     metrics = _metrics(file, schema, chosen, problems)
     problems.raise_if_any()  # the rest refers to factors, and would only repeat their problems
@@ -120,46 +120,6 @@ def _own_functions(own: Sequence[OwnFunction], schema: ScenarioSchema, problems:
         with problems.at("functions", each.name):
             each.check(schema.parts["function"])
     return schema.with_functions(own)
-
-
-def _variants(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Changes]:
-    """Return what each variant changes."""
-    levels = file.factors.get(VARIANT.name, [])
-    for name in file.variants:
-        if name not in levels:
-            hint = f'add variant = ["{name}", …] to [factors]'
-            problems.add(("variants", name), FieldError("is not a level of the factor `variant`", hint))
-    variants: dict[str, Changes] = {}
-    for level in map(str, levels):
-        changes = variants.setdefault(level, {})
-        table = file.variants.get(level)
-        if table is None:
-            hint = "write the table, which may be empty for what nothing changes"
-            problems.add(("factors", VARIANT.name), FieldError(f"has no table [variants.{level}]", hint))
-            continue
-        kinds: tuple[tuple[str, Mapping[str, Any], Callable[[ScenarioSchema, str, Any], Changes]], ...] = (
-            ("programs", table.programs, change_of_program),
-            ("sysctl", table.sysctl, change_of_sysctl),
-            ("settings", table.settings, change_of_setting),
-        )
-        for key, given, change in kinds:
-            for name, value in given.items():
-                with problems.at("variants", level, key, name):
-                    found = change(schema, name, value)
-                    check_changes(schema, found, file.factors)
-                    changes.update(found)
-    if len(variants) > 1 and all(changes == variants[str(levels[0])] for changes in variants.values()):
-        problems.add(("variants",), FieldError("all variants are the same", "change something in one of them"))
-    return variants
-
-
-def varied(settings: Mapping[str, Level], variants: Mapping[str, Mapping[str, Level]]) -> dict[str, dict[Level, Level]]:
-    """Return {setting: its levels} of what variants change, as of factors; a variant may leave the constant."""
-    found: dict[str, dict[Level, Level]] = {}
-    for name in {name: None for changes in variants.values() for name in changes}:
-        levels = [changes.get(name, settings.get(name)) for changes in variants.values()]
-        found[name] = {level: level for level in levels if level is not None}
-    return found
 
 
 def _require_its_part(file: StudyFile, name: str) -> None:

@@ -12,8 +12,8 @@ from lastro.study.design import combinations, why_no_fraction
 from lastro.study.levels import identity, level_from_text, options_named, options_of_one
 from lastro.study.model import MOST_BLOCKS, VARIANT, Exclusion, Factor, Level, ScenarioSchema, Study, among
 from lastro.study.problems import FieldError, shown
-from lastro.study.resolve import MAX_TRIALS, metrics_of, varied
-from lastro.study.variants import change_from_text, check_changes, touched
+from lastro.study.resolve import MAX_TRIALS, metrics_of
+from lastro.study.variants import change_from_text, check_changes, touched, varied
 
 ALIKE = "the variants do not differ here"  # the reason for which treatments are left out
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lastro.errors import did_you_mean
 from lastro.study.levels import (
@@ -22,7 +23,10 @@ from lastro.study.levels import (
     unknown_name,
 )
 from lastro.study.model import SYSCTL, VARIANT, Level, ScenarioSchema, Study
-from lastro.study.problems import FieldError, shown
+from lastro.study.problems import FieldError, Problems, shown
+
+if TYPE_CHECKING:
+    from lastro.study.schema import StudyFile
 
 PROGRAM = "program"
 Changes = dict[str, Level]
@@ -85,6 +89,42 @@ def check_changes(schema: ScenarioSchema, changes: Mapping[str, Level], factors:
             change_of_sysctl(schema, name.removeprefix(SYSCTL), value)
         else:
             change_of_setting(schema, name, value)
+
+
+def variants_of(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Changes]:
+    """Return what each variant of a study file changes."""
+    levels = list(map(str, file.factors.get(VARIANT.name, [])))
+    for name in set(file.variants) - set(levels):
+        hint = f'add variant = ["{name}", …] to [factors]'
+        problems.add(("variants", name), FieldError("is not a level of the factor `variant`", hint))
+    for name in set(levels) - set(file.variants):
+        hint = "write the table, which may be empty for what nothing changes"
+        problems.add(("factors", VARIANT.name), FieldError(f"has no table [variants.{name}]", hint))
+    variants: dict[str, Changes] = {level: {} for level in levels if level in file.variants}
+    for level, changes in variants.items():
+        table = file.variants[level]
+        for key, given, change in (
+            ("programs", table.programs, change_of_program),
+            ("sysctl", table.sysctl, change_of_sysctl),
+            ("settings", table.settings, change_of_setting),
+        ):
+            for name, value in given.items():
+                with problems.at("variants", level, key, name):
+                    found = change(schema, name, value)
+                    check_changes(schema, found, file.factors)
+                    changes.update(found)
+    if len(variants) == len(levels) > 1 and all(changes == variants[levels[0]] for changes in variants.values()):
+        problems.add(("variants",), FieldError("all variants are the same", "change something in one of them"))
+    return variants
+
+
+def varied(settings: Mapping[str, Level], variants: Mapping[str, Mapping[str, Level]]) -> dict[str, dict[Level, Level]]:
+    """Return {setting: its levels} of what variants change, as of factors; a variant may leave the constant."""
+    found: dict[str, dict[Level, Level]] = {}
+    for name in {name: None for changes in variants.values() for name in changes}:
+        levels = [changes.get(name, settings.get(name)) for changes in variants.values()]
+        found[name] = {level: level for level in levels if level is not None}
+    return found
 
 
 def _refuse_place(schema: ScenarioSchema, name: str) -> None:

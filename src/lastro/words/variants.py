@@ -10,10 +10,11 @@ from lastro.stats.notes import N_
 from lastro.stats.variants import VariantChange
 from lastro.units import significant
 from lastro.words.language import Language
-from lastro.words.numbers import fixed, margin_text, percent
+from lastro.words.numbers import STATUS_WORDS, fixed, margin_text, percent
 
 _SLOWER = (N_("{variant} is slower by {change}{where}"), N_("{variant} is faster by {change}{where}"))
 _WORSE = (N_("{variant} is worse by {change}{where}"), N_("{variant} is better by {change}{where}"))
+_BOUNDED = N_("only lower bounds")
 _OF_TIME = ("bit/s", "B/s", "/s", "s")  # ends of units in which more or less is faster
 
 
@@ -21,7 +22,8 @@ def headline(found: VariantAnswer, say: Language) -> str:
     """Return the answer in one line."""
     metric, outcome = found.metric, found.outcome
     if not found.measured:
-        return say("nothing could be compared: {why}", why=missing_text(found, say) or say("no trial has run yet"))
+        why = "; ".join(dict.fromkeys(missing_text(pair, say) for pair in found.pairs))
+        return say("nothing could be compared: {why}", why=why)
     (worst, change), more = found.measured[0], len(found.measured) > 1
     if outcome == "worse":
         confirmed = say.count(found.new_blocks, "new block")
@@ -87,6 +89,9 @@ def size_text(change: VariantChange, say: Language, *, worse: bool = True) -> st
     return say.number(f"{fixed(value, decimals)} % [{fixed(ends[0], decimals)}, {fixed(ends[1], decimals)}]")
 
 
-def missing_text(found: VariantAnswer, say: Language) -> str:
-    """Return why pairs could not be compared, each reason once."""
-    return "; ".join(dict.fromkeys(pair.missing for pair in found.pairs if pair.missing))
+def missing_text(pair: VariantPair, say: Language) -> str:
+    """Return why a pair could not be compared; empty if it was."""
+    if pair.missing is None:
+        return ""
+    name, why = pair.missing
+    return f"{name}: {say(_BOUNDED if why == 'bounded' else STATUS_WORDS.get(why, why))}"

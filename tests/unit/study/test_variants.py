@@ -133,3 +133,8 @@ def test_what_the_command_line_asks_for_in_vain_is_refused(text: str, said: str)
 def test_a_runtime_has_its_own_program_in_every_command() -> None:
     assert isinstance(runc := Runc(program="/opt/runc"), OciPlatform) and runc.program == "/opt/runc"
     assert Runc().program == "runc"
+
+
+def test_campaigns_with_other_variants_are_not_of_one_study() -> None:
+    one, other = (study(BOTH + f"[variants.after.settings]\ntcp_s = {n}\n") for n in (3, 4))
+    assert one.settings == other.settings and one.held != other.held and one.held["variants.after.tcp_s"] == 3

@@ -10,7 +10,7 @@ import math
 from lastro.analysis.variants import VariantAnswer
 from lastro.plain import json_text
 from lastro.words.language import ENGLISH
-from lastro.words.variants import headline
+from lastro.words.variants import headline, missing_text
 
 
 def document_text(found: VariantAnswer) -> str:
@@ -38,7 +38,7 @@ def document_text(found: VariantAnswer) -> str:
                     "high": None if change is None or not math.isfinite(change.high) else change.high,
                     "verdict": found.verdict(pair),
                     "confirmed": pair.confirmed,
-                    "missing": pair.missing or None,
+                    "missing": missing_text(pair, ENGLISH) or None,
                 }
                 for pair in found.pairs
                 for change in [pair.change]
