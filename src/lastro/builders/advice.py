@@ -37,8 +37,7 @@ from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words import campaign as words
-from lastro.words.campaign import of_guest, place_of
+from lastro.words.campaign import exact_percent, of_guest, place_of
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
@@ -55,7 +54,7 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     yield Paragraph(
         say(
             "Blocks for {confidence} intervals of at most ±{precision} around the {what}:",
-            confidence=words.percent(advice.confidence, say),
+            confidence=exact_percent(advice.confidence, say),
             precision=percent(advice.precision, say),
             what=what,
         )
@@ -82,9 +81,9 @@ def _legend(what: str, say: Language) -> str:
         "On average: the number that the true noise requires lies within these limits with a probability of "
         "{probable}. Half width: the largest half width in this campaign.",
         what=what,
-        likely=words.percent(LIKELY, say),
-        sure=words.percent(SURE, say),
-        probable=words.percent(PROBABLE, say),
+        likely=exact_percent(LIKELY, say),
+        sure=exact_percent(SURE, say),
+        probable=exact_percent(PROBABLE, say),
     )
 
 
@@ -135,7 +134,7 @@ def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
     if advice.unknown:
         what = N_("For each metric except {others}, with a probability of {sure} each: replicates = {blocks}{time}.")
     time = say(", about {time}", time=human_duration(seconds)) if seconds is not None else ""
-    recommended = say(what, others=", ".join(advice.unknown), sure=words.percent(SURE, say), blocks=sure, time=time)
+    recommended = say(what, others=", ".join(advice.unknown), sure=exact_percent(SURE, say), blocks=sure, time=time)
     yield f"{recommended} {_without_the_worst(advice, say)}".rstrip()
 
 
@@ -161,8 +160,8 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
         yield Paragraph(say("No more blocks are needed: nothing that is open could change the answer."))
         return
     columns = (
-        say("candidate"), say("holds"), say("more blocks, {chance}", chance=words.percent(LIKELY, say)),
-        say("more blocks, {chance}", chance=words.percent(SURE, say)), say("time"),
+        say("candidate"), say("holds"), say("more blocks, {chance}", chance=exact_percent(LIKELY, say)),
+        say("more blocks, {chance}", chance=exact_percent(SURE, say)), say("time"),
     )  # fmt: skip
     rows = tuple(
         (

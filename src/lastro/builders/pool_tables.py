@@ -14,7 +14,7 @@ from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.stats.pooling import FEWEST
-from lastro.words.campaign import percent, premises
+from lastro.words.campaign import exact_percent, premises
 from lastro.words.claims_text import TALLY_WORDS
 from lastro.words.estimates import estimate_text, numeric, p_text
 from lastro.words.language import Language
@@ -69,7 +69,7 @@ def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[st
 
 def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how to read the tables."""
-    confidence = percent(pooled.confidence, say)
+    confidence = exact_percent(pooled.confidence, say)
     n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
     n_apart = sum(bool(effect.apart) for effect in pooled.effects)
     if n_pooled:

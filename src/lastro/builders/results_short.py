@@ -56,7 +56,7 @@ def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator
 
 def _legend(content: Content) -> Iterator[str]:
     report, say = content.report, content.say
-    confidence = words.percent(report.study.design.confidence, say)
+    confidence = words.exact_percent(report.study.design.confidence, say)
     if baseline := report.study.design.baseline:
         named = ", ".join(f"{name} = {level}" for name, level in baseline.items())
         yield say(_LEGEND, baseline=named, confidence=confidence)

@@ -48,7 +48,7 @@ def results_table(content: Content, view: MetricView) -> Table:
     report, say = content.report, content.say
     under = content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
-    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(view.confidence, say))
+    heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
     return Table(
         f"results-{view.index + 1}",
         metric_heading(view.metric),
@@ -145,7 +145,7 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
             rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
     head = curve.lines or say("treatment") if across else curve.factor
     columns = labels if across else [name or say("the only treatment") for name in names]
-    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(view.confidence, say))
+    heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
     # Levels that are the same in all rows have no column; the note lists them.
     others, same = (curve.others, ()) if several else ((), curve.panels[0].levels)
     fixed = len(others) + 1

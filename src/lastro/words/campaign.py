@@ -206,7 +206,7 @@ def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
     yield say(
         "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline and "
         "of effects are corrected for the number of comparisons within a metric, and so are the marks beside them.",
-        confidence=percent(design.confidence, say),
+        confidence=exact_percent(design.confidence, say),
     )
     if not report.progress.finished:
         yield say("The campaign is unfinished: what is shown may change when the remaining trials have run.")
@@ -287,7 +287,7 @@ def pairing(ratio: Estimate, say: Language) -> str:
     return say("unpaired, n = {n} and {m}", n=ratio.sides[0], m=ratio.sides[1])
 
 
-def percent(share: float, say: Language) -> str:
+def exact_percent(share: float, say: Language) -> str:
     """Format a fraction as '99.5 %', with all of its digits and a no-break space."""
     return say.number(f"{100 * share:.6g}\xa0%")
 

@@ -12,7 +12,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.words.campaign import host_line, percent
+from lastro.words.campaign import exact_percent, host_line
 from lastro.words.language import ENGLISH, language
 from lastro.words.opening import incomplete, invalid_fraction
 
@@ -75,5 +75,5 @@ def test_the_line_of_the_host_has_all_that_is_recorded() -> None:
 
 
 def test_a_confidence_has_the_decimal_mark_of_its_language() -> None:
-    assert (percent(0.95, ENGLISH), percent(0.995, ENGLISH)) == ("95\xa0%", "99.5\xa0%")
-    assert percent(0.995, language("pt-BR")) == "99,5\xa0%"
+    assert (exact_percent(0.95, ENGLISH), exact_percent(0.995, ENGLISH)) == ("95\xa0%", "99.5\xa0%")
+    assert exact_percent(0.995, language("pt-BR")) == "99,5\xa0%"
