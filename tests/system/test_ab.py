@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -82,3 +83,14 @@ def test_a_program_and_a_setting_of_the_network_reach_the_instances(tmp_path: Pa
 def test_what_the_kernel_does_not_have_makes_the_variant_unavailable(tmp_path: Path) -> None:
     done = ab(tmp_path, "native", "--b", "net.ipv4.tcp_congestion_control=nosuch", "--blocks", "2")
     assert done.code == 8 and done.out.startswith("nothing could be compared: b: ") and "nosuch" in done.out, done
+
+
+@pytest.mark.slow
+def test_a_program_that_others_could_change_is_never_started(tmp_path: Path) -> None:
+    own, mark = tmp_path / "runc-of-another", tmp_path / "started"
+    own.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    own.chmod(0o755)
+    os.chown(own, 65534, 65534)
+    done = ab(tmp_path, "runc", "--b", f"runc={own}", "--blocks", "2")
+    assert done.code == 8 and "does not belong to root" in done.out, done
+    assert not mark.exists(), "not even for its version"
