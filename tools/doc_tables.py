@@ -66,7 +66,12 @@ def parts_table() -> str:
 def keys_table() -> str:
     tables = json_schema(schemas())["$defs"]["chain"]["$defs"]
     scenarios = [info.name for info in own_parts("scenario")]
-    names = {"StudyTable": "study", "DesignTable": "design", "ExcludeTable": "exclude", "FunctionTable": "functions.NAME"}
+    names = {
+        "StudyTable": "study",
+        "DesignTable": "design",
+        "ExcludeTable": "exclude",
+        "FunctionTable": "functions.NAME",
+    }
     rows = []
     for model, name in names.items():
         required = tables[model].get("required", [])
