@@ -67,8 +67,11 @@ def keys_table() -> str:
     tables = json_schema(schemas())["$defs"]["chain"]["$defs"]
     scenarios = [info.name for info in own_parts("scenario")]
     names = {
-        "StudyTable": "study", "DesignTable": "design", "ExcludeTable": "exclude", "FunctionTable": "functions.NAME",
-    }  # fmt: skip
+        "StudyTable": "study",
+        "DesignTable": "design",
+        "ExcludeTable": "exclude",
+        "FunctionTable": "functions.NAME",
+    }
     rows = []
     for model, name in names.items():
         required = tables[model].get("required", [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -76,6 +77,22 @@ def test_own_functions_carry_flows_on_each_platform(running: ChainScenario, at: 
     drawn = Topology.of(outcome.notes)
     assert drawn is not None
     assert [node.does for node in drawn.nodes[1:-1]] == [f"{each} (kernel)" for each in function.split(">")]
+
+
+@pytest.mark.slow
+def test_an_own_function_runs_in_virtual_machines(running: ChainScenario) -> None:
+    wanted = config(("qemu-tcg", "veth-bridge"), "forwarder")
+    found = running.availability(wanted)
+    assert found, found.reason
+    outcome = attempted(running, wanted)
+    assert outcome.valid, outcome.invalid_because
+
+
+@pytest.mark.skipif(shutil.which("runsc") is None, reason="no runsc here, and no Go toolchain to build it")
+@pytest.mark.slow
+def test_a_platform_whose_containers_may_not_mount_is_unavailable_for_it(running: ChainScenario) -> None:
+    found = running.availability(config(("gvisor", "veth-direct"), "forwarder"))
+    assert "cannot have /proc and /dev on this platform" in str(found.reason)
 
 
 def test_a_function_that_dies_in_a_trial_makes_it_invalid_with_its_last_words(running: ChainScenario) -> None:
