@@ -510,7 +510,7 @@ def test_many_invalid_trials_fail_the_command_where_that_is_wanted(bench: Bench,
         assert "3 of 6 trials that can run here are invalid (50 %)" in done.out
         last = " ".join(done.out.split("\n\n")[-1].split())
         assert last.endswith("`lastro resume --invalid` tries them again.")
-    is_error(lastro("run", file, "-o", tmp_path / "c", "--fail-invalid", "x"), 2, "--fail-invalid x")
+    is_error(lastro("run", file, "-o", tmp_path / "c", "--fail-invalid", "x"), 2, "--fail-invalid: 'x'")
 
 
 def test_trials_that_fail_again_are_not_called_nothing(bench: Bench) -> None:

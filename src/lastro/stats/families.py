@@ -34,7 +34,7 @@ _DIRECTIONS = 16_384  # at random on the sphere: the critical values of Tukey's 
 _NODES = 128
 _MANY = 512  # estimates: independent directions of more would take seconds to find, and more memory than a reader has
 _ALIASED = 1e-8
-_DF_DIGITS = 3  # so that few critical values need to be found: they change by a thousandth at most, to the safe side
+_DF_DIGITS = 3  # of a large family, which needs few critical values then: larger by a thousandth, the safe side
 _SEED = 1953
 
 
@@ -57,11 +57,12 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
     ps = [_p(one) for one in tested]
     if planned:
         family = Family([one.loads for one in tested if one.error and one.loads is not None])
+        freedom = [one.df if len(tested) <= MOST_PLANNED else _in_few_digits(one.df) for one in tested]
         found = [
             _without_spread(p, min(1.0, len(tested) * p), alpha)
             if one.error == 0
             else JudgedEstimate(p, max(p, family.p(_t(one), df)), family.critical(confidence, df))
-            for one, p, df in zip(tested, ps, map(_in_few_digits, (one.df for one in tested)), strict=True)
+            for one, p, df in zip(tested, ps, freedom, strict=True)
         ]
     else:
         adjusted = [p for p in benjamini_hochberg(ps) if p is not None]

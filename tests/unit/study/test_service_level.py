@@ -43,7 +43,7 @@ def test_a_level_names_its_metric_its_side_and_its_limit() -> None:
     assert (rate.metric.name, rate.limit, rate.at_least) == ("throughput", 2000.0, True)
     assert (delay.limit, delay.at_least) == (1.0, False)
     assert [rate.text, delay.text] == ["throughput ≥ 2000 Mbit/s", "latency_p99 ≤ 1 ms"]
-    for wrong, words in {"throughput": "is not a service level", "latencyp99 < 1": "has no metric"}.items():
+    for wrong, words in {"throughput": "is not a service level", "latencyp99 < 1": "no metric is named"}.items():
         with pytest.raises(InputError, match=words):
             ServiceLevel.parse(wrong, METRICS)
 
