@@ -144,16 +144,20 @@ def _ports(instance: Instance, path: ForwardingPath) -> dict[str, str]:
     """Return the variables that describe the ports: their names and addresses, and the next router or end behind each.
 
     That one is asked for its hardware address, so that a function without a kernel's neighbour table knows it."""
-    ends, six = {"IN": path.source, "OUT": path.sink}, ["-6"] if path.version == "6" else []
-    pings = "".join(f"ping -n -c 1 -w 3 {end} >/dev/null || :\n" for end in ends.values())
-    asked = "".join(f"ip {' '.join(['-j', *six])} route get {end}\n" for end in ends.values())
-    text = instance.run(["sh", "-e"], stdin=f"{pings}{asked}ip {' '.join(['-j', *six])} neigh show\n").text
+    source, sink = quoted(path.source, path.sink)
+    ip = "ip -j -6" if path.version == "6" else "ip -j"
+    script = f"""for end in {source} {sink}; do ping -n -c 1 -w 3 $end >/dev/null || :; done
+{ip} route get {source}
+{ip} route get {sink}
+{ip} neigh show
+"""
+    text = instance.run(["sh", "-e"], stdin=script).text
     *routes, neighbours = (json.loads(line) for line in text.splitlines() if line.strip())
     macs = {(each["dst"], each["dev"]): each.get("lladdr", "") for each in neighbours}
     own = {each["ifname"]: each.get("address", "") for each in instance.links()}
     found: dict[str, str] = {}
     for side, port, address, (route,) in zip(
-        ends, (path.inside, path.outside), (path.inside_address, path.outside_address), routes, strict=True
+        ("IN", "OUT"), (path.inside, path.outside), (path.inside_address, path.outside_address), routes, strict=True
     ):
         following = route.get("gateway", route["dst"])
         found |= {
