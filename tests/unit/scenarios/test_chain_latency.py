@@ -101,7 +101,7 @@ def test_irtt_sends_no_signature() -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "packages"),
-    [({}, ()), ({"latency_tool": "irtt"}, ("irtt",)), ({"loaded_s": 2.0}, ("irtt",))],
+    [({}, ()), ({"latency_tool": "irtt"}, ("irtt",)), ({"loaded_s": 2.0}, ("irtt",)), ({"tcp_rr_s": 1}, ("sockperf",))],
 )
 def test_the_image_has_irtt_only_where_it_is_used(chosen: dict[str, Any], packages: tuple[str, ...]) -> None:
     assert image_packages(config(**chosen)) == packages
