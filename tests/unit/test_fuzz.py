@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from pathlib import Path
 
 import pytest
+
+from lastro import instruments
 
 from ..fuzz.running import fuzz
 from ..fuzz.targets import CORPUS, TARGETS, Target
@@ -80,3 +83,9 @@ def test_an_endless_loop_is_a_failure(tmp_path: Path) -> None:
 
 def test_too_much_memory_is_a_failure(tmp_path: Path) -> None:
     assert found_in(_grows, tmp_path)[-1].startswith("MemoryError")
+
+
+def test_no_pattern_of_a_tools_lines_passes_over_lines() -> None:
+    """A pattern that begins with all white space would read a million blank lines once for each of them."""
+    folder = Path(instruments.__file__).parent
+    assert [path.name for path in sorted(folder.glob("*.py")) if re.search(r"\^\\s[*+]", path.read_text())] == []

@@ -30,7 +30,7 @@ _TIMER_S = 0.05  # how late a signal may be that ends a run
 _MOST_DISORDERED = 0.001  # sockperf does not log these
 _TICK_NS = 1.0  # of its clock, at most: each period is rounded down to ticks
 _LOG = "lastro-latency.csv"
-_RUN = re.compile(r"\[Total Run\] RunTime=(\d{1,9}\.\d{1,9}) sec;.* SentMessages=(\d{1,15});")
+_RUN = re.compile(r"\[Total Run\] RunTime=(\d{1,9}\.\d{1,9}) sec;.{0,90} SentMessages=(\d{1,15});")
 _LOST = re.compile(
     r"# dropped messages = (\d{1,15}); # duplicated messages = (\d{1,15}); # out-of-order messages = (\d{1,15})\b"
 )

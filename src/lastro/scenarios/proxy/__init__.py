@@ -45,13 +45,7 @@ from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared import resources
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_bare_host
-from lastro.scenarios.shared.disturbance import (
-    ANOMALY_BANDWIDTH,
-    ANOMALY_MEMORY,
-    ANOMALY_TOOL,
-    ANOMALY_WORKERS,
-    require_own_link,
-)
+from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, ANOMALY_WORKERS, NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
 from lastro.scenarios.shared.resources import limits_of, unequal, without_limits
@@ -87,6 +81,13 @@ _FIRST = Resources(cpu_weight=10_000)
 _MOST_DRIFT = 0.001  # of the clock of a remote host, which times the requests; the default of other scenarios
 
 
+# Of the neighbour: the tool of the study of 2018, and its load.
+_AS_PUBLISHED: dict[str, Setting[Any]] = {
+    ANOMALY_WORKERS.name: replace(ANOMALY_WORKERS, default=12),
+    ANOMALY_TOOL.name: replace(ANOMALY_TOOL, default="stress"),
+}
+
+
 class ProxyScenario(OnLinks):
     name = "proxy"
     summary = "clients request one object from a server through one or more HTTP proxies on the DUT"
@@ -98,8 +99,8 @@ class ProxyScenario(OnLinks):
     calibration_kinds = {_STRAIGHT: CalibrationKind(dict[str, float], optional=True)}
     settings = (
         PROXIES, BARE_PROXIES, INSTANCES, CACHE, CACHE_MB, CACHE_OBJECT_KB, ORIGIN, OBJECT_BYTES, CLIENTS, REQUESTS,
-        WARM_UP, CPUS, MEMORY, replace(ANOMALY_WORKERS, default=12), ANOMALY_MEMORY, ANOMALY_BANDWIDTH,
-        replace(ANOMALY_TOOL, default="stress"), SETTLE_S, RATE_PER_S, OPEN_S, TIMEOUT_S, LIMIT_S, MAX_PROXIES,
+        WARM_UP, CPUS, MEMORY, *(_AS_PUBLISHED.get(setting.name, setting) for setting in NEIGHBOUR_SETTINGS),
+        SETTLE_S, RATE_PER_S, OPEN_S, TIMEOUT_S, LIMIT_S, MAX_PROXIES,
         CAPACITY_S, *HOST_LIMITS,
     )  # fmt: skip
     metrics = (*measure.METRICS, CAPACITY, *measure.HOST_METRICS)
