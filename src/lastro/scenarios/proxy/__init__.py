@@ -100,8 +100,7 @@ class ProxyScenario(OnLinks):
     settings = (
         PROXIES, BARE_PROXIES, INSTANCES, CACHE, CACHE_MB, CACHE_OBJECT_KB, ORIGIN, OBJECT_BYTES, CLIENTS, REQUESTS,
         WARM_UP, CPUS, MEMORY, *(_AS_PUBLISHED.get(setting.name, setting) for setting in NEIGHBOUR_SETTINGS),
-        SETTLE_S, RATE_PER_S, OPEN_S, TIMEOUT_S, LIMIT_S, MAX_PROXIES,
-        CAPACITY_S, *HOST_LIMITS,
+        SETTLE_S, RATE_PER_S, OPEN_S, TIMEOUT_S, LIMIT_S, MAX_PROXIES, CAPACITY_S, *HOST_LIMITS,
     )  # fmt: skip
     metrics = (*measure.METRICS, CAPACITY, *measure.HOST_METRICS)
 
