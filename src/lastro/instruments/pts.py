@@ -27,9 +27,9 @@ _INSIDE = "/usr/local/bin/lastro-pts"
 _SCRIPT = f"{_INSIDE}/suite/pts-core/phoronix-test-suite.php"
 _ENVIRONMENT = {"PTS_DIR": f"{_INSIDE}/suite/", "PTS_MODE": "CLIENT", "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/"}
 _HINT = "install it from phoronix-test-suite.com, then run: phoronix-test-suite install TEST; batch-setup"
-_AVERAGE = re.compile(r"^ {0,40}Average: (\d{1,15}(?:\.\d{1,9})?) (\S.{0,60}?) {0,40}$", re.M | re.A)
+_AVERAGE = re.compile(r"^[ \t\r]{0,40}Average: (\d{1,15}(?:\.\d{1,9})?) (\S.{0,60}?)[ \t\r]{0,40}$", re.M | re.A)
 _SECONDS = "Seconds"
-_TRIALS = re.compile(r"^ {0,40}Started Run \d+ @", re.M | re.A)
+_TRIALS = re.compile(r"^[ \t\r]{0,40}Started Run \d+ @", re.M | re.A)
 
 
 def check_test(name: str) -> None:

@@ -38,9 +38,9 @@ tc -s qdisc show dev "$0" root
 exit $code"""
 _BUCKET, _END, _TABLE = "pace0", "pace1", "lastro_pace"
 _REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
-_SENT = re.compile(r"^ {0,40}(\d{1,15}) packets outgoing {0,40}$", re.MULTILINE)
+_SENT = re.compile(r"^[ \t\r]{0,40}(\d{1,15}) packets outgoing[ \t\r]{0,40}$", re.MULTILINE)
 _LASTED = re.compile(r"(\d{1,9}) sec, (\d{1,6}) usec on CPU")
-_QUEUED = re.compile(r"^ {0,40}backlog \w+ (\d{1,9})p ", re.MULTILINE)
+_QUEUED = re.compile(r"^[ \t\r]{0,40}backlog \w+ (\d{1,9})p ", re.MULTILINE)
 
 
 class Trafgen(LoadGenerator):
