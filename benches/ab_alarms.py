@@ -1,4 +1,5 @@
-"""How often `lastro ab` calls a change worse that is none, and how often it finds one, against two campaigns.
+"""How often `lastro ab` calls a change worse that is none, and how often it finds one, against two campaigns; and how
+often the intervals that it prints in the end hold the truth, all of them together.
 
     python benches/ab_alarms.py            2,000 worlds for each row: about a quarter of an hour
     python benches/ab_alarms.py 200        fewer
@@ -11,15 +12,14 @@ the same if the spread between equal campaigns is well known."""
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from lastro.stats.block_model import BlockModel
 from lastro.stats.ratios import ratio_of_means
 from lastro.stats.sampled import CampaignSpread, SampledMean
-from lastro.stats.variants import changes, confidence_at, is_confirmed, new_blocks
+from lastro.stats.variants import VariantChange, changes, confidence_at, is_confirmed, new_blocks
 
 NOISE, SHIFT, TRIAL_S, MARGIN = 0.03, 0.03, 30.0, 0.03
 FIXED, MOST = 10, 20  # blocks
@@ -41,30 +41,36 @@ def campaign(rng: np.random.Generator, effect: float, host: str, n_pairs: int) -
     return values
 
 
-def answer(values: Values, first: int, last: int) -> tuple[str, int]:
-    """Return the outcome of looks after each block from `first` to `last`, and the blocks that it took."""
+def answer(values: Values, effect: float, first: int, last: int) -> tuple[bool, int, bool]:
+    """Look after each block from `first` to `last`. Return whether a change is worse, the blocks that it took, and
+    whether the last intervals, which are of all blocks, hold the truth."""
     looks: list[int] = []
     pairs = [(cell + 1, cell) for cell in range(0, len(values), 2)]
     for block in range(first, last + 1):
         looks.append(block)
-        model = _model(values, 0, block)
-        assert model is not None
-        found = changes(model, pairs, "lower", confidence_at(looks, last, 0.95))
+        confidence = confidence_at(looks, last, 0.95)
+        found = changes(_model(values, 0, block), pairs, "lower", confidence)
         verdicts = [each.verdict(MARGIN) for each in found]
         if raised := [pair for pair, each in zip(pairs, verdicts, strict=True) if each == "worse"]:
             ends = block + new_blocks(block)
             new = _model(values, block, ends)
-            sure = any(is_confirmed(new, *pair, "lower") for pair in raised)
-            return "worse" if sure else "unconfirmed", ends
+            worse = any(is_confirmed(new, *pair, "lower") for pair in raised)
+            return worse, ends, _hold(changes(_model(values, 0, ends), pairs, "lower", confidence), effect)
         if set(verdicts) == {"no worse"}:
-            return "no worse", block
-    return "undecided", last
+            break
+    return False, block, _hold(found, effect)
 
 
-def _model(values: Values, after: int, until: int) -> BlockModel | None:
-    return BlockModel.of(
+def _hold(found: Sequence[VariantChange], effect: float) -> bool:
+    return all(each.low <= (0.0 if pair else effect) <= each.high for pair, each in enumerate(found))
+
+
+def _model(values: Values, after: int, until: int) -> BlockModel:
+    model = BlockModel.of(
         {cell: {block: own[block] for block in range(after + 1, until + 1)} for cell, own in values.items()}
     )
+    assert model is not None
+    return model
 
 
 def two_campaigns(rng: np.random.Generator, effect: float, host: str) -> tuple[bool, bool]:
@@ -84,22 +90,19 @@ def two_campaigns(rng: np.random.Generator, effect: float, host: str) -> tuple[b
     return found[0], found[1]
 
 
-def rates(worlds: int, effect: float, host: str, n_pairs: int = 1, seed: int = 61) -> dict[str, tuple[float, float]]:
-    """Return {rule: (how often it calls a change worse, blocks on average)}."""
+def rates(worlds: int, effect: float, host: str, n_pairs: int = 1, seed: int = 61) -> dict[str, np.ndarray]:
+    """Return {rule: (how often it calls a change worse, blocks on average, how often intervals hold the truth)}."""
     rng = np.random.default_rng([seed, round(1000 * effect), list(HOSTS).index(host), n_pairs])
-    found: dict[str, list[tuple[bool, int]]] = {}
+    found: dict[str, list[tuple[float, ...]]] = {}
     for _ in range(worlds):
         values = campaign(rng, effect, host, n_pairs)
         for rule, first in ((f"{FIXED} blocks", FIXED), ("until decided", 2)):
-            outcome, blocks = answer(values, first, FIXED if first == FIXED else MOST)
-            found.setdefault(rule, []).append((outcome == "worse", blocks))
+            seen = answer(values, effect, first, FIXED if first == FIXED else MOST)
+            found.setdefault(rule, []).append(seen)
         if n_pairs == 1:
             for rule, worse in zip(TWO, two_campaigns(rng, effect, host), strict=True):
                 found.setdefault(rule, []).append((worse, 2 * FIXED))
-    return {
-        rule: (Counter(worse for worse, _ in each)[True] / worlds, sum(blocks for _, blocks in each) / worlds)
-        for rule, each in found.items()
-    }
+    return {rule: np.mean(each, axis=0) for rule, each in found.items()}
 
 
 def table(worlds: int) -> Iterator[str]:
@@ -109,8 +112,12 @@ def table(worlds: int) -> Iterator[str]:
     for effect, n_pairs in ((0.0, 1), (0.0, 6), (0.03, 1), (0.05, 1), (0.10, 1)):
         for host in HOSTS:
             found = rates(worlds, effect, host, n_pairs)
-            cells = [f"{100 * found[rule][0]:.1f} % ({found[rule][1]:.0f})" if rule in found else "" for rule in rules]
+            cells = [_cell(*found[rule].tolist()) if rule in found else "" for rule in rules]
             yield f"| {100 * effect:.0f} % | {host} | {n_pairs} | {' | '.join(cells)} |"
+
+
+def _cell(worse: float, blocks: float, held: float | None = None) -> str:
+    return f"{100 * worse:.1f} % ({blocks:.0f})" + ("" if held is None else f", {100 * held:.1f} %")
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from lastro.platforms.runc import Runc
 from lastro.results.samples import Outcome
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import Config, Scenario
+from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.proxy import ProxyScenario
@@ -76,6 +77,12 @@ SHORT: dict[str, dict[str, Any]] = {
 def configured(scenario: type[Scenario], **chosen: Any) -> dict[str, Any]:
     """The defaults of its settings under what is chosen, tolerant of whatever else the machine does."""
     return {**{setting.name: setting.default for setting in scenario.settings}, **TOLERANT, **chosen}
+
+
+def on_chain(place: tuple[str, str], function: str, **chosen: Any) -> dict[str, Any]:
+    """A short trial of a chain on a platform over an attachment, without a neighbour."""
+    parts = {"platform": place[0], "attachment": place[1], "function": function}
+    return configured(ChainScenario, **{"isolation": "none", "anomaly": "none", **SHORT["chain"], **parts, **chosen})
 
 
 # What other work on the same machine does to a trial, and TOLERANT cannot switch off: exec took longer before the work

@@ -22,7 +22,7 @@ from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
 
 from ..support.products import one_of
-from ..support.scenarios import SHORT, attempted, configured, image_needs
+from ..support.scenarios import SHORT, attempted, configured, image_needs, on_chain
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
@@ -38,15 +38,10 @@ def running(testbed: Testbed) -> Iterator[ChainScenario]:
         yield made
 
 
-def config(place: tuple[str, str], function: str, **chosen: Any) -> dict[str, Any]:
-    parts = {"platform": place[0], "attachment": place[1], "function": function}
-    return configured(ChainScenario, isolation="none", anomaly="none", **{**SHORT["chain"], **parts, **chosen})
-
-
 @pytest.mark.parametrize("place", one_of(PLACES), ids="+".join)
 @pytest.mark.parametrize("function", ["firewall>dpi>nat", "nat>nat>firewall"])
 def test_a_chain_carries_flows_over_every_link(running: ChainScenario, place: tuple[str, str], function: str) -> None:
-    wanted = config(place, function, ping_suspect_percent=20.0)
+    wanted = on_chain(place, function, ping_suspect_percent=20.0)
     found = running.availability(wanted)
     assert found, found.reason
     outcome = attempted(running, wanted)
@@ -57,7 +52,7 @@ def test_a_chain_carries_flows_over_every_link(running: ChainScenario, place: tu
 
 
 def test_functions_in_one_instance_all_work(running: ChainScenario) -> None:
-    wanted = config(("runc", "veth-bridge"), "firewall>firewall:rules=10>nat", placement="together")
+    wanted = on_chain(("runc", "veth-bridge"), "firewall>firewall:rules=10>nat", placement="together")
     assert running.availability(wanted)
     outcome = attempted(running, wanted)
     assert outcome.valid, outcome.invalid_because
@@ -68,7 +63,7 @@ def test_functions_in_one_instance_all_work(running: ChainScenario) -> None:
 
 @pytest.mark.parametrize("length", [8])
 def test_the_longest_chain_carries_ipv6(running: ChainScenario, length: int) -> None:
-    wanted = config(("native", "veth-bridge"), "firewall", length=length, ip="6")
+    wanted = on_chain(("native", "veth-bridge"), "firewall", length=length, ip="6")
     outcome = attempted(running, wanted)
     assert outcome.valid, outcome.invalid_because
 
@@ -125,7 +120,7 @@ def test_a_chain_that_was_changed_is_never_valid(
 
     monkeypatch.setattr("lastro.scenarios.chain.measure", changed)
     with running.attempt():
-        outcome = running.run(config(("native", "veth-bridge"), "firewall>firewall>firewall"), {})
+        outcome = running.run(on_chain(("native", "veth-bridge"), "firewall>firewall>firewall"), {})
     assert outcome.measurements["throughput"] > 0
     reasons = [reason for reason in outcome.invalid_because if "own counter" in reason]
     for phase in ("iperf3-tcp", "iperf3-udp", "ping"):

@@ -31,7 +31,7 @@ from lastro.study.own_function import OwnFunction
 from lastro.testbed import Testbed
 
 from ..support.products import some
-from ..support.scenarios import SHORT, attempted, configured, frames_needs
+from ..support.scenarios import SHORT, attempted, configured, frames_needs, on_chain
 
 pytestmark = pytest.mark.root
 
@@ -61,15 +61,10 @@ def running(testbed: Testbed) -> Iterator[ChainScenario]:
         yield made
 
 
-def config(place: tuple[str, str], function: str, **chosen: Any) -> dict[str, Any]:
-    parts = {"platform": place[0], "attachment": place[1], "function": function}
-    return configured(ChainScenario, **{"isolation": "none", "anomaly": "none", **SHORT["chain"], **parts, **chosen})
-
-
 @pytest.mark.parametrize("at", some(range(len(PLACES) * len(FUNCTIONS)), 12), ids=str)
 def test_own_functions_carry_flows_on_each_platform(running: ChainScenario, at: int) -> None:
     function = FUNCTIONS[at // len(PLACES)]
-    wanted = config(PLACES[at % len(PLACES)], function)
+    wanted = on_chain(PLACES[at % len(PLACES)], function)
     found = running.availability(wanted)
     assert found, found.reason
     outcome = attempted(running, wanted)
@@ -81,7 +76,7 @@ def test_own_functions_carry_flows_on_each_platform(running: ChainScenario, at: 
 
 @pytest.mark.slow
 def test_an_own_function_runs_in_virtual_machines(running: ChainScenario) -> None:
-    wanted = config(("qemu-tcg", "veth-bridge"), "forwarder")
+    wanted = on_chain(("qemu-tcg", "veth-bridge"), "forwarder")
     found = running.availability(wanted)
     assert found, found.reason
     outcome = attempted(running, wanted)
@@ -91,19 +86,19 @@ def test_an_own_function_runs_in_virtual_machines(running: ChainScenario) -> Non
 @pytest.mark.skipif(shutil.which("runsc") is None, reason="no runsc here, and no Go toolchain to build it")
 @pytest.mark.slow
 def test_a_platform_whose_containers_may_not_mount_is_unavailable_for_it(running: ChainScenario) -> None:
-    found = running.availability(config(("gvisor", "veth-direct"), "forwarder"))
+    found = running.availability(on_chain(("gvisor", "veth-direct"), "forwarder"))
     assert "cannot have /proc and /dev on this platform" in str(found.reason)
 
 
 def test_a_function_that_dies_in_a_trial_makes_it_invalid_with_its_last_words(running: ChainScenario) -> None:
-    wanted = config(("runc", "veth-direct"), "firewall>dying")
+    wanted = on_chain(("runc", "veth-direct"), "firewall>dying")
     assert running.availability(wanted)
     with pytest.raises(PlatformError, match="'dying' ended during the trial with exit code 7: out of memory"):
         attempted(running, {**wanted, "settle_s": 1.5})
 
 
 def test_a_function_that_is_never_ready_makes_its_treatments_unavailable(running: ChainScenario) -> None:
-    found = running.availability(config(("native", "veth-bridge"), "unready"))
+    found = running.availability(on_chain(("native", "veth-bridge"), "unready"))
     assert "function 'unready' is not ready within 0.5 s. Its check: no peer" in str(found.reason)
 
 
@@ -126,7 +121,7 @@ def test_a_load_crosses_a_function_that_forwards_by_itself(testbed: Testbed, fun
 @pytest.mark.parametrize("isolation", ["seccomp", "capabilities", "read-only-root", "user-namespace", "landlock"])
 def test_an_own_function_runs_under_each_isolation(running: ChainScenario, isolation: str) -> None:
     """Its directories are mounted from outside, whatever the instance itself may not do."""
-    wanted = config(("runc", "veth-bridge"), "limiter", isolation=isolation)
+    wanted = on_chain(("runc", "veth-bridge"), "limiter", isolation=isolation)
     assert (found := running.availability(wanted)), found.reason
     outcome = attempted(running, wanted)
     assert outcome.valid, outcome.invalid_because

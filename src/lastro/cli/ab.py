@@ -9,8 +9,9 @@ change of the variant.
   lastro ab DIR                  the answer of a campaign once more; `lastro resume DIR` continues it
 
 Without a study it is `demo`. The first line is the answer. The exit code is 0 if b is no worse, 4 if it is worse, and 8
-if that is undecided. A change of at most the margin counts as none. An alarm is tried once more on new blocks before it
-fails anything, so a campaign may have up to twice the blocks. Needs root when the scenario does."""
+if that is undecided. b passes if any change for the worse is surely below the margin. It raises an alarm if it is
+surely worse, and perhaps by more than the margin. An alarm is tried once more on new blocks before it fails anything,
+so a campaign may have up to twice the blocks. Needs root when the scenario does."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="change a constant of both variants, such as tcp_s=5; repeatable",
     )  # fmt: skip
     parser.add_argument("--metric", metavar="NAME", help="what is judged (default: the first metric of the study)")
-    parser.add_argument("--margin", metavar="P", help="the largest change that counts as none (default: 3%%)")
+    parser.add_argument(
+        "--margin", metavar="P", help="a change for the worse passes if it is surely smaller (default: 3%%)"
+    )
     parser.add_argument("--blocks", metavar="N", type=int, help="blocks before an alarm; with --until, at most")
     parser.add_argument(
         "--until", choices=("decided",), help="look after each block, and stop when it is decided; 20 blocks at most"

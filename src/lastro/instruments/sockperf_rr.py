@@ -1,8 +1,8 @@
 """TCP requests and responses by sockperf, one after the other over one connection, as in netperf's TCP_RR.
 
-Both ends sleep until a packet comes, so a transaction has two wake-ups beside the path. The loop is closed: a late
-response delays all later requests, which percentiles would hide (coordinated omission: Tene 2013), so there are none.
-Written for 3.7 to 3.10; source: sockperf(1)."""
+Both ends sleep until a packet comes, so each transaction includes two wake-ups besides the path. The loop is closed: a
+late response delays all later requests, which percentiles would hide (coordinated omission: Tene 2013), so there are
+none. Written for 3.7 to 3.10; source: sockperf(1)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class OwnFunction:
         return replace(self, image=image, directory=self.directory and posixpath.join(folder, self.directory))
 
     def check(self, known: Collection[str]) -> None:
-        """Check it among the functions that Lastro has. Raises: FieldError."""
+        """Check it; `known` are the functions that Lastro has. Raises: FieldError."""
         if self.name in known:
             raise FieldError("Lastro has a function of this name", "choose another one")
         if not re.fullmatch(NAME, self.name):
