@@ -62,7 +62,7 @@ def why_no_fraction(study: Study) -> str:
     two, least = len(halvable(study)), FEWEST_FACTORS[wanted]
     if two < least:
         which = " that are choices, since it has service levels" if study.sla else ""
-        return f"{wanted} needs {least} factors of two levels{which}, or main effects are the same; here are {two}"
+        return f"{wanted} needs {least} factors of two levels{which}, or main effects are the same; it has {two}"
     crossed = [factor.name for factor in study.factors if factor.name not in fraction.halved]
     counts = Counter(tuple(levels[name] for name in crossed) for levels in combinations(study))
     whole = 2**two // fraction.size

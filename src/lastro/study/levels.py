@@ -205,6 +205,8 @@ def _row(schema: ScenarioSchema, kind: str, raw: str, row: Sequence[str]) -> str
         raise FieldError(f"{shown(raw)} is a chain, and scenario {schema.name} has one {kind} in a trial")
     if len(row) > MOST_HOPS:
         raise FieldError(f"{shown(raw)} has {len(row)} hops, but a chain has at most {MOST_HOPS}")
+    if "" in row:
+        raise FieldError(f"{shown(raw)} has '{_THEN}' without a {kind} on one side")
     return in_row([_part(schema, kind, hop) for hop in row])
 
 

@@ -454,7 +454,7 @@ def _check_size(study: Study, problems: Problems) -> None:
     variants |= {("profiles", name): study.with_profile(name) for name in study.profiles}
     for table, variant in variants.items():
         if why := why_no_fraction(variant):
-            hint = 'exclude or hold no level of a halved factor, or write fraction = "1"'
+            hint = 'let more factors have two levels, exclude none of these levels, or write fraction = "1"'
             problems.add((*table, "fraction") if table == ("design",) else table, FieldError(why, hint))
         design, n_trials = variant.design, n_treatments * variant.design.most_blocks
         if n_trials > MAX_TRIALS:

@@ -82,7 +82,7 @@ def test_an_option_of_a_function_is_that_of_each_hop_with_its_name() -> None:
     ("factors", "message"),
     [
         ('function = ["firewall>firewal"]\n', r"no function is named 'firewal'"),
-        ('function = ["firewall>"]\n', r"no function is named ''"),
+        ('function = ["firewall>"]\n', r"'firewall>' has '>' without a function on one side"),
         ('function = ["firewall>http-proxy"]\n', r"no function is named 'http-proxy'"),
         ('function = ["dpi:rules=2>nat"]\n', r"function dpi has no option 'rules'"),
         ("length = [1, 9]\n", r"length\[1\]: must be at most 8, but is 9"),
