@@ -51,11 +51,13 @@ def _along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel]:
             )
             for row in rows
         }
-        for level in decision.levels:
+        for level in decision.question.levels:
             trials = metric_trials(report, rows, at, level.metric.name)
             if not trials.cells:
                 continue
-            points = breaking_points(trials, doses, len(labels), level.limit, level.at_least, 1 - decision.confidence)
+            points = breaking_points(
+                trials, doses, len(labels), level.limit, level.at_least, 1 - decision.question.confidence
+            )
             named = ", ".join(f"{name} = {each}" for name, each in given.items())
             for candidate, point in enumerate(points):
                 yield BrokenLevel(factor.name, level, candidate, named, point)

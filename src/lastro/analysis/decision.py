@@ -6,7 +6,7 @@ is one that its user does not choose, such as the neighbour: the service levels 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,50 @@ Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 
 @dataclass(frozen=True, slots=True)
+class SlaQuestion:
+    """What is to be decided: which choice of levels holds all service levels, at the least cost.
+
+    `required` are properties without which a choice is no candidate; `wished` decide between candidates whose costs
+    cannot be told apart. `under` are the levels of conditions in which service levels must hold, by factor; all that
+    were measured if empty. `factors` are those of which a candidate is a choice, by default all that users choose and
+    that are not in `under`; if none is left, those in `under` and those with one level, which then name the
+    candidates."""
+
+    levels: tuple[ServiceLevel, ...]
+    cost: Cost | None = None
+    required: tuple[Requirement, ...] = ()
+    wished: tuple[Requirement, ...] = ()
+    under: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    factors: tuple[str, ...] = ()
+    confidence: float = 0.95
+
+    @classmethod
+    def of_study(cls, report: CampaignResults) -> SlaQuestion:
+        """Return what a study itself asks; it has service levels."""
+        study, metrics = report.study, report.metrics
+        return cls(
+            tuple(ServiceLevel.parse(f"{name} {level}", metrics) for name, level in study.sla.items()),
+            Cost.of(study.cost, metrics) if study.cost else None,
+            tuple(Requirement.of(name, value) for name, value in study.require.items()),
+            tuple(Requirement.of(name, value) for name, value in study.wish.items()),
+            confidence=study.design.confidence,
+        )
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all metrics that the answer depends on."""
+        priced = self.cost.weights if self.cost else ()
+        return tuple(dict.fromkeys([*(level.metric.name for level in self.levels), *priced]))
+
+    def limits(self) -> list[Limit]:
+        return [Limit(self.metrics.index(level.metric.name), level.limit, level.at_least) for level in self.levels]
+
+    def weights(self) -> dict[int, float]:
+        """Return {index of a metric: its weight in the cost}."""
+        return {self.metrics.index(name): weight for name, weight in self.cost.weights.items()} if self.cost else {}
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """One choice; `label` names it: 'runc · macvlan-bridge · cgroups'.
 
@@ -42,27 +86,22 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class SlaDecision:
-    """The choice among `candidates`, in the order of the study. `conditions` have labels, as candidates do.
+    """The answer to a question: the choice among `candidates`, in the order of the study.
 
     `lacking` are those that are not candidates, because a requirement is not met or it is not known whether it is.
-    `given` are the factors with one level in every condition: {name: level}. `metrics` are the names to which numbers
-    in `choice` refer. Of accepted candidates whose costs cannot be told apart, the recommended one meets the most
-    wishes (`wished`); `cheapest` is the one that costs the least."""
+    `conditions` have labels, as candidates do. `given` are the factors with one level in every condition: {name:
+    level}. Of accepted candidates whose costs cannot be told apart, the recommended one meets the most wishes;
+    `cheapest` is the one that costs the least."""
 
     report: CampaignResults
-    levels: tuple[ServiceLevel, ...]
-    cost: Cost | None
-    required: tuple[Requirement, ...]
+    question: SlaQuestion
     candidates: tuple[Deployment, ...]
     lacking: tuple[Deployment, ...]
     conditions: tuple[str, ...]
     given: Mapping[str, str]
-    metrics: tuple[str, ...]
     choice: Choice
-    confidence: float
     n_blocks: int
     looks: tuple[Look, ...] = ()
-    wished: tuple[Requirement, ...] = ()
     cheapest: int | None = None
 
     def candidate_of(self, treatment: Treatment) -> int:
@@ -77,7 +116,7 @@ class SlaDecision:
         """Return how many more blocks decide on a candidate with this probability, by default on the likeliest."""
         at = self.choice.likeliest if at is None else at
         assert at is not None
-        alpha = (1 - self.confidence) / len(self.candidates)
+        alpha = (1 - self.question.confidence) / len(self.candidates)
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
     def order(self) -> list[int]:
@@ -93,25 +132,10 @@ class SlaDecision:
 
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
-    """Return the decision by the study's own service levels and cost; None without any, or without two blocks."""
-    study = report.study
-    if not study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
+    """Return the answer to what the study itself asks; None if it asks nothing, or without two blocks."""
+    if not report.study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
         return None
-    levels = [ServiceLevel.parse(f"{name} {level}", report.metrics) for name, level in study.sla.items()]
-    cost, required = study_cost(report), study_requirements(report)
-    return decide(report, levels, cost, required, {}, study.design.confidence, judge=judge, wished=study_wishes(report))
-
-
-def study_cost(report: CampaignResults) -> Cost | None:
-    return Cost.of(report.study.cost, report.metrics) if report.study.cost else None
-
-
-def study_requirements(report: CampaignResults) -> list[Requirement]:
-    return [Requirement.of(name, value) for name, value in report.study.require.items()]
-
-
-def study_wishes(report: CampaignResults) -> list[Requirement]:
-    return [Requirement.of(name, value) for name, value in report.study.wish.items()]
+    return decide(report, SlaQuestion.of_study(report), judge)
 
 
 def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
@@ -128,75 +152,57 @@ def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[
     return decision_of(report, judged), after[-1]
 
 
-def decide(
-    report: CampaignResults,
-    levels: Sequence[ServiceLevel],
-    cost: Cost | None,
-    required: Sequence[Requirement],
-    under: Mapping[str, Sequence[str]],
-    confidence: float = 0.95,
-    chosen: Sequence[str] = (),
-    judge: Judge | None = None,
-    wished: Sequence[Requirement] = (),
-) -> SlaDecision:
-    """Judge every candidate by its valid trials under these levels of the conditions; all that were measured if empty.
+def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None = None) -> SlaDecision:
+    """Judge every candidate by its valid trials in the conditions of the question.
 
-    `chosen` are the factors of which a candidate is a choice, by default all that users choose and that are not in
-    `under`; if none is left, those in `under` and those with one level, which then name the candidates. If the campaign
-    has looked at them by the same levels, its looks have decided, and nothing is tested again.
+    If the campaign has looked at its trials by the same question, its looks have decided, and nothing is tested again.
 
     Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
     blocks."""
-    if not levels:
+    if not question.levels:
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
-    rows = [row for row in report.rows if is_under(report, row, under)]
-    factors = [factor.name for factor in report.varying]
-    usual = [name for name in factors if is_choice(name) and name not in under]
-    usual = usual or [factor.name for factor in report.study.factors if is_choice(factor.name)]
-    chosen = chosen or usual
-    rest = [name for name in factors if name not in chosen]
-    rows, lacking = _meeting(report, rows, required, chosen)
+    usual = _usual_factors(report, question.under)
+    chosen = question.factors or usual
+    rest = [factor.name for factor in report.varying if factor.name not in chosen]
+    rows, lacking = _meeting(report, question, chosen)
     candidates, of_candidate = grouped(rows, chosen)
     conditions, of_condition = grouped(rows, rest)
-    names = tuple(dict.fromkeys([*(level.metric.name for level in levels), *(cost.weights if cost else ())]))
     at = {row.treatment.index: (of_candidate[row.treatment.index], of_condition[row.treatment.index]) for row in rows}
-    trials = [metric_trials(report, rows, at, name) for name in names]
+    trials = [metric_trials(report, rows, at, name) for name in question.metrics]
     n_blocks = max((len(own) for metric in trials for own in metric.cells.values()), default=0)
     if rows and n_blocks < FEWEST_BLOCKS:
         raise InputError(
             "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
         )
-    limits = [Limit(names.index(level.metric.name), level.limit, level.at_least) for level in levels]
-    weights = {names.index(name): weight for name, weight in cost.weights.items()} if cost else {}
-    same_question = not under and chosen == usual and list(required) == study_requirements(report)
-    own_looks = same_question and _are_own(report, levels, confidence, len(candidates))
-    looks = report.looks if own_looks else ()
+    looks = report.looks if chosen == usual and _asked_by_looks(report, question, len(candidates)) else ()
     judge = judge or (partial(choose, stage=_standing(looks[-1])) if looks else choose)
-    size = (len(candidates), len(conditions))
-    choice = judge(trials, limits, weights, size, 1 - confidence) if rows else NO_CHOICE
-    same = {name: next(iter(found)) for name in rest if len(found := {_level(row, name) for row in rows}) == 1}
-    varied = [name for name in rest if name not in same]
-    first = {of_candidate[row.treatment.index]: row for row in reversed(rows)}
-    wishes = [tuple(_met(report, first[number], each)[0] for each in wished) for number in range(len(candidates))]
+    size, alpha = (len(candidates), len(conditions)), 1 - question.confidence
+    choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
+    deployments = tuple(
+        _deployment(report, question, own, [row for row in rows if of_candidate[row.treatment.index] == number])
+        for number, own in enumerate(candidates)
+    )
+    levels = {name: list(dict.fromkeys(_level(row, name) for row in rows)) for name in rest}
+    varied = [name for name in rest if len(levels[name]) != 1]
     return SlaDecision(
         report,
-        tuple(levels),
-        cost,
-        tuple(required),
-        tuple(
-            Deployment(own, labelled(own, report), _gaps(rows, at, number), wishes[number])
-            for number, own in enumerate(candidates)
-        ),
+        question,
+        deployments,
         lacking,
         tuple(", ".join(f"{name} = {own[name]}" for name in varied) for own in conditions),
-        same,
-        names,
-        _by_wishes(choice, [sum(map(bool, each)) for each in wishes], priced=bool(cost)),
-        confidence,
+        {name: levels[name][0] for name in rest if name not in varied},
+        _by_wishes(choice, [sum(map(bool, each.wishes)) for each in deployments], priced=bool(question.cost)),
         n_blocks,
         looks,
-        tuple(wished),
         choice.recommended,
+    )
+
+
+def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the factors of which a candidate is a choice if a question names none."""
+    open_ones = [factor.name for factor in report.varying if factor.name not in under]
+    return tuple(filter(is_choice, open_ones)) or tuple(
+        factor.name for factor in report.study.factors if is_choice(factor.name)
     )
 
 
@@ -214,14 +220,13 @@ def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
     )
 
 
-def _are_own(report: CampaignResults, levels: Sequence[ServiceLevel], confidence: float, n_candidates: int) -> bool:
-    """Return whether a campaign has looked at its trials by these service levels, with this confidence."""
-    study = report.study
-    if any(number >= n_candidates for each in report.looks for number in each.numbers):
+def _asked_by_looks(report: CampaignResults, question: SlaQuestion, n_candidates: int) -> bool:
+    """Return whether a campaign has looked at its trials by this question, whatever it says of costs and wishes."""
+    if not report.looks or any(number >= n_candidates for each in report.looks for number in each.numbers):
         return False
-    own = {f"{name} {level}" for name, level in study.sla.items()} if report.looks else set()
-    same = {ServiceLevel.parse(text, report.metrics) for text in own} == set(levels)
-    return bool(own) and same and confidence == study.design.confidence
+    own = SlaQuestion.of_study(report)
+    same_limits = set(question.levels) == set(own.levels) and question.confidence == own.confidence
+    return same_limits and not question.under and question.required == own.required
 
 
 def _standing(last: Look) -> Stage:
@@ -244,16 +249,28 @@ def grouped(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, s
 
 
 def _meeting(
-    report: CampaignResults, rows: Sequence[Row], required: Sequence[Requirement], chosen: Sequence[str]
+    report: CampaignResults, question: SlaQuestion, chosen: Sequence[str]
 ) -> tuple[list[Row], tuple[Deployment, ...]]:
     """Return the rows of candidates that meet all requirements, and the other candidates with the reasons."""
+    rows = [row for row in report.rows if is_under(report, row, question.under)]
     groups, of = grouped(rows, chosen)
     first = {of[row.treatment.index]: row for row in reversed(rows)}
-    reasons = {at: [why for each in required if (why := _unmet(report, row, each))] for at, row in first.items()}
+    reasons = {
+        at: [why for each in question.required if (why := _unmet(report, row, each))] for at, row in first.items()
+    }
     lacking = [
         Deployment(own, labelled(own, report), tuple(reasons[at])) for at, own in enumerate(groups) if reasons[at]
     ]
     return [row for row in rows if not reasons[of[row.treatment.index]]], tuple(lacking)
+
+
+def _deployment(
+    report: CampaignResults, question: SlaQuestion, levels: Mapping[str, str], rows: Sequence[Row]
+) -> Deployment:
+    """Return the candidate of these levels, with what is known of it by its rows."""
+    gaps = dict.fromkeys(row.reason or row.status for row in rows if not row.n_valid)
+    wishes = tuple(_met(report, rows[0], wish)[0] for wish in question.wished)
+    return Deployment(levels, labelled(levels, report), tuple(gaps), wishes)
 
 
 def _unmet(report: CampaignResults, row: Row, required: Requirement) -> str:
@@ -293,9 +310,3 @@ def metric_trials(
 def labelled(levels: Mapping[str, str], report: CampaignResults) -> str:
     named = " · ".join(f"{name}=none" if level == NONE else level for name, level in levels.items())
     return named or report.study.name
-
-
-def _gaps(rows: Sequence[Row], at: Mapping[int, tuple[int, int]], candidate: int) -> tuple[str, ...]:
-    """Return the reasons why a candidate was not measured in some condition."""
-    own = [row for row in rows if at[row.treatment.index][0] == candidate and not row.n_valid]
-    return tuple(dict.fromkeys(row.reason or row.status for row in own))

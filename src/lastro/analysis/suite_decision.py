@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.decision import SlaDecision, decide, grouped, metric_trials
+from lastro.analysis.decision import SlaDecision, SlaQuestion, decide, grouped, metric_trials
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
@@ -102,7 +102,8 @@ def decide_suite(
     for name, report in used.items():
         studies.append(_study_trials(report, names, weights.get(name, 1.0)))
         levels_here = by_study[name]
-        decisions.append(decide(report, levels_here, None, (), {}, 1 - alpha, (PLATFORM,)) if levels_here else None)
+        question = SlaQuestion(tuple(levels_here), factors=(PLATFORM,), confidence=1 - alpha)
+        decisions.append(decide(report, question) if levels_here else None)
     scores = score(studies, len(names), reference, 1 - confidence)
     columns = tuple(
         SuiteColumn(name, _counted(report), study.weight, goodness, decision)

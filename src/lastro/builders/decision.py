@@ -33,7 +33,7 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     """Yield the answer, the candidates, what would change the answer, and what is not answered."""
     study = decision.report.study
     yield Title(study.title or study.name, tuple(answer(decision, say)))
-    required = joined([each.text for each in decision.required], say)
+    required = joined([each.text for each in decision.question.required], say)
     more = say("Required: {requirements}.", requirements=required) if required else ""
     yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
@@ -50,7 +50,7 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
             "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
             "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
             "candidates is called so and does not is at most {alpha}.",
-            alpha=percent_text(1 - decision.confidence, say),
+            alpha=percent_text(1 - decision.question.confidence, say),
         )
     )
 
@@ -70,7 +70,7 @@ def decision_section(report: CampaignResults, say: Language, figures: tuple[Figu
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
     """Yield the answer in one sentence or several."""
     choice = decision.choice
-    levels = joined([level.text for level in decision.levels], say)
+    levels = joined([level.text for level in decision.question.levels], say)
     if choice.recommended is not None:
         odds = choice.odds[choice.recommended]
         name = decision.candidates[choice.recommended].label
@@ -80,12 +80,12 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             levels=levels,
             p=odds_text(odds.holds, say),
         )
-        if odds.cost is not None and decision.cost is not None:
+        if odds.cost is not None and decision.question.cost is not None:
             yield _on_cost(decision, odds.cost[0], say)
-        if decision.wished:
+        if decision.question.wished:
             yield _on_wishes(decision, choice.recommended, say)
     elif not decision.candidates:
-        required = joined([each.text for each in decision.required], say)
+        required = joined([each.text for each in decision.question.required], say)
         yield say("No candidate meets all requirements: {requirements}.", requirements=required)
     elif choice.outcome == "none":
         whole = not any(odds.missing for odds in choice.odds)
@@ -117,7 +117,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
 
 def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
     """Return what the recommended candidate costs, and whether another may cost less."""
-    choice, what = decision.choice, decision.cost.text if decision.cost else ""
+    choice, what = decision.choice, decision.question.cost.text if decision.question.cost else ""
     text = say("It costs {cost} ({what})", cost=_number(cost, say), what=what)
     if choice.open_cheaper:
         return say(
@@ -132,7 +132,7 @@ def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
 
 def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
     """Return what of the wishes the recommended candidate has, and whether it comes first for that."""
-    has = list(zip(decision.wished, decision.candidates[at].wishes, strict=True))
+    has = list(zip(decision.question.wished, decision.candidates[at].wishes, strict=True))
     met, lacking = ([wish.text for wish, found in has if bool(found) is wanted] for wanted in (True, False))
     text = say("It has what is wished ({wishes})", wishes=joined(met, say))
     if lacking:
@@ -177,18 +177,18 @@ def _count(decision: SlaDecision, say: Language) -> str:
 def candidates_table(decision: SlaDecision, say: Language) -> Table:
     """Return the candidates, those that hold first and the cheapest of them at the top."""
     columns = [say("candidate"), "", say("holds"), say("next trial holds")]
-    if decision.cost is not None:
+    if decision.question.cost is not None:
         columns += [say("cost"), say("cheapest that holds")]
-    columns += [say("wishes")] if decision.wished else []
+    columns += [say("wishes")] if decision.question.wished else []
     rows = []
     for at in decision.order():
         odds = decision.choice.odds[at]
         verdict = say(VERDICTS[decision.choice.verdict(at)])
         row = [decision.candidates[at].label, verdict, *(odds_text(p, say) for p in (odds.holds, odds.next_holds))]
-        if decision.cost is not None:
+        if decision.question.cost is not None:
             row += [spread_text(odds.cost, say), odds_text(odds.cheapest, say) if not odds.missing else "—"]
-        found = zip(decision.wished, decision.candidates[at].wishes, strict=True)
-        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in found)] if decision.wished else []
+        found = zip(decision.question.wished, decision.candidates[at].wishes, strict=True)
+        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in found)] if decision.question.wished else []
         rows.append(tuple(row))
     blank = ("—",) * (len(columns) - 2)
     rows += [(each.label, say("✕ requirement not met"), *blank) for each in decision.lacking]
@@ -202,7 +202,7 @@ def _levels_table(decision: SlaDecision, say: Language) -> Table:
             spread_text((odds.mean, odds.low, odds.high), say), odds_text(odds.holds, say),
         )
         for at in decision.order()
-        for level, odds in zip(decision.levels, decision.choice.odds[at].limits, strict=True)
+        for level, odds in zip(decision.question.levels, decision.choice.odds[at].limits, strict=True)
         if odds is not None
     )  # fmt: skip
     columns = (say("candidate"), say("level"), say("worst condition"), say("mean there"), say("holds"))
@@ -278,7 +278,7 @@ def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
     """Yield for each level how far the recommended candidate holds it, and which would hold it further."""
     if (best := decision.choice.recommended) is None:
         return
-    for number, level in enumerate(decision.levels):
+    for number, level in enumerate(decision.question.levels):
         own = decision.choice.odds[best].limits[number]
         assert own is not None
         end = _end(level, own)
@@ -291,7 +291,7 @@ def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
 
 
 def _beyond(decision: SlaDecision, number: int, best: int, end: float, say: Language) -> str:
-    level = decision.levels[number]
+    level = decision.question.levels[number]
     ends = {
         at: _end(level, odds)
         for at in decision.choice.accepted
@@ -333,7 +333,7 @@ def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
         )  # fmt: skip
     for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
         if odds.missing:
-            what = joined([decision.metrics[at] for at in odds.missing], say)
+            what = joined([decision.question.metrics[at] for at in odds.missing], say)
             why = "; ".join(candidate.gaps) or (say(_NOT_ALL) if fraction else say("no valid trial has a value"))
             yield say("{candidate}: {metrics} not measured: {why}", candidate=candidate.label, metrics=what, why=why)
 

@@ -109,5 +109,5 @@ def _levels_table(decision: SuiteDecision, say: Language) -> Table:
             f"{say(VERDICTS[surest[0]])} ({odds_text(surest[1], say)})" if surest else "—"
             for surest in (surest_variant(decided, name) for name in decision.candidates)
         ]
-        rows.append((column.name, joined([level.text for level in decided.levels], say), *cells))
+        rows.append((column.name, joined([level.text for level in decided.question.levels], say), *cells))
     return Table("suite-levels", say("Service levels"), columns, tuple(rows), long=frozenset({1}), whole=True)

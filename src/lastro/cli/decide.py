@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.build import build_report
-    from lastro.analysis.decision import decide, study_cost, study_requirements, study_wishes
+    from lastro.analysis.decision import SlaQuestion, decide
     from lastro.builders.data.decision import document_text
     from lastro.builders.decision import decision_blocks
     from lastro.results.read import load_campaign
@@ -86,25 +86,24 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--weights is for the studies of a suite", f"{args.dir} is a single campaign")
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
-    study, metrics = report.study, report.metrics
+    metrics, asked = report.metrics, SlaQuestion.of_study(report)
     wishes = [Requirement.parse(text) for text in args.wish]
     if (properties or wishes) and not report.provenance.get("properties"):
         raise InputError(
             "this campaign did not look for properties",
             "`lastro run STUDY --properties` does, as a table [require] or [wish] does",
         )
-    levels = args.service_levels or [f"{name} {level}" for name, level in study.sla.items()]
+    levels = dict.fromkeys(ServiceLevel.parse(level, metrics) for level in args.service_levels)
     priced = [sum_ for sum_ in (args.cost, _prices(args.prices)) if sum_ is not None]
-    cost = Cost.parse(" + ".join(priced), metrics) if priced else study_cost(report)
-    found = decide(
-        report,
-        list(dict.fromkeys(ServiceLevel.parse(level, metrics) for level in levels)),
-        cost,
-        properties or study_requirements(report),
+    question = SlaQuestion(
+        tuple(levels) or asked.levels,
+        Cost.parse(" + ".join(priced), metrics) if priced else asked.cost,
+        tuple(properties) or asked.required,
+        tuple(wishes) or asked.wished,
         levels_named(args.under, "--under"),
-        required or study.design.confidence,
-        wished=wishes or study_wishes(report),
+        confidence=required or asked.confidence,
     )
+    found = decide(report, question)
     if args.json:
         print(document_text(found))
     else:

@@ -28,23 +28,23 @@ _LOOKS: dict[str, tuple[str, Look]] = {
 def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
     """Draw a panel for each level; None without a cost, or with fewer than two candidates that were measured."""
     decision = decision_of(report)
-    if decision is None or decision.cost is None:
+    if decision is None or decision.question.cost is None:
         return None
     order = [at for at in decision.order() if not decision.choice.odds[at].missing]
     costs = {at: cost for at in order if (cost := decision.choice.odds[at].cost)}
     if len(costs) < 2:
         return None
-    unit = next((m.unit for m in report.metrics if m.name == decision.cost.text), "")
-    amount = Metric(decision.cost.text, unit, "lower", "")
+    unit = next((m.unit for m in report.metrics if m.name == decision.question.cost.text), "")
+    amount = Metric(decision.question.cost.text, unit, "lower", "")
     x = reach(amount, [mid for mid, _, _ in costs.values()], [(low, high) for _, low, high in costs.values()])
-    panels = [_panel(decision, number, costs, x, say) for number in range(len(decision.levels))]
+    panels = [_panel(decision, number, costs, x, say) for number in range(len(decision.question.levels))]
     names = [
         f"{number}  {decision.candidates[at].label}" for number, at in enumerate(order, 1) if number <= _MOST_NAMED
     ]
     how = [
         say("each candidate where it is worst, with its interval; the dashed line is the level"),
         say("grey line: the candidates that no other beats in both") if len(costs) > 2 else "",
-        *x.words(decision.cost.text, say),
+        *x.words(decision.question.cost.text, say),
     ]
     plot = Plot(
         panels, say("Cost against service"), list(filter(None, how)),
@@ -62,7 +62,7 @@ def _kinds(decision: SlaDecision, order: list[int], say: Language) -> Iterator[t
 def _panel(
     decision: SlaDecision, number: int, costs: dict[int, tuple[float, float, float]], x: AxisEnds, say: Language
 ) -> PlotPanel:
-    level = decision.levels[number]
+    level = decision.question.levels[number]
     odds_at = {at: odds for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
     whiskers: list[Ends] = [(odds.low, odds.high) for odds in odds_at.values()]
     y = reach(level.metric, [level.limit, *(odds.mean for odds in odds_at.values())], whiskers)

@@ -41,7 +41,11 @@ def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:
     if dropped.why == "futile":
         return say("would be known to hold after all blocks with a probability of {p}", p=p)
     odds = decision.choice.odds[dropped.candidate].limits
-    known = [(limit.holds, level.text) for limit, level in zip(odds, decision.levels, strict=True) if limit is not None]
+    known = [
+        (limit.holds, level.text)
+        for limit, level in zip(odds, decision.question.levels, strict=True)
+        if limit is not None
+    ]
     return say("holds {level} with a probability of {p}", level=min(known)[1] if known else "—", p=p)
 
 
@@ -60,7 +64,7 @@ def standing(decision: SlaDecision | None, gone: frozenset[int]) -> str:
         return "no candidate was measured in every condition"
     holds = odds_text(choice.odds[lead].holds, ENGLISH)
     cost = choice.odds[lead].cost
-    at_cost = f", cost {significant(cost[0], 3)}" if cost and decision.cost else ""
+    at_cost = f", cost {significant(cost[0], 3)}" if cost and decision.question.cost else ""
     leading = f"{decision.candidates[lead].label} leads (holds with {holds}{at_cost})"
     if choice.recommended is None:
         open_ones, words = [at for at, _ in enumerate(choice.odds) if choice.verdict(at) == "open"], "undecided"

@@ -50,14 +50,14 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "recommended": None if best is None else decision.candidates[best].label,
         "levels": [
             {"metric": level.metric.name, "unit": level.metric.unit, **only(level, "limit at_least")}
-            for level in decision.levels
+            for level in decision.question.levels
         ],
-        "cost": decision.cost and decision.cost.weights,
-        "required": [each.text for each in decision.required],
-        "wished": [each.text for each in decision.wished],
+        "cost": decision.question.cost and decision.question.cost.weights,
+        "required": [each.text for each in decision.question.required],
+        "wished": [each.text for each in decision.question.wished],
         "conditions": decision.conditions,
         "given": decision.given,
-        "confidence": decision.confidence,
+        "confidence": decision.question.confidence,
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(each) for each in (0.5, 0.8)],
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [only(each, "label levels gaps") for each in decision.lacking],
@@ -108,7 +108,7 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         **only(odds, "holds may_hold next_holds cheapest"),
         "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
         "limits": [_limit(decision, each) if each else None for each in odds.limits],
-        "missing": [decision.metrics[each] for each in odds.missing],
+        "missing": [decision.question.metrics[each] for each in odds.missing],
         **only(candidate, "gaps wishes"),
     }
 
