@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults, Cell, Row, centres, mean_width
 from lastro.analysis.campaign_spread import kept_between
@@ -23,7 +23,7 @@ from lastro.analysis.comparison import (
     Side,
     UnmatchedTreatments,
 )
-from lastro.analysis.recorded import APPARATUS, NAMED, any_of, changed, recorded
+from lastro.analysis.host_facts import APPARATUS, any_of, changed, named_facts, recorded
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
@@ -234,49 +234,12 @@ def _one_sided(
 
 # Provenance, settings and design
 
-RANDOMIZATION = N_("address randomization")
-_OF_GUEST = {
-    N_("release of the guest"): "release",
-    N_("userland of the guest"): "userland_sha256",
-    N_("kernel file of the guest"): "kernel_sha256",
-}
-_PROVENANCE = (
-    (N_("host"), ("host", "hostname")),
-    (N_("kernel"), ("host", "kernel")),
-    (N_("CPU model"), ("host", "cpu_model")),
-    (N_("CPUs"), ("host", "cpus")),
-    (N_("root filesystem"), ("root_filesystem", "sha256")),
-    ("Lastro", ("lastro", "version")),
-    (N_("guest"), ("guest", "title")),
-    (RANDOMIZATION, ("guest", "address_randomization")),
-    *((name, ("guest", key)) for name, key in _OF_GUEST.items()),
-)
-USUAL = {"guest": "none", RANDOMIZATION: "on"}  # the facts of a host itself, which records neither
-
-
-def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded.
-
-    All guests have the same name, and in software the same CPU model. So the host of one is the machine below it."""
-    recorded_facts = {name: _at(provenance, keys) or USUAL.get(name) for name, keys in _PROVENANCE}
-    if not provenance.get("guest"):
-        return recorded_facts | dict.fromkeys(_OF_GUEST, USUAL["guest"])
-    below = _at(provenance, ("controller", "hostname"))
-    return recorded_facts | ({"host": below} if below else {})
-
-
-def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
-    """Return the facts that are not the same everywhere, each with its values in the given order."""
-    names = dict.fromkeys(name for each in found for name in each)
-    values = {name: tuple(each.get(name) for each in found) for name in names}
-    return {name: several for name, several in values.items() if len(set(several)) > 1}
-
 
 def _unwanted(
     a: CampaignResults, b: CampaignResults, differences: Sequence[CampaignDifference], may_differ: Sequence[str]
 ) -> tuple[CampaignDifference, ...]:
     """Return the differences between the hosts that are not expected. Another version of Lastro is not of the host."""
-    known = [name for side in (a, b) for name in (*facts(side.provenance), *recorded(side.provenance))]
+    known = [name for side in (a, b) for name in (*named_facts(side.provenance), *recorded(side.provenance))]
     for name in may_differ:
         if "*" not in name and name not in known:
             raise InputError(f"neither campaign recorded a fact '{name}'", did_you_mean(name, known))
@@ -285,13 +248,11 @@ def _unwanted(
 
 
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
+    named_of_a, named_of_b = named_facts(a.provenance), named_facts(b.provenance)
     more = changed(recorded(a.provenance), recorded(b.provenance))
     differences = [
-        *(
-            CampaignDifference("provenance", name, of_a, of_b)
-            for (name, of_a), of_b in zip(facts(a.provenance).items(), facts(b.provenance).values(), strict=True)
-        ),
-        *(CampaignDifference("provenance", name, *values) for name, values in more.items() if name not in NAMED),
+        *(CampaignDifference("provenance", name, named_of_a[name], named_of_b[name]) for name in named_of_a),
+        *(CampaignDifference("provenance", name, *values) for name, values in more.items()),
         CampaignDifference("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
             CampaignDifference("setting", name, _setting(a.study, name), _setting(b.study, name))
@@ -302,13 +263,6 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
         CampaignDifference("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
     ]
     return (each for each in differences if each.a != each.b)
-
-
-def _at(data: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
-    value: Any = data
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return None if value is None else str(value)
 
 
 def _setting(study: Study, name: str) -> str | None:

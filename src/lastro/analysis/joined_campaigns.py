@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.compare import USUAL, differing, facts
-from lastro.analysis.recorded import NAMED, recorded
+from lastro.analysis.host_facts import USUAL, differing, named_facts, recorded
 from lastro.results.members import campaigns_of_blocks
 from lastro.study.design import Treatment
 
@@ -34,7 +33,7 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
     """Compare the campaigns of a report; None for a report of one campaign."""
     if not report.members:
         return None
-    named = [facts(member.provenance) for member in report.members]
+    named = [named_facts(member.provenance) for member in report.members]
     if report.of_fleet:  # testbeds have names of their own, which say nothing
         named = [{name: value for name, value in each.items() if name != "host"} for each in named]
     homes = campaigns_of_blocks(report.members) or {}
@@ -44,4 +43,4 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
             measured.setdefault(attempt.treatment, set()).add(homes[attempt.block])
     links = [row.treatment for row in report.rows if len(measured.get(row.treatment.index, ())) > 1]
     more = differing([recorded(member.provenance) for member in report.members])
-    return AcrossCampaigns(differing(named), tuple(name for name in more if name not in NAMED), tuple(links))
+    return AcrossCampaigns(differing(named), tuple(more), tuple(links))

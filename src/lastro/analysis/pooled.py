@@ -18,8 +18,8 @@ from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.claims.stand_ins import measured_levels
-from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, too_few_hosts
+from lastro.analysis.host_facts import RANDOMIZATION, USUAL, named_facts
 from lastro.analysis.joined_campaigns import MACHINE
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.errors import InputError, did_you_mean
@@ -142,7 +142,7 @@ def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
     """Return the facts by which machines differ, in the order of `MACHINE`; None for a fact that was not recorded.
 
     Reports print them after a host name that several hosts share, so a mere "off" says what is off."""
-    known = {name: None if value == USUAL.get(name) else value for name, value in facts(provenance).items()}
+    known = {name: None if value == USUAL.get(name) else value for name, value in named_facts(provenance).items()}
     if known[RANDOMIZATION]:
         known[RANDOMIZATION] = f"{RANDOMIZATION} {known[RANDOMIZATION]}"
     return tuple(known[name] for name in MACHINE)

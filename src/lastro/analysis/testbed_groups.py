@@ -6,20 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lastro.analysis.compare import differing, facts
-from lastro.units import human_bytes
+from lastro.analysis.host_facts import APPARATUS, COMMAND_LINE, HOST, any_of, differing, named_facts, recorded
 
 Facts = Mapping[str, str | None]
 
-_OF_HOST = {
-    "distribution": "distribution", "microcode": "microcode", "governor": "CPU governor", "boost": "CPU boost",
-    "smt": "SMT", "virtual_machine": "in a VM",
-}  # fmt: skip
-_OF_ISOLATION = {
-    "cgroup_version": "cgroup version", "security_modules": "security modules", "apparmor": "AppArmor",
-    "seccomp_actions": "seccomp actions",
-}  # fmt: skip
-_OF_ROLE = {"kernel": "kernel", "cpu_model": "CPU model", "cpus": "CPUs"}
+_OF_ONE_HOST = (HOST, "Lastro", COMMAND_LINE)  # the command line names the host's disk
 _DIGEST_CHARS = 12  # as in the name of an image
 
 
@@ -65,31 +56,9 @@ def grouped(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
 
 def comparable_facts(provenance: Mapping[str, Any]) -> Facts:
     """Return the facts of a testbed that may change its results. Names of hosts and paths are not among them."""
-    found = {name: value for name, value in facts(provenance).items() if name not in ("host", "Lastro")}
+    found = {**named_facts(provenance), **recorded(provenance)}
     found["root filesystem"] = (found["root filesystem"] or "")[:_DIGEST_CHARS] or None
-    return found | {name: _shown(value) for name, value in _more_facts(provenance)}
-
-
-def _shown(value: object) -> str | None:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return None if value in (None, "") else str(value)
-
-
-def _more_facts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    host = provenance["host"]
-    yield from ((label, host.get(key)) for key, label in _OF_HOST.items())
-    yield "memory", human_bytes(host["memory_bytes"])
-    yield from ((label, provenance["isolation"].get(key)) for key, label in _OF_ISOLATION.items())
-    yield "clock source", provenance["kernel"].get("clock_source")
-    yield from provenance["kernel"]["mitigations"].items()
-    yield from ((f"net.{name}", value) for name, value in provenance["network"].items())
-    yield from ((name, tool["version"]) for name, tool in provenance["tools"].items())
-    roles = provenance["testbed"]["roles"]
-    for role, where in roles.items():
-        yield f"CPUs of the {role}", where["cpu_set"]
-        if where["reached"] != roles["dut"]["reached"] and "machine" in where:
-            yield from ((f"{label} of the {role}’s host", where["machine"].get(key)) for key, label in _OF_ROLE.items())
+    return {name: value for name, value in found.items() if not any_of(name, (*_OF_ONE_HOST, *APPARATUS))}
 
 
 def _sharing(testbeds: Sequence[AskedTestbed]) -> Iterator[tuple[str, ...]]:

@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lastro.analysis.host_facts import COMMAND_LINE, HOST, MACHINE_BELOW
 from lastro.results.copied import Clean, cleaned
 from lastro.results.members import NAMELESS
 from lastro.results.rows import TestbedRow
@@ -18,12 +19,7 @@ from lastro.results.segments import HostSegment
 
 _LEAST = 3  # characters: a shorter name is not replaced everywhere, since it may occur inside other words
 # The facts whose change a campaign records and whose values are private, and what replaces these.
-_PRIVATE_CHANGES = {
-    "hostname": NAMELESS,
-    "machine below the guest": NAMELESS,
-    "ID of the machine below the guest": "hidden",
-    "kernel.command_line": "hidden",
-}
+_PRIVATE_CHANGES = {HOST: NAMELESS, MACHINE_BELOW: "hidden", COMMAND_LINE: "hidden"}
 _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
-from lastro.analysis.recorded import APPARATUS, NAMED, any_of, recorded
+from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, any_of, named_facts, recorded
 from lastro.app.messages import say
 from lastro.builders.data.encoder import only
 from lastro.campaign.duration import configuration
@@ -30,25 +30,7 @@ if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
     from lastro.testbed import Testbed
 
-_IDENTITY = (
-    ("host", "hostname"),
-    ("host", "kernel"),
-    ("host", "cpu_model"),
-    ("host", "cpus"),
-    ("root_filesystem", "sha256"),
-    ("guest", "title"),
-    ("guest", "address_randomization"),
-)
-_USUAL = {"address_randomization": "on"}  # where it is not recorded
 _OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
-# Of guests, where both sides recorded it: earlier versions did not.
-_OF_GUESTS = (
-    ("controller", "hostname", "machine below the guest"),
-    ("controller", "machine", "ID of the machine below the guest"),
-    ("guest", "release", "release of the guest"),
-    ("guest", "userland_sha256", "userland of the guest"),
-    ("guest", "kernel_sha256", "kernel file of the guest"),
-)
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
@@ -184,16 +166,12 @@ def _identity_of(bed: Testbed) -> dict[str, Any]:
 def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return the facts that must be equal for trials of two sessions or campaigns to be comparable.
 
-    Apart from those that identify a host, only facts with a value: earlier versions recorded fewer."""
-    found = {}
-    for chapter, key in _IDENTITY:
-        name = "guest" if key == "title" else key.replace("_", " ")
-        found[name] = str(provenance.get(chapter, {}).get(key, _USUAL.get(key)))
-    for chapter, key, name in _OF_GUESTS if provenance.get("guest") else ():
-        if value := provenance.get(chapter, {}).get(key):
-            found[name] = str(value)
-    more = recorded(provenance)
-    return found | {name: more[name] for name in more if not any_of(name, (*NAMED, *APPARATUS))}
+    Only facts with a value: earlier versions recorded fewer. Another version of Lastro may continue a campaign."""
+    found = {**named_facts(provenance), **recorded(provenance)}
+    if provenance.get("guest"):
+        found[MACHINE_BELOW] = provenance.get("controller", {}).get("machine")
+    without = ("Lastro", *APPARATUS, *(() if provenance.get("guest") else OF_GUEST))
+    return {name: value for name, value in found.items() if value is not None and not any_of(name, without)}
 
 
 def changed_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

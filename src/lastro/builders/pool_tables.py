@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lastro.analysis.claims import Verdict as ClaimVerdict
 from lastro.analysis.claims import tally
-from lastro.analysis.compare import facts
+from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledStudy
 from lastro.builders.stat_tables import claims_table
 from lastro.document import Table
@@ -107,7 +107,7 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
             yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
         if not host.report.progress.finished:
             yield say("The campaign of {host} is unfinished.", host=host.name)
-    if any(facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
+    if any(named_facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
         yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
     known: dict[str, list[str]] = {}
     for host in pooled.hosts:
@@ -124,7 +124,7 @@ def hosts_table(pooled: PooledStudy, say: Language) -> Table:
     names = ("kernel", "CPU model", "CPUs", "Lastro")
     rows = []
     for host in pooled.hosts:
-        known = facts(host.report.provenance)
+        known = named_facts(host.report.provenance)
         trials = say.integer(host.report.progress.counts.get("valid", 0))
         rows.append((host.name, ", ".join(host.campaigns), *(known[name] or "—" for name in names), trials))
     columns = (

@@ -11,7 +11,10 @@ from lastro.analysis.testbed_groups import AskedTestbed, GroupedTestbeds
 from lastro.cli._matrix import tables
 
 _CELL = (16, 26)  # characters of a line in a cell, at least and at most
-_SUMMARY = ("distribution", "kernel", "CPUs", "CPU model", "memory", "cgroup version", "root filesystem")
+_SUMMARY = {
+    "distribution": "host.distribution", "kernel": "kernel", "CPUs": "CPUs", "CPU model": "CPU model",
+    "memory": "host.memory_bytes", "cgroup version": "isolation.cgroup_version", "root filesystem": "root filesystem",
+}  # fmt: skip
 
 
 def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int) -> Iterator[str]:
@@ -44,7 +47,7 @@ def _cells(grouped: GroupedTestbeds, at: int, room: int) -> list[str]:
 
 def _paragraphs(grouped: GroupedTestbeds) -> Iterator[str]:
     if grouped.groups:
-        shown = [f"{name} {grouped.same[name]}" for name in _SUMMARY if grouped.same.get(name)]
+        shown = [f"{label} {value}" for label, name in _SUMMARY.items() if (value := grouped.same.get(name))]
         more = f"{len(grouped.same) - len(shown)} other facts (--json shows them)"
         yield f"The same on all: {'; '.join([*shown, more])}."
     for names in grouped.sharing:

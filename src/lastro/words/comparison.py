@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.compare import RANDOMIZATION
 from lastro.analysis.comparison import ComparedCell, Comparison, MissingSide, Side, UnmatchedTreatments
+from lastro.analysis.host_facts import RANDOMIZATION
 from lastro.results.samples import GENERATOR_LIMITED
 from lastro.stats.gate_power import POWER
 from lastro.stats.notes import N_

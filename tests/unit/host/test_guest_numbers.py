@@ -21,7 +21,8 @@ from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.claims.claim import Claims, Source
 from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.claims.load import parse_claims
-from lastro.analysis.compare import compare, facts
+from lastro.analysis.compare import compare
+from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
 from lastro.app.provenance import changes_between
@@ -255,11 +256,13 @@ def below(provenance: dict[str, Any], name: str) -> dict[str, Any]:
 def test_a_guest_on_another_machine_is_another_host() -> None:
     """Inside, all guests have one name, and in software one CPU model."""
     here, there = below(TCG, "ada"), below(TCG, "bea")
-    assert facts(here)["host"] == "ada" and machine(here) != machine(there)
-    assert facts(below(PROVENANCE, "ada"))["host"] == PROVENANCE["host"]["hostname"], "the controller of a real host"
-    assert changes_between(here, below(TCG, "ada")) == changes_between(TCG, here) == []
+    assert named_facts(here)["host"] == "ada" and machine(here) != machine(there)
+    assert named_facts(below(PROVENANCE, "ada"))["host"] == PROVENANCE["host"]["hostname"], (
+        "the controller of a real host"
+    )
+    assert changes_between(here, below(TCG, "ada")) == []
     assert changes_between(here, there) == [
-        "machine below the guest was ada, is bea",
+        "host was ada, is bea",
         "ID of the machine below the guest was id of ada, is id of bea",
     ]
     assert changes_between(below(PROVENANCE, "ada"), below(PROVENANCE, "bea")) == []

@@ -19,7 +19,8 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
 from lastro.analysis.claims.claim import Claims, Source
 from lastro.analysis.claims.kinds import AnyClaim
-from lastro.analysis.compare import compare, facts
+from lastro.analysis.compare import compare
+from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled import machine
 from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
@@ -298,7 +299,7 @@ def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, CampaignResult
     assert any("different kinds of machines" in note for note in notes(found))
     alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", attempts=()))
     assert not any("kinds of machines" in note for note in notes(alike))
-    assert facts({})["guest"] == "none"
+    assert named_facts({})["guest"] == "none"
 
 
 def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[str, CampaignResults]) -> None:
@@ -324,7 +325,7 @@ def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[s
 def test_a_campaign_is_not_resumed_in_another_kind_of_machine() -> None:
     assert changes_between(PROVENANCE, PROVENANCE) == []
     found, randomness = changes_between(PROVENANCE, in_guest("tcg"))
-    assert found.startswith("guest was None, is a guest emulated in software")
+    assert found.startswith("guest was none, is a guest emulated in software")
     assert randomness == "address randomization was on, is off"
     before = in_guest("tcg")
     del before["guest"]["address_randomization"]  # as it was recorded while it was on there, too
@@ -344,13 +345,13 @@ def test_a_guest_that_boots_something_else_is_another_one(key: str, what: str) -
     """Of one title and one `uname -r`: with another runc, or with a kernel that was built again."""
     digests = {"userland_sha256": "ab" * 32, "kernel_sha256": "cd" * 32}
     before, now = ({**PROVENANCE, "guest": in_guest("tcg")["guest"] | digests} for _ in range(2))
-    assert changes_between(before, now) == [] and facts(before) == facts(now)
+    assert changes_between(before, now) == [] and named_facts(before) == named_facts(now)
     was, now["guest"][key] = now["guest"][key], "another"
     assert changes_between(before, now) == [f"{what} was {was}, is another"]
-    assert facts(before).items() ^ facts(now).items() == {(what, was), (what, "another")}
+    assert named_facts(before).items() ^ named_facts(now).items() == {(what, was), (what, "another")}
     del before["guest"][key]  # as in campaigns of earlier versions: unknown, and no reason to refuse
     assert changes_between(before, now) == changes_between(now, before) == []
-    assert facts(before)[what] is None and facts(PROVENANCE)[what] == "none"
+    assert named_facts(before)[what] is None and named_facts(PROVENANCE)[what] == "none"
 
 
 def test_doctor_says_what_the_guest_adds() -> None:

@@ -13,7 +13,7 @@ from lastro.analysis.build import build_report
 from lastro.app import campaigns
 from lastro.app.campaigns import ResumeOptions
 from lastro.app.private import private
-from lastro.app.provenance import changed_facts, comparable
+from lastro.app.provenance import changed_facts
 from lastro.builders.data.results import document_text
 from lastro.errors import InputError, StoreError
 from lastro.results.read import CampaignData, load_campaign
@@ -137,10 +137,15 @@ def test_a_damaged_segment_is_an_error(tmp_path: Path) -> None:
                 store.segments()
 
 
-def test_an_anonymous_bundle_hides_what_a_change_tells_of_the_host() -> None:
-    assert {"hostname", "kernel.command_line"} <= comparable(BEFORE).keys()
-    segment = HostSegment(
-        1, "2026-01-01T00:00", {"hostname": ["edge-7", "edge-8"], "kernel.command_line": ["a=b", "c=d"]}
-    )
+@pytest.mark.parametrize("guest", [{}, {"guest": {"title": "a guest"}}])
+def test_an_anonymous_bundle_hides_what_a_change_tells_of_the_host(guest: dict[str, Any]) -> None:
+    def told(name: str, machine: str, words: str) -> dict[str, Any]:
+        below = {"hostname": name, "machine": machine}
+        host, kernel = BEFORE["host"] | {"hostname": name}, BEFORE["kernel"] | {"command_line": words}
+        return BEFORE | guest | {"host": host, "kernel": kernel, "controller": below}
+
+    changes = changed_facts(told("edge-7", "ab12", "a=b"), told("edge-8", "cd34", "c=d"))
+    assert len(changes) == 2 + bool(guest)
+    segment = HostSegment(1, "2026-01-01T00:00", {name: list(values) for name, values in changes.items()})
     clean = private(BEFORE, {}, anonymous=True, segments=[segment]).clean
-    assert not {"edge-8", "c=d", "edge-7", "a=b"} & set(clean(segment.text).replace(",", "").split())
+    assert not {"edge-7", "edge-8", "ab12", "cd34", "a=b", "c=d"} & set(clean(segment.text).replace(",", "").split())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.recorded import recorded
+from lastro.analysis.host_facts import recorded
 from lastro.builders.part_properties import part_tables
 from lastro.cli._properties import property_lines, property_list
 from lastro.scenarios.shared.properties import PartProperties

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lastro.analysis.compare import facts
 from lastro.analysis.host_effects import HostEffect
+from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledHost, PooledStudy
 from lastro.builders.data.claims import CLAIM_FORMS, judgement_document
 from lastro.builders.data.encoder import encode, only
@@ -61,7 +61,7 @@ def document(pooled: PooledStudy) -> dict[str, Any]:
 
 
 def _host(host: PooledHost) -> dict[str, Any]:
-    known = {"facts": facts(host.report.provenance), "finished": host.report.progress.finished}
+    known = {"facts": named_facts(host.report.provenance), "finished": host.report.progress.finished}
     return only(host, "name campaigns") | {"guest": host.report.guest} | known
 
 

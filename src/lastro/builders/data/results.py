@@ -59,10 +59,10 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
-from lastro.analysis.compare import facts
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.doses import Spread, spreads_of
 from lastro.analysis.growth import Growth
+from lastro.analysis.host_facts import named_facts
 from lastro.analysis.model import Analysis
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
@@ -131,7 +131,7 @@ def document(
         },
         "guest": report.guest,
         "testbeds": [
-            {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": facts(bed.provenance)}
+            {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": named_facts(bed.provenance)}
             for bed in (report.members if report.of_fleet else ())
         ],
         "segments": [
