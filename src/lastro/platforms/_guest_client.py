@@ -2,6 +2,7 @@
 
     python3 -I -S _guest_client.py SOCKETS -- ARGV...          run ARGV: its streams, its exit code
     python3 -I -S _guest_client.py SOCKETS --wait-ready S      wait up to S seconds until the agent answers
+    python3 -I -S _guest_client.py SOCKETS --hear-ready S      the same, but ask nothing before it has said something
     python3 -I -S _guest_client.py SOCKETS --clocks N          N lines in ns: host before, after, guest, its wall clock
 
 SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client holds. A
@@ -35,6 +36,7 @@ HEADER = 29
 CHUNK = 32768
 WINDOW = 262144  # bytes of input in flight that the command has not taken yet
 ASK_AGAIN_S = 2.0  # when to repeat a request that the line may have lost
+HEAR_LESS_S = 20.0  # before the end, it asks in spite of the silence
 LAST_WORDS_S = 2.0  # how long to wait for the command to end after a signal
 BUSY_S = 0.01
 NEWBORN_S = 0.5  # between bind(2) and listen(2), a monitor that loses its CPU refuses connections
@@ -236,8 +238,12 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def wait_ready(channel: Channel, timeout_s: float) -> int:
-    if channel.exchange(b"P", timeout_s) is not None:
+def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
+    """Wait until the agent answers. Ask nothing before it has said something, for `silence_s` at most."""
+    deadline_s = time.monotonic() + timeout_s
+    if select.select([channel.fd], [], [], max(0.0, silence_s))[0]:
+        channel.receive()
+    if channel.exchange(b"P", deadline_s - time.monotonic()) is not None:
         return 0
     write_all(2, b"lastro: the guest's agent did not answer within %g s\n" % timeout_s)
     return NO_ANSWER
@@ -257,8 +263,10 @@ def print_clocks(channel: Channel, count: int) -> int:
 def main() -> int:
     directory, mode, *rest = sys.argv[1:]
     try:
-        if mode == "--wait-ready":
-            return wait_ready(Channel(directory, float(rest[0])), float(rest[0]))
+        if mode in ("--wait-ready", "--hear-ready"):
+            timeout_s = float(rest[0])
+            silence_s = timeout_s - HEAR_LESS_S if mode == "--hear-ready" else 0.0
+            return wait_ready(Channel(directory, timeout_s), timeout_s, silence_s)
         channel = Channel(directory)
         if mode == "--clocks":
             return print_clocks(channel, int(rest[0]))

@@ -37,7 +37,11 @@ def sample_of(text: str) -> ClockSample:
 
 
 class GuestInstance(Instance):
-    """A virtual machine whose agent serves the Unix sockets in a directory: `*.sock`, one command at a time on each."""
+    """A virtual machine whose agent serves the Unix sockets in a directory: `*.sock`, one command at a time on each.
+
+    If `speaks_first`, the agent says when it has opened a port, and nothing may be sent to it before."""
+
+    speaks_first = False
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, sockets: Path) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
@@ -50,8 +54,9 @@ class GuestInstance(Instance):
         """Wait until the agent answers.
 
         Raises: PlatformError when it does not answer within `timeout_s`, or the monitor ends."""
+        how = "--hear-ready" if self.speaks_first else "--wait-ready"
         try:
-            self.testbed.host.run([*self._client, "--wait-ready", f"{timeout_s:g}"], timeout_s=timeout_s + 10)
+            self.testbed.host.run([*self._client, how, f"{timeout_s:g}"], timeout_s=timeout_s + 10)
         except CommandTimeout as error:
             raise self.no_boot(_no_answer(timeout_s)) from error
         except CommandFailed as error:

@@ -14,6 +14,8 @@ and sends their data from sockets of its own, so the guest reaches what the DUT'
 nothing. The guest has the address that the NAT expects: the fifteenth of its network, with the gateway at the second.
 
 Commands use the four serial ports of a PC, which VirtualBox limits to the speed of real ones, 11 kB/s: files are slow.
+A port that gets bytes before the guest's kernel has opened it is never read again: the kernel clears the port's buffer,
+and VirtualBox (7.2) then waits for ever to be asked for what waits behind it.
 
 Sources: VirtualBox's user manual, chapters VBoxManage, "Network Address Translation" and "Configuring the Address of a
 NAT Network Interface" (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
@@ -67,6 +69,7 @@ class VirtualBoxInstance(HypervisorInstance):
     """A guest. Its VBoxHeadless runs in the DUT's namespace, where the taps are."""
 
     _platform: VirtualBox
+    speaks_first = True
 
     @property
     def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the platform's options

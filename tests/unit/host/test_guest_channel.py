@@ -342,6 +342,41 @@ def test_waiting_for_an_agent(one: Channel, tmp_path: Path) -> None:
     assert gone.returncode == 125 and b"the guest is gone" in gone.stderr
 
 
+def test_a_port_that_may_get_nothing_before_it_is_open_is_heard_first(tmp_path: Path) -> None:
+    """VirtualBox's UARTs: what comes before the guest's kernel has opened one is never read, nor is what follows."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "0.sock"))
+    server.listen(1)
+    argv = ["python3", "-I", "-S", str(CLIENT), str(tmp_path)]
+    with subprocess.Popen([*argv, "--hear-ready", "60"]) as client:
+        line, _ = server.accept()
+        line.settimeout(1)
+        with pytest.raises(TimeoutError):
+            line.recv(1)
+        line.sendall(b"lastro: this port is open\n")
+        asked = line.recv(64)
+        line.sendall(asked[:20] + b"A00000000")
+        assert client.wait(20) == 0
+    with subprocess.Popen([*argv, "--hear-ready", "20.5"]) as client:
+        line, _ = server.accept()
+        line.settimeout(10)
+        assert len(line.recv(64)) == len(asked) == 29, "near the end, it asks in spite of the silence"
+        client.kill()
+    server.close()
+
+
+def test_the_agent_says_when_it_has_opened_a_uart(tmp_path: Path) -> None:
+    far, near = _pty_pair()
+    (port := tmp_path / "ttyS0").symlink_to(os.ttyname(near))
+    with subprocess.Popen(["perl", str(AGENT), str(port)], start_new_session=True) as agent:
+        try:
+            assert select.select([far], [], [], 10)[0] and os.read(far, 64) == b"lastro: this port is open\n"
+        finally:
+            os.killpg(agent.pid, 9)
+    os.close(far)
+    os.close(near)
+
+
 def test_clocks(one: Channel) -> None:
     def read() -> ClockSample:
         return sample_of(subprocess.run(one.argv("--clocks", "5"), capture_output=True, text=True, check=True).stdout)

@@ -422,7 +422,7 @@ def test_a_boot_that_hangs_on_an_emulated_host_begins_again(tmp_path: Path) -> N
     hangs = iter([True, True, False])
 
     def says(argv: Sequence[str]) -> Completed | None:
-        if "--wait-ready" in argv and next(hangs):
+        if "--hear-ready" in argv and next(hangs):
             return answer(code=124)
         return answers(argv)
 
@@ -430,8 +430,8 @@ def test_a_boot_that_hangs_on_an_emulated_host_begins_again(tmp_path: Path) -> N
     start(VirtualBox(), replace(testbed, guest={"emulated": True}), ALONE)
     modify = " ".join(host.command("modifyvm"))
     assert " --paravirt-provider none --nested-paging off " in modify
-    waits = [argv[-2:] for argv in host.commands if argv[-1] == "reset" or "--wait-ready" in argv]
-    assert waits == [["--wait-ready", "180"], ["one", "reset"]] * 2 + [["--wait-ready", "180"]]
+    waits = [argv[-2:] for argv in host.commands if argv[-1] == "reset" or "--hear-ready" in argv]
+    assert waits == [["--hear-ready", "180"], ["one", "reset"]] * 2 + [["--hear-ready", "180"]]
 
 
 def test_older_virtualboxes_know_one_architecture(tmp_path: Path) -> None:
