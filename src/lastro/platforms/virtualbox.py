@@ -53,7 +53,7 @@ _NETWORK = Setting(
 _NAT_NETWORKS = 240  # the networks of cards on the NAT are 198.18.241.0/24 and so on, far from those of links
 _CARDS = {"virtio": "virtio", "e1000": "82540EM"}
 _MOST_CARDS = 8
-_RESETS = 5
+_RESETS = 2
 _MAKES_DISCS = ("grub-common", "grub-pc-bin", "xorriso", "mtools")
 # Oracle's packages say in a file where they are.
 _SERVICE = """

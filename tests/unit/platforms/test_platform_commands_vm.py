@@ -431,7 +431,7 @@ def test_a_boot_that_hangs_on_an_emulated_host_begins_again(tmp_path: Path) -> N
     modify = " ".join(host.command("modifyvm"))
     assert " --paravirt-provider none --nested-paging off " in modify
     waits = [argv[-2:] for argv in host.commands if argv[-1] == "reset" or "--hear-ready" in argv]
-    assert waits == [["--hear-ready", "180"], ["one", "reset"]] * 2 + [["--hear-ready", "180"]]
+    assert waits == [["--hear-ready", "360"], ["one", "reset"]] * 2 + [["--hear-ready", "360"]]
 
 
 def test_older_virtualboxes_know_one_architecture(tmp_path: Path) -> None:
