@@ -1,4 +1,4 @@
-"""The gate of GitHub Actions and GitLab CI: both declare what ci/compare reads, and the script does its work."""
+"""The gate of GitHub Actions and GitLab CI: both declare what ci/gate reads, and the script does its work."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .conftest import ENVIRONMENT, lastro, study_text
 from .test_compare import pair, steady
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "ci" / "compare"
+SCRIPT = ROOT / "ci" / "gate"
 ACTION = ROOT / "action.yml"
-GITLAB = ROOT / "ci" / "gitlab" / "lastro-compare.yml"
+GITLAB = ROOT / "ci" / "gitlab" / "lastro-gate.yml"
 PAGE = ROOT / "docs" / "ci.md"
 PROGRAM = Path(sys.executable).with_name("lastro")
 NAMES = set(re.findall(r"^#   (GATE_\w+)", SCRIPT.read_text(encoding="utf-8"), re.MULTILINE))
@@ -52,8 +52,8 @@ def test_the_action_hands_each_input_to_the_script_and_to_no_shell_line() -> Non
     (step,) = action()["runs"]["steps"]
     assert set(step["env"]) == NAMES
     assert step["env"] == {f"GATE_{name.upper().replace('-', '_')}": f"${{{{ inputs.{name} }}}}" for name in inputs}
-    assert step["run"] == '"$GITHUB_ACTION_PATH/ci/compare"'
-    assert all(value["description"] and ("default" in value or value["required"]) for value in inputs.values())
+    assert step["run"] == '"$GITHUB_ACTION_PATH/ci/gate"'
+    assert all(value["description"] and "default" in value for value in inputs.values())
 
 
 def test_the_outputs_of_the_action_are_those_that_the_script_writes() -> None:
@@ -61,7 +61,7 @@ def test_the_outputs_of_the_action_are_those_that_the_script_writes() -> None:
     assert format_ is not None
     assert set(re.findall(r"([\w-]+)=%s", format_[1].replace("\\n", " "))) == set(action()["outputs"])
     for name, output in action()["outputs"].items():
-        assert output["value"] == f"${{{{ steps.compare.outputs.{name} }}}}" and output["description"]
+        assert output["value"] == f"${{{{ steps.gate.outputs.{name} }}}}" and output["description"]
 
 
 def test_the_template_of_gitlab_uses_every_input_and_no_other() -> None:
@@ -69,7 +69,7 @@ def test_the_template_of_gitlab_uses_every_input_and_no_other() -> None:
     body = GITLAB.read_text(encoding="utf-8").partition("\n---\n")[2]
     assert set(re.findall(r"\$\[\[ inputs\.([\w-]+) \]\]", body)) == set(inputs)
     assert {name for name in job["variables"] if name.startswith("GATE_")} == NAMES
-    assert job["script"][-1] == ".lastro/ci/compare"
+    assert job["script"][-1] == ".lastro/ci/gate"
     assert job["artifacts"]["when"] == "always", "a report of a failed gate is what one wants to read"
     assert all(value["description"] for value in inputs.values())
 
@@ -91,8 +91,8 @@ def test_the_page_shows_sound_yaml_with_inputs_that_exist() -> None:
     (included,) = pipeline["include"]
     assert set(included["inputs"]) <= set(template()[0])
     assert included["file"] == f"/{GITLAB.relative_to(ROOT)}"
-    rows = re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)
-    assert rows == list(action()["inputs"])
+    rows = re.findall(r"^\| ((?:`[\w-]+`(?:, )?)+) \|", text, re.MULTILINE)
+    assert re.findall(r"[\w-]+", " ".join(rows)) == list(action()["inputs"])
 
 
 # The script
@@ -151,7 +151,7 @@ def test_the_script_is_sound(shell: list[str]) -> None:
 
 def test_slower_is_4_with_summary_annotations_junit_and_outputs(gate: Gate, campaigns: tuple[Path, Path]) -> None:
     a, b = campaigns
-    done = gate.on_github(GATE_BASELINE=a, GATE_CANDIDATE=b, GATE_FAIL_OVER="5%", GATE_METRICS="throughput")
+    done = gate.on_github(GATE_BASELINE=a, GATE_CAMPAIGN=b, GATE_FAIL_OVER="5%", GATE_METRICS="throughput")
     assert done.returncode == 4, done
     report = lastro("compare", a, b, "--fail-over", "5%", "--metric", "throughput", "--format", "md").out
     assert gate.summary.read_text() == report and report in done.stdout
@@ -159,13 +159,13 @@ def test_slower_is_4_with_summary_annotations_junit_and_outputs(gate: Gate, camp
     assert len(errors) == 2 and all(line.startswith("::error title=throughput regressed") for line in errors)
     assert gate.outputs == {
         "exit-code": "4",
-        "report": "lastro-reports/compare.md",
-        "junit": "lastro-reports/compare.xml",
-        "candidate": str(b),
+        "report": "lastro-reports/gate.md",
+        "junit": "lastro-reports/gate.xml",
+        "campaign": str(b),
     }
     assert (gate.home / gate.outputs["report"]).read_text() == report
     assert ElementTree.parse(gate.home / gate.outputs["junit"]).getroot().get("failures") == "2"
-    assert sorted(path.name for path in (gate.home / "lastro-reports").iterdir()) == ["compare.md", "compare.xml"]
+    assert sorted(path.name for path in (gate.home / "lastro-reports").iterdir()) == ["gate.md", "gate.xml"]
 
 
 def test_not_slower_is_0_and_elsewhere_than_on_github_there_are_no_annotations(
@@ -173,33 +173,35 @@ def test_not_slower_is_0_and_elsewhere_than_on_github_there_are_no_annotations(
 ) -> None:
     a, b = campaigns
     done = gate.run(
-        GATE_BASELINE=a, GATE_CANDIDATE=b, GATE_FAIL_OVER="30%", GATE_METRICS="throughput, jitter",
+        GATE_BASELINE=a, GATE_CAMPAIGN=b, GATE_FAIL_OVER="30%", GATE_METRICS="throughput, jitter",
         GATE_CONFIDENCE="0.9", GATE_FAIL_LOST="true", GATE_REPORTS="my reports",
     )  # fmt: skip
     assert done.returncode == 0, done
     assert "::" not in done.stdout and "no regression of more than 30 %" in done.stdout
-    suites = ElementTree.parse(gate.home / "my reports" / "compare.xml").getroot()
+    suites = ElementTree.parse(gate.home / "my reports" / "gate.xml").getroot()
     assert [suite.get("name") for suite in suites] == ["throughput", "jitter"]
 
 
 def test_without_a_margin_it_compares_and_never_fails(gate: Gate, campaigns: tuple[Path, Path]) -> None:
-    done = gate.run(GATE_BASELINE=campaigns[0], GATE_CANDIDATE=campaigns[1])
+    done = gate.run(GATE_BASELINE=campaigns[0], GATE_CAMPAIGN=campaigns[1])
     assert done.returncode == 0 and "Gate:" not in done.stdout and "apparmor" in done.stdout
 
 
 def test_bad_input_is_2_and_an_annotation(gate: Gate, campaigns: tuple[Path, Path]) -> None:
     a, b = campaigns
     for words, variables in (
-        ("GATE_BASELINE is empty", {"GATE_CANDIDATE": b}),
-        ("GATE_CANDIDATE and GATE_STUDY are empty", {"GATE_BASELINE": a}),
-        ("nowhere holds no campaign", {"GATE_BASELINE": a, "GATE_CANDIDATE": "nowhere"}),
-        ("not a fraction below 1", {"GATE_BASELINE": a, "GATE_CANDIDATE": b, "GATE_FAIL_OVER": "150%"}),
-        ("did you mean 'throughput'?", {"GATE_BASELINE": a, "GATE_CANDIDATE": b, "GATE_METRICS": "throughputs *"}),
+        ("GATE_STUDY is empty", {"GATE_CAMPAIGN": b}),
+        ("need GATE_BASELINE", {"GATE_STUDY": "demo", "GATE_FAIL_LOST": "true"}),
+        ("GATE_CAMPAIGN and GATE_STUDY are empty", {"GATE_BASELINE": a}),
+        ("nowhere holds no campaign", {"GATE_BASELINE": a, "GATE_CAMPAIGN": "nowhere"}),
+        ("not a fraction below 1", {"GATE_BASELINE": a, "GATE_CAMPAIGN": b, "GATE_FAIL_OVER": "150%"}),
+        ("did you mean 'throughput'?", {"GATE_BASELINE": a, "GATE_CAMPAIGN": b, "GATE_METRICS": "throughputs *"}),
     ):
         done = gate.on_github(**variables)
         assert done.returncode == 2 and words in done.stderr, (words, done)
         (line,) = [line for line in done.stdout.splitlines() if line.startswith("::")]
-        assert line.startswith("::error title=lastro compare::") and words in line
+        name = "compare" if "GATE_BASELINE" in variables else "ab"
+        assert line.startswith(f"::error title=lastro {name}::") and words in line
     assert not gate.summary.exists()
 
 
@@ -210,22 +212,63 @@ def test_a_study_is_run_before_it_is_compared(gate: Gate) -> None:
     variables = {"GATE_BASELINE": "baseline", "GATE_STUDY": "study.toml", "GATE_PROFILE": "quick"}
     done = gate.on_github(**variables, GATE_FAIL_OVER="90%")
     assert done.returncode == 0, done
-    assert gate.outputs["candidate"] == "lastro-reports/candidate"
+    assert gate.outputs["campaign"] == "lastro-reports/campaign"
     assert "profile: A none, B quick" in gate.summary.read_text()
     again = gate.on_github(**variables)
     assert again.returncode == 2 and "already holds a campaign" in again.stderr
     assert "::error title=lastro compare::lastro run study.toml ended with exit code 2" in again.stdout
 
 
+STEPS = {"GATE_A": "step=400", "GATE_STUDY": "study.toml"}
+
+
+@pytest.fixture
+def two(gate: Gate) -> Gate:
+    (gate.home / "study.toml").write_text(study_text({"level": ["a"]}, replicates=6))
+    return gate
+
+
+def test_without_a_baseline_both_variants_run_in_the_same_blocks(two: Gate) -> None:
+    done = two.on_github(**STEPS, GATE_B="step=300\n\ntrial_s=0.002\n")
+    assert done.returncode == 4, done
+    answer = lastro("ab", two.home / "lastro-reports" / "campaign").out.splitlines()[0]
+    assert (
+        answer.startswith("b is slower by ") and f"::error title=lastro ab::{answer}".replace("%", "%25") in done.stdout
+    )
+    assert (
+        answer in two.summary.read_text().replace("\\", "")
+        and "b: step = 300, trial_s = 0.002" in two.summary.read_text()
+    )
+    assert two.outputs["exit-code"] == "4" and two.outputs["campaign"] == "lastro-reports/campaign"
+    root = ElementTree.parse(two.home / two.outputs["junit"]).getroot()
+    assert root.get("failures") == "1" and root[0].find("testcase").get("name") == "b"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("fails", "code"), [("false", 0), ("true", 8)])
+def test_what_is_undecided_warns_or_fails(two: Gate, fails: str, code: int) -> None:
+    """A change of just the margin, and little time."""
+    limits = {"GATE_FAIL_OVER": "0.4%", "GATE_WITHIN": "1s", "GATE_FAIL_UNDECIDED": fails, "GATE_METRICS": "speed"}
+    done = two.on_github(**STEPS, GATE_B="step=398", **limits)
+    assert done.returncode == code, done
+    assert two.outputs["exit-code"] == "8" and "::warning title=lastro ab::not enough" in done.stdout
+    assert ElementTree.parse(two.home / two.outputs["junit"]).getroot().get("skipped") == "1"
+
+
+def test_a_change_that_is_none_passes(two: Gate) -> None:
+    done = two.run(**STEPS, GATE_B="step=405", GATE_FAIL_OVER="20%")
+    assert done.returncode == 0 and done.stdout.startswith("# no change larger than "), done
+    assert ElementTree.parse(two.home / "lastro-reports" / "gate.xml").getroot().get("failures") == "0"
+
+
 def test_a_summary_that_github_would_refuse_is_cut(gate: Gate) -> None:
     stand_in = gate.home / "lastro"
     stand_in.write_text("#!/bin/sh\nseq -f '| row %.0f |' 200000\n")
     stand_in.chmod(0o755)
-    done = gate.on_github(GATE_BASELINE="a", GATE_CANDIDATE="b", GATE_LASTRO=stand_in)
+    done = gate.on_github(GATE_BASELINE="a", GATE_CAMPAIGN="b", GATE_LASTRO=stand_in)
     assert done.returncode == 0
     text = gate.summary.read_text()
     assert 900_000 < len(text) < 2**20 and text.endswith(
-        "\nThe report is longer than GitHub shows; compare.md has all of it.\n"
+        "\nThe report is longer than GitHub shows; gate.md has all of it.\n"
     )
     assert all(re.fullmatch(r"\| row \d+ \|", line) for line in text.splitlines()[:-2])
 
@@ -244,9 +287,9 @@ def test_lastro_is_installed_from_the_repository_where_it_is_not_in_the_path(tmp
         f"#!/bin/sh\nmkdir -p $3/bin; printf '%s\\n' '#!/bin/sh' '{pip}' > $3/bin/pip; chmod +x $3/bin/pip\n"
     )
     (tools / "python3").chmod(0o755)
-    environment = {"PATH": str(tools), "GATE_BASELINE": "a", "GATE_CANDIDATE": "b"}
+    environment = {"PATH": str(tools), "GATE_BASELINE": "a", "GATE_CAMPAIGN": "b"}
     done = subprocess.run(
-        [repository / "ci" / "compare"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        [repository / "ci" / "gate"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done
     assert f"--require-hashes --only-binary :all: --requirement {repository}/requirements/run.txt\n" in done.stdout

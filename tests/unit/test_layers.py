@@ -74,6 +74,7 @@ PURE = (
     "builders.compare_github",
     "words.doses",
     "builders.data.encoder",
+    "builders.data.junit",
     "words.estimates",
     "words.variants",
     "builders.variants",

@@ -1,4 +1,4 @@
-"""Shared by several commands: arguments, percentages, a pause of the garbage collector."""
+"""Shared by several commands: arguments, percentages, JUnit files, a pause of the garbage collector."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,17 @@ def campaign_argument(parser: argparse.ArgumentParser) -> None:
 def language_argument(parser: argparse.ArgumentParser, of: str = "output") -> None:
     """Take the language of what is printed or written, as `lang`."""
     parser.add_argument("--lang", choices=LANGUAGES, default="en", help=f"the language of the {of} (default: en)")
+
+
+def junit_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
+
+
+def write_junit(file: Path, content: bytes) -> None:
+    from lastro.results.files import write_atomically
+
+    write_atomically(file, content)
+    print(f"wrote {file}", file=sys.stderr)
 
 
 def campaigns_argument(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import hosts_arguments, language_argument, share
+from lastro.cli._common import hosts_arguments, junit_argument, language_argument, share, write_junit
 from lastro.errors import InputError
 from lastro.words.language import language
 
@@ -61,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--within", metavar="TIME", help="begin no block that would end later, such as 20min")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="directory of the campaign")
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    junit_argument(parser)
     language_argument(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print it as JSON")
@@ -103,7 +104,7 @@ def _plan(args: argparse.Namespace, margin: float | None) -> Plan:
 def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> int:
     from lastro.analysis.variants import answer, question
     from lastro.app.contents import report_of
-    from lastro.builders.data.variants import document_text
+    from lastro.builders.data.variants import document_text, junit
     from lastro.builders.variants import variant_blocks
     from lastro.cli._terminal import print_blocks
     from lastro.render.markdown import markdown
@@ -111,6 +112,8 @@ def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> i
     report = report_of(directory)
     found = answer(report, question(report.study, args.metric, margin))
     say = language(args.lang)
+    if args.junit:
+        write_junit(args.junit, junit(found))
     if args.json:
         print(document_text(found))
     elif args.format == "md":

@@ -25,12 +25,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
-from lastro.cli._common import language_argument, share
+from lastro.cli._common import junit_argument, language_argument, share, write_junit
 from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError
 from lastro.words.language import language
@@ -75,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
     )
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
+    junit_argument(parser)
     parser.add_argument(
         "--all", action="store_true", help="also show the rows without a significant difference; Markdown of any length"
     )
@@ -111,7 +110,9 @@ def run(args: argparse.Namespace) -> int:
         may_differ=args.may_differ or (),
     )
     if args.junit:
-        _write_junit(args.junit, comparison, fail_lost=args.fail_lost)
+        from lastro.builders.data.comparison import junit
+
+        write_junit(args.junit, junit(comparison, fail_lost=args.fail_lost))
     _print(args, comparison)
     if margin is not None and not comparison.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
@@ -132,14 +133,6 @@ def _is_same(a: Path, b: Path) -> bool:
             words = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
     return os.path.samestat(*found)
-
-
-def _write_junit(file: Path, comparison: Comparison, *, fail_lost: bool) -> None:
-    from lastro.builders.data.comparison import junit
-    from lastro.results.files import write_atomically
-
-    write_atomically(file, junit(comparison, fail_lost=fail_lost))
-    print(f"wrote {file}", file=sys.stderr)
 
 
 def _print(args: argparse.Namespace, comparison: Comparison) -> None:

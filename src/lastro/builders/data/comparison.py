@@ -36,14 +36,13 @@ guest. With --fail-changed-host, a testsuite `host` has one testcase."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.data.junit import case, failed, file_of, skipped, suite, suites, told
 from lastro.plain import json_text
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
@@ -52,8 +51,6 @@ from lastro.words.estimates import p_text
 from lastro.words.numbers import ratio_text
 
 FORMAT = "lastro-compare/1"
-# Characters that XML 1.0 does not allow, not even escaped (W3C, Extensible Markup Language 1.0, production 2).
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def document_text(comparison: Comparison) -> str:
@@ -130,58 +127,40 @@ _FORMS: Forms = {
 
 def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
     """Return UTF-8 XML for CI systems; with `fail_lost`, a cell that only A measured is also a failure."""
-    root = ElementTree.Element("testsuites", name=_xml(f"lastro compare {comparison.study.name}"))
+    root = suites(f"lastro compare {comparison.study.name}")
     measured = " ".join(guest_notes(comparison))
     properties = [("guest", measured)] if measured else []
     properties += [("differs", f"{what}: A {a}, B {b}") for what, a, b in differences(comparison)]
     if comparison.changed_host is not None:
-        _count(_host_suite(root, comparison))
+        _add_host(root, comparison)
     for metric in comparison.metrics:
-        cells = [cell for cell in comparison.cells if cell.metric.name == metric.name]
-        suite = ElementTree.SubElement(root, "testsuite", name=_xml(metric.name), errors="0", time="0")
-        _add_properties(suite, properties)
-        for cell in cells:
-            case = ElementTree.SubElement(
-                suite, "testcase", name=_xml(label(cell)), classname=_xml(f"{comparison.study.name}.{metric.name}"),
-                time="0",
-            )  # fmt: skip
-            _judge(case, cell, comparison, fail_lost)
-        _count(suite)
-    _count(root)
-    ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+        of_metric = suite(root, metric.name, properties)
+        for cell in comparison.cells:
+            if cell.metric.name == metric.name:
+                of_cell = case(of_metric, label(cell), f"{comparison.study.name}.{metric.name}")
+                _judge(of_cell, cell, comparison, fail_lost)
+    return file_of(root)
 
 
-def _add_properties(suite: ElementTree.Element, found: Sequence[tuple[str, str]]) -> None:
-    properties = ElementTree.SubElement(suite, "properties") if found else suite
-    for name, value in found:
-        ElementTree.SubElement(properties, "property", name=name, value=_xml(value))
-
-
-def _host_suite(root: ElementTree.Element, comparison: Comparison) -> ElementTree.Element:
+def _add_host(root: Element, comparison: Comparison) -> None:
     """Add the suite with the one test that the hosts do not differ."""
-    suite = ElementTree.SubElement(root, "testsuite", name="host", errors="0", time="0")
-    classname = _xml(f"{comparison.study.name}.host")
-    case = ElementTree.SubElement(suite, "testcase", name="unchanged", classname=classname, time="0")
+    unchanged = case(suite(root, "host"), "unchanged", f"{comparison.study.name}.host")
     if changed := changed_host_text(comparison):
-        failure = ElementTree.SubElement(case, "failure", message=_xml(changed), type="changed-host")
-        failure.text = _xml("\n".join(f"{each.what}: A {each.a}, B {each.b}" for each in comparison.changed_host or ()))
-    return suite
+        lines = [f"{each.what}: A {each.a}, B {each.b}" for each in comparison.changed_host or ()]
+        failed(unchanged, "changed-host", changed, "\n".join(lines))
 
 
-def _judge(case: ElementTree.Element, cell: ComparedCell, comparison: Comparison, fail_lost: bool) -> None:
+def _judge(inside: Element, cell: ComparedCell, comparison: Comparison, fail_lost: bool) -> None:
     if cell.regressed or (fail_lost and cell.lost):
         message = figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
-        kind = "regression" if cell.regressed else "lost"
-        failure = ElementTree.SubElement(case, "failure", message=_xml(message), type=kind)
-        failure.text = _xml(f"A {comparison.a.directory}: {list(cell.a)}\nB {comparison.b.directory}: {list(cell.b)}")
+        values = f"A {comparison.a.directory}: {list(cell.a)}\nB {comparison.b.directory}: {list(cell.b)}"
+        failed(inside, "regression" if cell.regressed else "lost", message, values)
     elif why := not_compared(cell):
-        ElementTree.SubElement(case, "skipped", message=_xml(why))
+        skipped(inside, why)
     elif comparison.margin is not None and cell.judged is None:
-        ElementTree.SubElement(case, "skipped", message="neither higher nor lower is better: the gate cannot judge it")
+        skipped(inside, "neither higher nor lower is better: the gate cannot judge it")
     elif cell.test is not None:
-        ElementTree.SubElement(case, "system-out").text = _xml(figures(cell))
+        told(inside, figures(cell))
 
 
 def figures(cell: ComparedCell) -> str:
@@ -196,13 +175,3 @@ def figures(cell: ComparedCell) -> str:
     return (
         f"{text}; {beyond}: p {p_text(cell.judged.test.p)}, corrected {p_text(cell.judged.p_adjusted)}: {cell.outcome}"
     )
-
-
-def _count(element: ElementTree.Element) -> None:
-    element.set("tests", str(len(element.findall(".//testcase"))))
-    element.set("failures", str(len(element.findall(".//failure"))))
-    element.set("skipped", str(len(element.findall(".//skipped"))))
-
-
-def _xml(text: str) -> str:
-    return _NO_XML.sub("\ufffd", text)

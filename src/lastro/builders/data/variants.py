@@ -1,16 +1,20 @@
-"""The answer on variants as a JSON document. Pure.
+"""The answer on variants, for programs: one JSON document, and JUnit XML for CI systems. Pure.
 
 outcome: worse, no worse, undecided, alarm (not tried again yet), or unconfirmed (new blocks did not confirm an alarm).
-Changes are fractions of the reference, above zero if the variant is worse; null where an interval is unbounded."""
+Changes are fractions of the reference, above zero if the variant is worse; null where an interval is unbounded.
+
+JUnit: a testsuite for the metric, a testcase for each pair. It fails if the variant is worse, which new blocks have
+confirmed if there was an alarm. It is skipped if nothing could be compared, and where that is undecided."""
 
 from __future__ import annotations
 
 import math
 
 from lastro.analysis.variants import VariantAnswer
+from lastro.builders.data.junit import case, failed, file_of, skipped, suite, suites, told
 from lastro.plain import json_text
 from lastro.words.language import ENGLISH
-from lastro.words.variants import headline, missing_text
+from lastro.words.variants import headline, missing_text, size_text
 
 
 def document_text(found: VariantAnswer) -> str:
@@ -45,3 +49,22 @@ def document_text(found: VariantAnswer) -> str:
             ],
         }
     )
+
+
+def junit(found: VariantAnswer) -> bytes:
+    """Return UTF-8 XML for CI systems."""
+    name = found.report.study.name
+    root = suites(f"lastro ab {name}")
+    of_metric = suite(root, found.metric.name, [("answer", headline(found, ENGLISH))])
+    for pair in found.pairs:
+        of_pair = case(of_metric, " · ".join(filter(None, (pair.variant, pair.label))), f"{name}.{found.metric.name}")
+        if pair.change is None:
+            skipped(of_pair, missing_text(pair, ENGLISH))
+        elif pair.confirmed:
+            failed(of_pair, "regression", f"worse than {found.reference} by {size_text(pair.change, ENGLISH)}")
+        elif (verdict := found.verdict(pair)) == "no worse":
+            told(of_pair, f"no worse than {found.reference}; change for the worse: {size_text(pair.change, ENGLISH)}")
+        else:
+            why = "an alarm that new blocks have not confirmed" if verdict == "worse" else "undecided"
+            skipped(of_pair, f"{why}; change for the worse: {size_text(pair.change, ENGLISH)}")
+    return file_of(root)
