@@ -42,7 +42,7 @@ LAYERS = (
     ("figures", "campaign", "setup", "testing"),
     ("builders",),
     ("app",),
-    ("cli",),
+    ("cli", "api"),
     ("__main__",),
 )
 RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}

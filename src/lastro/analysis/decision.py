@@ -57,6 +57,36 @@ class SlaQuestion:
             confidence=study.design.confidence,
         )
 
+    @classmethod
+    def asked(
+        cls,
+        report: CampaignResults,
+        levels: Sequence[str] = (),
+        cost: str | None = None,
+        required: Sequence[str] = (),
+        wished: Sequence[str] = (),
+        under: Mapping[str, Sequence[str]] | None = None,
+        confidence: float | None = None,
+    ) -> SlaQuestion:
+        """Return what a user asks, as text. Whatever is left out is what the study asks.
+
+        Raises: InputError for what cannot be read, and for properties of which the campaign knows nothing."""
+        own = cls.of_study(report)
+        properties = [tuple(map(Requirement.parse, texts)) for texts in (required, wished)]
+        if any(properties) and not report.provenance.get("properties"):
+            raise InputError(
+                "this campaign did not look for properties",
+                "`lastro run STUDY --properties` does, as a table [require] or [wish] does",
+            )
+        return cls(
+            tuple(dict.fromkeys(ServiceLevel.parse(level, report.metrics) for level in levels)) or own.levels,
+            own.cost if cost is None else Cost.parse(cost, report.metrics),
+            properties[0] or own.required,
+            properties[1] or own.wished,
+            under or {},
+            confidence=confidence or own.confidence,
+        )
+
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of all metrics that the answer depends on."""

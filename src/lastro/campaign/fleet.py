@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from lastro.campaign.executor import Call, ReachCall, utc_now
-from lastro.campaign.runner import Campaign, Observer, Steps, TrialRunner, require_any
+from lastro.campaign.runner import Observer, RunningCampaign, Steps, TrialRunner, require_any
 from lastro.campaign.testbed_states import Machines, TestbedState, none_left
 from lastro.campaign.testbed_worker import OpenedTestbed, WorkerEvent, WorkerFailure
 from lastro.campaign.worker_pool import WorkerPool
@@ -110,7 +110,7 @@ class Fleet:
     def run(self, store: Store, kind: type[Scenario], observer: FleetObserver) -> None:
         """Run what remains. Raises: HostError when no testbed is left; StoreError when a result cannot be written."""
         self.store, self.observer = store, observer
-        self.campaign = Campaign(store, kind, observer)
+        self.campaign = RunningCampaign(store, kind, observer)
         self._where = {place.block: place.testbed for place in store.places()}
         measured = set(self._where.values())
         self._machines = Machines(row for row in store.testbeds() if row.name in measured)

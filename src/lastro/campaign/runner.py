@@ -50,7 +50,7 @@ def run(store: Store, scenario: Scenario, observer: Observer) -> None:
     """Run what remains of a campaign. If it ends early, finished trials are safe and the rest can be resumed.
 
     Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
-    campaign = Campaign(store, type(scenario), observer)
+    campaign = RunningCampaign(store, type(scenario), observer)
     runner = TrialRunner(campaign, observer)
     executor = Executor(scenario, runner)
     campaign.probed(_executed(runner.probe(), executor))
@@ -71,7 +71,7 @@ def _executed(steps: Steps[T], executor: Executor) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-class Campaign:
+class RunningCampaign:
     """What runners of a campaign share: its database, its pace, its observer. `kind` is the class of its scenario."""
 
     def __init__(self, store: Store, kind: type[Scenario], observer: Observer) -> None:
@@ -140,7 +140,7 @@ class TrialRunner:
 
     It watches the executor, for the observer."""
 
-    def __init__(self, campaign: Campaign, observer: Observer, testbed: str = "") -> None:
+    def __init__(self, campaign: RunningCampaign, observer: Observer, testbed: str = "") -> None:
         self.campaign, self.observer, self.testbed = campaign, observer, testbed
         self.store, self.kind = campaign.store, campaign.kind
         self.calibrations: dict[str, Any] = self.store.calibrations(testbed)

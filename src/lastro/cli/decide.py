@@ -72,36 +72,27 @@ def run(args: argparse.Namespace) -> int:
     from lastro.builders.data.decision import document_text
     from lastro.builders.decision import decision_blocks
     from lastro.results.read import load_campaign
-    from lastro.study.requirement import Requirement
-    from lastro.study.service_level import Cost, ServiceLevel
 
     shares = [text for text in args.require if text.strip()[:1].isdigit()]
     if len(shares) > 1:
         raise InputError(f"--require has several confidences: {', '.join(shares)}", "give one")
     required = share(shares[0], "--require", above_zero=True) if shares else None
-    properties = [Requirement.parse(text) for text in args.require if text not in shares]
+    properties = [text for text in args.require if text not in shares]
     if suites.is_suite(args.dir):
         return _run_suite(args, required)
     if args.weights is not None:
         raise InputError("--weights is for the studies of a suite", f"{args.dir} is a single campaign")
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
-    metrics, asked = report.metrics, SlaQuestion.of_study(report)
-    wishes = [Requirement.parse(text) for text in args.wish]
-    if (properties or wishes) and not report.provenance.get("properties"):
-        raise InputError(
-            "this campaign did not look for properties",
-            "`lastro run STUDY --properties` does, as a table [require] or [wish] does",
-        )
-    levels = dict.fromkeys(ServiceLevel.parse(level, metrics) for level in args.service_levels)
     priced = [sum_ for sum_ in (args.cost, _prices(args.prices)) if sum_ is not None]
-    question = SlaQuestion(
-        tuple(levels) or asked.levels,
-        Cost.parse(" + ".join(priced), metrics) if priced else asked.cost,
-        tuple(properties) or asked.required,
-        tuple(wishes) or asked.wished,
+    question = SlaQuestion.asked(
+        report,
+        args.service_levels,
+        " + ".join(priced) if priced else None,
+        properties,
+        args.wish,
         levels_named(args.under, "--under"),
-        confidence=required or asked.confidence,
+        required,
     )
     found = decide(report, question)
     if args.json:

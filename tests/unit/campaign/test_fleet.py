@@ -53,8 +53,10 @@ def test_trials_are_counted_again_only_for_a_testbed_that_lacks_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All trials are read for that, which would be most of the work of a large fleet that opens."""
-    counted, count = list[int](), fleets.Campaign.runnable_trials
-    monkeypatch.setattr(fleets.Campaign, "runnable_trials", lambda self: counted.append(count(self)) or counted[-1])
+    counted, count = list[int](), fleets.RunningCampaign.runnable_trials
+    monkeypatch.setattr(
+        fleets.RunningCampaign, "runnable_trials", lambda self: counted.append(count(self)) or counted[-1]
+    )
     with campaign(tmp_path / "c", study_of(4)) as store:
         run(store, Pool(beds("ada", "bea", "cid")))
         assert counted == [12]

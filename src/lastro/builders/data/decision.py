@@ -39,7 +39,13 @@ _VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecide
 
 
 def document_text(decision: SlaDecision) -> str:
-    return json_text(encode(_document(decision), {}))
+    return json_text(document(decision))
+
+
+def document(decision: SlaDecision) -> dict[str, Any]:
+    """Return the answer as JSON-serializable data."""
+    found: dict[str, Any] = encode(_document(decision), {})
+    return found
 
 
 def _document(decision: SlaDecision) -> dict[str, Any]:

@@ -1,0 +1,302 @@
+"""Campaigns from Python, as in a notebook: `import lastro; c = lastro.open("c1")`.
+
+Tables are dictionaries of columns, {name: [value]}: `pandas.DataFrame(c.values())` and `polars.DataFrame(c.values())`
+take them as they are, and nothing needs either. All numbers are those that commands print, from the same functions:
+`values` is the CSV of `lastro results`, `means` and `effects` are in the JSON of `lastro results`, and `decide` answers
+as `lastro decide` does. What is here stays as it is from 0.1.0 on."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lastro.app.contents import claims_of, content_from, loaded
+from lastro.errors import InputError, did_you_mean
+from lastro.words.language import ENGLISH
+
+if TYPE_CHECKING:
+    from lastro.analysis.decision import SlaDecision
+    from lastro.builders.content import Content
+    from lastro.document import Block
+
+__all__ = ["Campaign", "Columns", "Drawing", "SlaAnswer", "open"]
+
+Value = str | int | float | bool | None
+_ROWS_SHOWN = 60
+_WIDTH = 120
+
+
+def open(directory: str | Path, *, all_metrics: bool = False) -> Campaign:
+    """Load a campaign, finished or not, as it is now.
+
+    It has the metrics of its study, or `all_metrics` that were measured: more metrics are more effects to be corrected
+    for, and more sentences.
+
+    Raises: lastro.errors.InputError when the directory holds no campaign, or a suite; StoreError when it is damaged."""
+    return Campaign(Path(directory), all_metrics=all_metrics)
+
+
+class Columns(dict[str, list[Value]]):
+    """A table: {name of a column: its values}, in order; None where there is no value."""
+
+    @classmethod
+    def of(cls, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
+        values = list(zip(*rows, strict=True)) or [()] * len(names)
+        return cls(zip(names, map(list, values), strict=True))
+
+    def rows(self) -> list[dict[str, Value]]:
+        """Return the same row by row, each as {name: value}."""
+        return [dict(zip(self, row, strict=True)) for row in zip(*self.values(), strict=True)]
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(_shown(value))}</td>' for value in row.values())}</tr>"
+            for row in rows[:_ROWS_SHOWN]
+        )
+        more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+class Drawing:
+    """A figure: `svg` is its text, and `save` writes it."""
+
+    def __init__(self, name: str, title: str, svg: str) -> None:
+        self.name, self.title, self.svg = name, title, svg
+
+    def save(self, path: str | Path) -> None:
+        """Write an SVG file. `lastro report DIR -o DIR --format svg,png,pdf` writes all figures in other formats."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return self.svg[self.svg.index("<svg") :]
+
+
+class SlaAnswer:
+    """The answer of `Campaign.decide`: what `lastro decide` prints, and its parts."""
+
+    def __init__(self, decision: SlaDecision) -> None:
+        from lastro.builders.data.decision import document
+
+        self._decision = decision
+        self.document: dict[str, Any] = document(decision)
+
+    @property
+    def outcome(self) -> str:
+        """Return "recommended", "none" if no candidate holds the service levels, or "undecided"."""
+        return str(self.document["verdict"])
+
+    @property
+    def recommended(self) -> dict[str, str] | None:
+        """Return the levels of the recommended candidate: {factor: level}."""
+        best = self._decision.choice.recommended
+        return None if best is None else dict(self._decision.candidates[best].levels)
+
+    def candidates(self) -> Columns:
+        """Return the candidates, the best first: label, verdict, holds (a probability), cost and its interval."""
+        rows = (
+            (each["label"], each["verdict"], each["holds"], *((each["cost"] or {}).get(key) for key in _SPREAD))
+            for each in self.document["candidates"]
+        )
+        return Columns.of(("candidate", "verdict", "holds", "cost", "cost_low", "cost_high"), rows)
+
+    def __str__(self) -> str:
+        return _text(self._blocks())
+
+    def _repr_markdown_(self) -> str:
+        return _markdown(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
+        from lastro.builders.decision import decision_blocks
+
+        return decision_blocks(self._decision, ENGLISH)
+
+
+_SPREAD = ("value", "low", "high")
+
+
+class Campaign:
+    """A campaign as it was when it was opened. Its analysis is made when it is first asked for."""
+
+    def __init__(self, directory: Path, *, all_metrics: bool = False) -> None:
+        self.directory = directory
+        self._data, self._all_metrics = loaded(directory), all_metrics
+
+    @property
+    def study(self) -> str:
+        """Return the name of the study."""
+        return self._data.study.name
+
+    @property
+    def factors(self) -> dict[str, list[Value]]:
+        """Return {factor: its levels}."""
+        return {factor.name: list(factor.levels) for factor in self._data.study.factors}
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """Return {metric: its unit} of the metrics that are analysed."""
+        return {metric.name: metric.unit for metric in self._content.report.metrics}
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The whole report as data, with the keys of `lastro results --json`."""
+        from lastro.builders.data.results import document
+
+        return document(self._content.report, self._content.published, self._content.analysis)
+
+    @property
+    def treatments(self) -> Columns:
+        """Return the treatments: id, the level of each factor, status, the number of valid trials, and any reason."""
+        rows = (
+            (each["id"], *each["levels"].values(), each["status"], each["trials"].get("valid", 0), each["reason"])
+            for each in self.document["treatments"]
+        )
+        return Columns.of(("treatment", *self.factors, "status", "valid", "reason"), rows)
+
+    def values(self, metric: str | None = None, *, invalid: bool = False) -> Columns:
+        """Return all values of valid trials, one in each row, as `lastro results DIR --csv FILE` writes them.
+
+        All metrics that were measured are there; `metric` chooses one. With `invalid`, so are the rows of invalid
+        attempts, and of trials without any. Raises: InputError for an unknown metric."""
+        from lastro.results.export import columns, rows
+
+        self._known(metric, [each.name for each in (*self._data.study.all_metrics, *self._data.study.metrics)])
+        names = list(columns(self._data))
+        valid, of_metric = names.index("valid"), names.index("metric")
+        kept = (
+            row
+            for row in rows(self._data)
+            if (invalid or (row[valid] and row[of_metric])) and (metric is None or row[of_metric] == metric)
+        )
+        return Columns.of(names, kept)
+
+    def means(self, metric: str | None = None) -> Columns:
+        """Return the mean of each treatment with its interval, and the ratio to its baseline with its interval.
+
+        `ratio_bound` is ">=" or "<=" where only a bound of the ratio is known, and `at_least` counts the values that
+        are only lower bounds. `verdict` is better, worse, same or unknown, corrected for all ratios of the metric.
+        Raises: InputError for an unknown metric."""
+        return Columns.of((*("treatment", *self.factors), *_MEANS), self._means(self._known(metric)))
+
+    def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
+        for name in metrics:
+            for each in self.document["treatments"]:
+                if found := each["metrics"].get(name):
+                    ratio = found["ratio"] or {}
+                    yield (
+                        each["id"], *each["levels"].values(), name, self.metrics[name], found["n"], found["bounded"],
+                        found["mean"], *_ends(found), ratio.get("value"), *_ends(ratio), ratio.get("bound"),
+                        ratio.get("verdict"),
+                    )  # fmt: skip
+
+    def effects(self, metric: str | None = None) -> Columns:
+        """Return the effect of each level against its factor's reference, averaged over the other factors.
+
+        `p` is corrected for all effects on the metric; `decision` is different, same or unknown. Raises: InputError for
+        an unknown metric."""
+        return Columns.of(_EFFECTS, self._effects(self._known(metric)))
+
+    def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
+        for name in metrics:
+            for each in self.document["analysis"][name]["effects"] or ():
+                head = (name, each["factor"], each["level"], each["reference"])
+                yield *head, each["ratio"]["value"], *_ends(each["ratio"]), each["p_adjusted"], each["decision"]
+
+    def decide(
+        self,
+        *sla: str,
+        cost: str | None = None,
+        under: Mapping[str, str | Sequence[str]] | None = None,
+        require: Sequence[str] = (),
+        wish: Sequence[str] = (),
+        confidence: float | None = None,
+    ) -> SlaAnswer:
+        """Say which choice of platform, link and isolation holds service levels such as "latency_p99 < 1 ms".
+
+        Whatever is not given is what the study asks. `cost` is a sum such as "chain_cpus + 0.1*function_memory",
+        `under` are levels of conditions, such as {"anomaly": "memory"}, and `require` and `wish` name properties.
+        Raises: InputError as `lastro decide` does."""
+        from lastro.analysis.decision import SlaQuestion, decide
+
+        texts = {name: [level] if isinstance(level, str) else list(level) for name, level in (under or {}).items()}
+        report = self._content.report
+        return SlaAnswer(decide(report, SlaQuestion.asked(report, sla, cost, require, wish, texts, confidence)))
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """Return {name: title} of the figures that can be drawn; some may have nothing to show."""
+        return {plan.name: plan.title for plan in self._plans()}
+
+    def figure(self, name: str) -> Drawing:
+        """Draw a figure by its name; the beginning of a name, such as "effects", is the first that begins so.
+
+        Raises: InputError for an unknown one, and for one that has nothing to show."""
+        plans = {plan.name: plan for plan in self._plans()}
+        plan = plans.get(name) or next((plan for key, plan in plans.items() if key.startswith(f"{name}-")), None)
+        if plan is None:
+            raise InputError(f"no figure is named '{name}'", did_you_mean(name, plans))
+        if (picture := plan.picture()) is None:
+            raise InputError(f"figure {plan.name} has nothing to show", "the campaign lacks its values")
+        return Drawing(plan.name, plan.title, picture.svg())
+
+    def __repr__(self) -> str:
+        return f"lastro.open({str(self.directory)!r})"
+
+    def __str__(self) -> str:
+        return _text(self._blocks())
+
+    def _repr_markdown_(self) -> str:
+        return _markdown(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
+        from lastro.builders.results_short import short_results_blocks
+
+        return short_results_blocks(self._content, {})
+
+    def _plans(self) -> Iterator[Any]:
+        from lastro.builders.plates import planned
+
+        return planned(self._content)
+
+    def _known(self, metric: str | None, among: Sequence[str] = ()) -> Sequence[str]:
+        """Return the metrics to show. Raises: InputError for one that is not among those analysed, or among these."""
+        known = list(among or self.metrics)
+        if metric is not None and metric not in known:
+            raise InputError(f"no metric is named '{metric}'", did_you_mean(metric, known))
+        return known if metric is None else [metric]
+
+    @cached_property
+    def _content(self) -> Content:
+        return content_from(self._data, claims_of(self.directory, self.study), ENGLISH, all_metrics=self._all_metrics)
+
+
+_MEANS = (
+    "metric", "unit", "n", "at_least", "mean", "low", "high", "ratio", "ratio_low", "ratio_high", "ratio_bound",
+    "verdict",
+)  # fmt: skip
+_EFFECTS = ("metric", "factor", "level", "reference", "ratio", "low", "high", "p", "decision")
+
+
+def _ends(found: Mapping[str, Any]) -> tuple[Value, Value]:
+    interval = found.get("interval") or {}
+    return interval.get("low"), interval.get("high")
+
+
+def _shown(value: Value) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _text(blocks: Iterator[Block]) -> str:
+    from lastro.render.terminal import terminal_lines
+
+    return "\n".join(terminal_lines(tuple(blocks), _WIDTH, ENGLISH))
+
+
+def _markdown(blocks: Iterator[Block]) -> str:
+    from lastro.render.markdown import markdown
+
+    return markdown(tuple(blocks), ENGLISH)
