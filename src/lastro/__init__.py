@@ -2,19 +2,19 @@
 
 `lastro.open(DIR)` loads a campaign: docs/howto-python.md."""
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 __all__ = ["Campaign", "open"]
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` is not cheap
     from lastro.api import Campaign, open
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import what is for Python programs when it is asked for: commands need not wait for it."""
     if name not in __all__:
         raise AttributeError(f"module 'lastro' has no attribute '{name}'")
     from lastro import api
 
-    return getattr(api, name)
+    found: object = getattr(api, name)
+    return found
