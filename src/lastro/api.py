@@ -69,7 +69,7 @@ class Drawing:
         self.name, self.title, self.svg = name, title, svg
 
     def save(self, path: str | Path) -> None:
-        """Write an SVG file. `lastro report DIR -o DIR --format svg,png,pdf` writes all figures in other formats."""
+        """Write an SVG file. `lastro report DIR --figures` writes all of them, also as PNG and PDF."""
         Path(path).write_text(self.svg, encoding="utf-8")
 
     def _repr_html_(self) -> str:
@@ -114,9 +114,6 @@ class SlaAnswer:
         from lastro.builders.decision import decision_blocks
 
         return decision_blocks(self._decision, ENGLISH)
-
-
-_SPREAD = ("value", "low", "high")
 
 
 class Campaign:
@@ -274,6 +271,7 @@ class Campaign:
         return content_from(self._data, claims_of(self.directory, self.study), ENGLISH, all_metrics=self._all_metrics)
 
 
+_SPREAD = ("value", "low", "high")
 _MEANS = (
     "metric", "unit", "n", "at_least", "mean", "low", "high", "ratio", "ratio_low", "ratio_high", "ratio_bound",
     "verdict",

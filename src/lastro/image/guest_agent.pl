@@ -2,8 +2,9 @@
 #
 #   perl guest_agent.pl PORT...     PORT: a path (virtio-serial port, UART, hvc), vsock=N, or fd=N (tests)
 #
-# It needs perl-base alone, lives outside the root filesystem, and sends nothing while nothing is asked, but for one line
-# on a UART: VirtualBox never reads on where it got bytes before the kernel cleared the UART's buffer.
+# It needs perl-base alone, lives outside the root filesystem, and sends nothing while nothing is asked, but for HELLO when
+# it opens a UART. VirtualBox never reads on where it got bytes before the kernel cleared the UART's buffer; and a client
+# that hears HELLO in the middle of a command knows that the guest has begun to boot again.
 #
 # Frame: SYNC, nonce (16 hex digits), type (a letter), length of the body as sent (8 hex digits), body.
 # Inside a body, the first three bytes of SYNC are followed by a zero byte. So SYNC begins a frame wherever it occurs,
@@ -17,6 +18,7 @@ use Fcntl;
 use POSIX ();
 
 use constant { PREFIX => "\xf5\x9a\x5c", SYNC => "\xf5\x9a\x5c\x01", HEADER => 29, CHUNK => 32768, HIGH => 131072 };
+use constant { HELLO => "\xf5\x9a\x5c\x02\n" };    # in no body
 use constant { LONGEST => 4 * 32768, CONNECT_S => 2 };
 
 %ENV = (PATH => '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL => 'C.UTF-8');
@@ -53,7 +55,7 @@ sub open_port {
     elsif ($name =~ /^vsock=(\d+)$/) { listen_at($1) }
     else { sysopen $port, $name, O_RDWR | O_NOCTTY or die "lastro: $name: $!\n" }
     make_raw(fileno $port) if $port && -t $port;
-    $queued = "lastro: this port is open\n" if $name =~ /ttyS/;
+    $queued = HELLO if $name =~ /ttyS/;
     pipe $bell, $rung or die "lastro: pipe: $!\n";
     no_waiting($_) for $bell, $rung;
     my $ring = POSIX::SigAction->new(sub { syswrite $rung, '!' });

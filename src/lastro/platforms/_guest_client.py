@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # `typing` is not cheap
 
 PREFIX = b"\xf5\x9a\x5c"
 SYNC = PREFIX + b"\x01"
+HELLO = PREFIX + b"\x02"  # from an agent that has just opened a UART
 HEADER = 29
 CHUNK = 32768
 WINDOW = 262144  # bytes of input in flight that the command has not taken yet
@@ -131,6 +132,8 @@ class Channel:
         if not got:
             raise GuestGone("its monitor closed the connection")
         self.received += got
+        if HELLO in self.received:
+            raise GuestGone("it has booted again")
         return list(self._frames())
 
     def _frames(self) -> Iterator[tuple[bytes, bytes]]:
@@ -242,7 +245,7 @@ def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
     """Wait until the agent answers. Ask nothing before it has said something, for `silence_s` at most."""
     deadline_s = time.monotonic() + timeout_s
     if select.select([channel.fd], [], [], max(0.0, silence_s))[0]:
-        channel.receive()
+        channel.line.recv(CHUNK)
     if channel.exchange(b"P", deadline_s - time.monotonic()) is not None:
         return 0
     write_all(2, b"lastro: the guest's agent did not answer within %g s\n" % timeout_s)

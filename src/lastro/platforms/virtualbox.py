@@ -129,9 +129,12 @@ class VirtualBoxInstance(HypervisorInstance):
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
+        """End the guest. VBoxHeadless would save its memory to a file, if it was merely told to end."""
+        manage = self._platform.manage(self.testbed)
+        if self._monitor is not None and self._monitor.alive():
+            self.testbed.host.run([*manage, "controlvm", self.spec.name, "poweroff"], check=False)
         super().stop()
-        argv = [*self._platform.manage(self.testbed), "unregistervm", self.spec.name, "--delete"]
-        self.testbed.host.run(argv, check=False)
+        self.testbed.host.run([*manage, "unregistervm", self.spec.name, "--delete"], check=False)
 
 
 class VirtualBox(Hypervisor):

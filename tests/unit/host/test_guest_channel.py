@@ -353,7 +353,7 @@ def test_a_port_that_may_get_nothing_before_it_is_open_is_heard_first(tmp_path: 
         line.settimeout(1)
         with pytest.raises(TimeoutError):
             line.recv(1)
-        line.sendall(b"lastro: this port is open\n")
+        line.sendall(_guest_client.HELLO + b"\n")
         asked = line.recv(64)
         line.sendall(asked[:20] + b"A00000000")
         assert client.wait(20) == 0
@@ -365,12 +365,25 @@ def test_a_port_that_may_get_nothing_before_it_is_open_is_heard_first(tmp_path: 
     server.close()
 
 
+def test_a_guest_that_boots_again_is_gone(tmp_path: Path) -> None:
+    """A command of which the new agent knows nothing would wait for ever."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "0.sock"))
+    server.listen(1)
+    argv = ["python3", "-I", "-S", str(CLIENT), str(tmp_path), "--", "true"]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as client:
+        line, _ = server.accept()
+        line.sendall(line.recv(64)[:20] + b"A00000000" + _guest_client.HELLO + b"\n")
+        assert client.wait(20) == 125 and client.stderr and b"it has booted again" in client.stderr.read()
+    server.close()
+
+
 def test_the_agent_says_when_it_has_opened_a_uart(tmp_path: Path) -> None:
     far, near = _pty_pair()
     (port := tmp_path / "ttyS0").symlink_to(os.ttyname(near))
     with subprocess.Popen(["perl", str(AGENT), str(port)], start_new_session=True) as agent:
         try:
-            assert select.select([far], [], [], 10)[0] and os.read(far, 64) == b"lastro: this port is open\n"
+            assert select.select([far], [], [], 10)[0] and os.read(far, 64) == _guest_client.HELLO + b"\n"
         finally:
             os.killpg(agent.pid, 9)
     os.close(far)

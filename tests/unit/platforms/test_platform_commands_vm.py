@@ -362,6 +362,7 @@ def test_virtualbox_makes_a_machine_and_starts_it(tmp_path: Path) -> None:
         f"{attach} --port 1 --type dvddrive --medium RUN/virtualbox/boot.iso",
         f"<enter> nsenter --net=/run/netns/{testbed.dut} {inside} VBoxHeadless --startvm one --vrde off",
         "sh -ec n=0; until [ -S RUN/one/ports/3.sock ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done",
+        f"{manage} controlvm one poweroff",
         f"{manage} unregistervm one --delete",
     ]
     words = modify.partition(" modifyvm ")[2]
