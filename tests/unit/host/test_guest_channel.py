@@ -373,7 +373,10 @@ def test_a_guest_that_boots_again_is_gone(tmp_path: Path) -> None:
     argv = ["python3", "-I", "-S", str(CLIENT), str(tmp_path), "--", "true"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as client:
         line, _ = server.accept()
-        line.sendall(line.recv(64)[:20] + b"A00000000" + _guest_client.HELLO + b"\n")
+        line.sendall(_guest_client.HELLO + b"\n")  # an earlier one, that nobody has heard
+        line.sendall(line.recv(64)[:20] + b"A00000000")
+        assert line.recv(64)[20:21] == b"Z", "the command was accepted, and its input has ended"
+        line.sendall(_guest_client.HELLO + b"\n")
         assert client.wait(20) == 125 and client.stderr and b"it has booted again" in client.stderr.read()
     server.close()
 
