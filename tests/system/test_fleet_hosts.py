@@ -84,8 +84,8 @@ def test_doctor_compares_the_testbeds_of_a_fleet(four_hosts: list[FleetHost], tm
     assert done.code == 0, done.err
     found = done.json
     assert found["groups"] == [["ada", "bea"], ["cid"]] and found["share_a_kernel"] == [["ada", "bea", "cid"]]
-    assert [*found["differs"]] == ["distribution"] and found["differs"]["distribution"][1] == "Another Linux"
-    assert found["same"]["cgroup version"] and found["same"]["root filesystem"] and found["same"]["ip"]
+    assert [*found["differs"]] == ["host.distribution"] and found["differs"]["host.distribution"][1] == "Another Linux"
+    assert found["same"]["isolation.cgroup_version"] and found["same"]["root filesystem"] and found["same"]["tools.ip"]
     lost = found["testbeds"][3]
     assert not lost["available"] and "cannot be reached" in lost["reason"] and "ssh" in lost["remedy"]
     assert [host.left() for host in four_hosts] == [[]] * 4

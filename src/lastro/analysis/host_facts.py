@@ -68,11 +68,20 @@ def named_facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
 
 def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return {place: text} of each other fact that counts and has a value."""
-    without = (*MAY_DIFFER, *_NAMED.values())
+    without = (*MAY_DIFFER, *_NAMED.values(), *_said_of_the_dut(provenance))
     found = {name: text for name, text in _flat(provenance) if text and not any_of(name, without)}
     for name in [name for name, text in found.items() if any_of(name, _BYTES) and text.isdecimal() and len(text) < 20]:
         found[name] = f"{float(found[name]) / 2**30:.2g} GiB"  # the kernel reserves a little more or less of it
     return found
+
+
+def _said_of_the_dut(provenance: Mapping[str, Any]) -> list[str]:
+    """Return the places of facts that are also those of the DUT's host, on which these roles are, too."""
+    roles = _value(provenance, "testbed.roles")
+    reached = {
+        role: _at(provenance, f"testbed.roles.{role}.reached") for role in (roles if isinstance(roles, Mapping) else ())
+    }
+    return [f"testbed.roles.{role}.machine.*" for role, place in reached.items() if place == reached.get("dut")]
 
 
 def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
@@ -96,10 +105,15 @@ def any_of(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _at(provenance: Mapping[str, Any], place: str) -> str | None:
+    value = _value(provenance, place)
+    return None if value is None else str(value)
+
+
+def _value(provenance: Mapping[str, Any], place: str) -> Any:
     value: Any = provenance
     for key in place.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
-    return None if value is None else str(value)
+    return value
 
 
 def _chapter(name: str) -> str:

@@ -26,7 +26,10 @@ def test_testbeds_with_the_same_facts_are_one_group_and_the_largest_is_first() -
     assert not {"host", "Lastro"} & found.same.keys() and found.sharing == ()
 
 
-def test_hosts_of_other_roles_count() -> None:
+def test_hosts_of_other_roles_count_where_they_are_not_that_of_the_dut() -> None:
+    machine = {"machine": {"kernel": "5.10", "cpu_model": "Xeon"}}
+    beside = comparable_facts(PROVENANCE | {"testbed": {"roles": ROLES | {"client": ROLES["client"] | machine}}})
+    assert beside == comparable_facts(PROVENANCE)
     client = {"reached": "other", "cpu_set": "0-3", "links": {}, "machine": {"hostname": "o", "kernel": "5.10"}}
     apart = comparable_facts(PROVENANCE | {"testbed": {"roles": ROLES | {"client": client}}})
     assert apart.items() - comparable_facts(PROVENANCE).items() == {
