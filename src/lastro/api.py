@@ -40,7 +40,7 @@ def open(directory: str | Path, *, all_metrics: bool = False) -> Campaign:
 
 
 class Columns(dict[str, list[Value]]):
-    """A table: {name of a column: its values}, in order; None where there is no value."""
+    """A table as a dictionary, {name of a column: its values}, with None where there is no value."""
 
     @classmethod
     def of(cls, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
@@ -174,34 +174,38 @@ class Campaign:
     def means(self, metric: str | None = None) -> Columns:
         """Return the mean of each treatment with its interval, and the ratio to its baseline with its interval.
 
-        `ratio_bound` is ">=" or "<=" where only a bound of the ratio is known, and `at_least` counts the values that
-        are only lower bounds. `verdict` is better, worse, same or unknown, corrected for all ratios of the metric.
-        Raises: InputError for an unknown metric."""
+        A treatment without a valid value has a row with n = 0. `at_least` counts the values that are only lower bounds,
+        and `ratio_bound` is ">=" or "<=" where only a bound of the ratio is known. `verdict` is better, worse, same or
+        unknown, corrected for all ratios of the metric. `marks` are the kinds of remarks on the values, such as a
+        generator that was the limit. Raises: InputError for an unknown metric."""
         return Columns.of((*("treatment", *self.factors), *_MEANS), self._means(self._known(metric)))
 
     def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
         for name in metrics:
             for each in self.document["treatments"]:
-                if found := each["metrics"].get(name):
-                    ratio = found["ratio"] or {}
-                    yield (
-                        each["id"], *each["levels"].values(), name, self.metrics[name], found["n"], found["bounded"],
-                        found["mean"], *_ends(found), ratio.get("value"), *_ends(ratio), ratio.get("bound"),
-                        ratio.get("verdict"),
-                    )  # fmt: skip
+                found = each["metrics"].get(name) or {}
+                ratio = found.get("ratio") or {}
+                yield (
+                    each["id"], *each["levels"].values(), name, self.metrics[name], found.get("n", 0),
+                    found.get("bounded", 0), found.get("mean"), *_ends(found), ratio.get("value"), *_ends(ratio),
+                    ratio.get("bound"), ratio.get("verdict"),
+                    ", ".join(mark["kind"] for mark in found.get("marks", ())),
+                )  # fmt: skip
 
     def effects(self, metric: str | None = None) -> Columns:
         """Return the effect of each level against its factor's reference, averaged over the other factors.
 
-        `p` is corrected for all effects on the metric; `decision` is different, same or unknown. Raises: InputError for
-        an unknown metric."""
+        `p` is corrected for all effects on the metric; `decision` is different, same or unknown. `aliases` are what a
+        fraction of the design measures together with the effect, and `marks` the kinds of remarks on the values.
+        Raises: InputError for an unknown metric."""
         return Columns.of(_EFFECTS, self._effects(self._known(metric)))
 
     def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
         for name in metrics:
             for each in self.document["analysis"][name]["effects"] or ():
                 head = (name, each["factor"], each["level"], each["reference"])
-                yield *head, each["ratio"]["value"], *_ends(each["ratio"]), each["p_adjusted"], each["decision"]
+                more = (", ".join(each["aliases"]), ", ".join(each["marks"]))
+                yield *head, each["ratio"]["value"], *_ends(each["ratio"]), each["p_adjusted"], each["decision"], *more
 
     def decide(
         self,
@@ -274,9 +278,9 @@ class Campaign:
 _SPREAD = ("value", "low", "high")
 _MEANS = (
     "metric", "unit", "n", "at_least", "mean", "low", "high", "ratio", "ratio_low", "ratio_high", "ratio_bound",
-    "verdict",
+    "verdict", "marks",
 )  # fmt: skip
-_EFFECTS = ("metric", "factor", "level", "reference", "ratio", "low", "high", "p", "decision")
+_EFFECTS = ("metric", "factor", "level", "reference", "ratio", "low", "high", "p", "decision", "aliases", "marks")
 
 
 def _ends(found: Mapping[str, Any]) -> tuple[Value, Value]:

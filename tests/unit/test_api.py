@@ -17,7 +17,7 @@ from lastro.app.contents import loaded
 from lastro.errors import InputError
 from lastro.results.export import to_csv
 
-from ..support.campaigns import make_campaign, make_study
+from ..support.campaigns import Levels, make_campaign, make_study, plausible_value
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "campaign.ipynb"
 
@@ -55,6 +55,18 @@ def test_means_and_effects_are_those_of_the_report(campaign: lastro.Campaign) ->
     own = campaign.document["analysis"]["throughput"]["effects"]
     assert [row["p"] for row in effects if row["metric"] == "throughput"] == [each["p_adjusted"] for each in own]
     assert campaign.treatments["treatment"] == [each["id"] for each in treatments]
+
+
+def test_a_treatment_without_values_is_not_hidden(tmp_path: Path) -> None:
+    study = make_study(replicates=2)
+
+    def value(levels: Levels, block: int, metric: str) -> float | None:
+        return None if levels["isolation"] == "cgroups" else plausible_value(levels, block, metric)
+
+    campaign = lastro.open(make_campaign(tmp_path / "c", study, value=value))
+    means = campaign.means("throughput")
+    assert means["treatment"] == campaign.treatments["treatment"] and 0 in means["n"]
+    assert all((n == 0) == (mean is None) for n, mean in zip(means["n"], means["mean"], strict=True))
 
 
 def test_an_answer_is_that_of_the_command(campaign: lastro.Campaign) -> None:

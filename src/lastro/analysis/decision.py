@@ -29,7 +29,7 @@ Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 @dataclass(frozen=True, slots=True)
 class SlaQuestion:
-    """What is to be decided: which choice of levels holds all service levels, at the least cost.
+    """A question: which choice of levels holds all service levels, and which of those costs the least?
 
     `required` are properties without which a choice is no candidate; `wished` decide between candidates whose costs
     cannot be told apart. `under` are the levels of conditions in which service levels must hold, by factor; all that
@@ -47,7 +47,7 @@ class SlaQuestion:
 
     @classmethod
     def of_study(cls, report: CampaignResults) -> SlaQuestion:
-        """Return what a study itself asks; it has service levels."""
+        """Return what a study itself asks, which may be nothing."""
         study, metrics = report.study, report.metrics
         return cls(
             tuple(ServiceLevel.parse(f"{name} {level}", metrics) for name, level in study.sla.items()),
@@ -89,7 +89,7 @@ class SlaQuestion:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of all metrics that the answer depends on."""
+        """The names of all metrics on which the answer depends."""
         priced = self.cost.weights if self.cost else ()
         return tuple(dict.fromkeys([*(level.metric.name for level in self.levels), *priced]))
 
@@ -116,7 +116,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class SlaDecision:
-    """The answer to a question: the choice among `candidates`, in the order of the study.
+    """The answer to a question. `choice` is among `candidates`, which are in the order of the study.
 
     `lacking` are those that are not candidates, because a requirement is not met or it is not known whether it is.
     `conditions` have labels, as candidates do. `given` are the factors with one level in every condition: {name:

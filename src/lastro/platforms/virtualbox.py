@@ -129,7 +129,7 @@ class VirtualBoxInstance(HypervisorInstance):
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
-        """End the guest. VBoxHeadless would save its memory to a file, if it was merely told to end."""
+        """Switch the guest off first: a VBoxHeadless that is told to end saves the guest's memory to a file."""
         manage = self._platform.manage(self.testbed)
         if self._monitor is not None and self._monitor.alive():
             self.testbed.host.run([*manage, "controlvm", self.spec.name, "poweroff"], check=False)
