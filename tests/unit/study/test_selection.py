@@ -81,6 +81,10 @@ def test_levels_with_options_hold_commas(kagami: Study) -> None:
     )
     found = chosen(study, only=("platform=docker:storage=vfs,runtime=crun", "platform=native"))
     assert levels(found, "platform") == ("native", split)
+    found = chosen(study, only=("platform=native,docker:runtime=crun,storage=vfs",))
+    assert levels(found, "platform") == ("native", split)
+    with pytest.raises(InputError, match="no level 'storage=vfs'"):
+        chosen(study, only=("platform=native,storage=vfs",))
 
 
 def test_metrics_follow_the_parts_where_the_study_lists_none() -> None:
