@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lastro import papers
+from lastro.builders.data.encoder import only
 from lastro.cli._properties import property_list
 from lastro.platforms.base import Availability
 from lastro.scenarios.shared.properties import PartProperties
@@ -43,12 +44,8 @@ def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
 
 
 def _plain(availability: Availability) -> dict[str, Any]:
-    return {
-        "available": bool(availability),
-        "mark": WORKS if availability else FAILS,
-        "reason": availability.reason,
-        "remedy": availability.remedy,
-    }
+    mark = WORKS if availability else FAILS
+    return {"available": bool(availability), "mark": mark, **only(availability, "reason remedy")}
 
 
 def document(

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lastro.builders.data.encoder import only
 from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
@@ -107,11 +108,9 @@ def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequ
         "parts": [
             {
                 "kind": finding.part.kind or None,
-                "name": finding.part.name,
-                "required": finding.part.required,
+                **only(finding.part, "name required"),
                 "status": "unavailable" if finding.reason else "ready" if finding.ready else "missing",
-                "reason": finding.reason,
-                "remedy": finding.remedy,
+                **only(finding, "reason remedy"),
             }
             for finding in findings
         ],

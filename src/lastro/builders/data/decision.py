@@ -30,7 +30,6 @@ from lastro.analysis.breaking_points import BrokenLevel, broken_levels
 from lastro.analysis.decision import SlaDecision
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, only
-from lastro.plain import json_text
 from lastro.results.looks import Look
 from lastro.stats.decision import LimitOdds
 
@@ -38,14 +37,9 @@ FORMAT, SUITE_FORMAT = "lastro-decision/1", "lastro-suite-decision/1"
 _VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecided", "missing": "not measured"}
 
 
-def document_text(decision: SlaDecision) -> str:
-    return json_text(document(decision))
-
-
 def document(decision: SlaDecision) -> dict[str, Any]:
     """Return the answer as JSON-serializable data."""
-    found: dict[str, Any] = encode(_document(decision), {})
-    return found
+    return encode(_document(decision), {})
 
 
 def _document(decision: SlaDecision) -> dict[str, Any]:
@@ -72,7 +66,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
     }
 
 
-def suite_document_text(decision: SuiteDecision) -> str:
+def suite_document(decision: SuiteDecision) -> dict[str, Any]:
     """Return the choice over the studies of a suite: {format, reference, leader, candidates, studies, left_out}.
 
     A spread is [middle, low, high]. `goodness` of a study is {candidate: spread, or null}, and `levels` its decision by
@@ -97,7 +91,7 @@ def suite_document_text(decision: SuiteDecision) -> str:
         ],
         "left_out": decision.left_out,
     }  # fmt: skip
-    return json_text(encode(whole, {}))
+    return encode(whole, {})
 
 
 def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
