@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lastro.analysis.build import common_levels, fit_model
 from lastro.analysis.campaign import CampaignResults, Row, by_block
 from lastro.analysis.noise_floor import floor_here
+from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import MeanComparison, compare_one, linear, one_sided_p, p_above, share
@@ -189,10 +190,7 @@ class MetricCells:
 
     def _why(self, rows: Sequence[Row]) -> list[Note]:
         """Return why none of these treatments has enough values, each reason once."""
-        lost: dict[str, list[Row]] = {}
-        for row in rows:
-            if row.status == "unavailable":
-                lost.setdefault(row.reason or "", []).append(row)
+        lost = by_key((row.reason or "", row) for row in rows if row.status == "unavailable")
         reasons = [
             Note(N_("{levels} is unavailable: {reason}"), levels=_shared(self.report, reason, own), reason=reason)
             for reason, own in lost.items()

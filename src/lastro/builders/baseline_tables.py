@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lastro.analysis.model import BaselineComparison, MetricAnalysis
 from lastro.document import Table
 from lastro.stats.notes import N_
 from lastro.words.estimates import numeric, p_text
 from lastro.words.language import Language
 from lastro.words.numbers import ratio_text
-
-if TYPE_CHECKING:
-    from lastro.analysis.model import BaselineComparison, MetricAnalysis
 
 METHODS = {"max-t": "max-|t|", "benjamini-hochberg": "Benjamini–Hochberg"}
 DECISIONS = {"different": N_("different"), "same": N_("not distinguishable here"), "unknown": N_("not testable")}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from lastro.analysis.claims import Judgement
+from lastro.analysis.model import FactorPairs, Interaction, LevelEffect, MetricAnalysis
 from lastro.builders.baseline_tables import comparisons_table
 from lastro.document import Table
 from lastro.figures.effects import judged, mark_words
-from lastro.stats.anova import TYPE
+from lastro.stats.anova import TYPE, Anova, Effect
+from lastro.stats.contrasts import MeanComparison
+from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_
 from lastro.words import claims as claim_words
 from lastro.words.claims_text import measured_text
@@ -17,13 +20,6 @@ from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, metric_heading, ratio_text
 from lastro.words.pairs import with_aliases
 from lastro.words.remarks import signs_of
-
-if TYPE_CHECKING:
-    from lastro.analysis.claims import Judgement
-    from lastro.analysis.model import FactorPairs, Interaction, LevelEffect, MetricAnalysis
-    from lastro.stats.anova import Anova, Effect
-    from lastro.stats.contrasts import MeanComparison
-    from lastro.stats.intervals import Estimate
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
 

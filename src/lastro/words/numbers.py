@@ -45,8 +45,7 @@ VERDICT_WORDS: dict[Verdict, str] = {
 }
 DIRECTIONS = {"higher": N_("higher is better"), "lower": N_("lower is better"), "neither": ""}
 VERDICT_MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "higher": "↑", "lower": "↓", "same": "≈", "": ""}
-
-_VERDICTS: dict[Verdict, str] = {
+VERDICTS: dict[Verdict, str] = {
     "better": N_("better"),
     "worse": N_("worse"),
     "higher": N_("higher"),
@@ -64,7 +63,7 @@ _COUNTED: dict[Verdict, str] = {
 
 def verdict_text(verdict: Verdict, say: Language) -> str:
     """Return a verdict with its mark: '▼ worse'."""
-    return f"{VERDICT_MARKS[verdict]} {say(_VERDICTS[verdict])}".strip()
+    return f"{VERDICT_MARKS[verdict]} {say(VERDICTS[verdict])}".strip()
 
 
 def verdict_counts(verdicts: Sequence[Verdict], say: Language) -> str:
