@@ -85,7 +85,9 @@ class MetricCells:
         self.report, self.metric = report, view.metric
         self.confidence = view.confidence if confidence is None else confidence
         self.floor = floor_here(view)
-        self.rows = {_key(row.treatment.levels): row for row in report.rows}
+        self.rows = {
+            frozenset((name, _plain(level)) for name, level in row.treatment.levels.items()): row for row in report.rows
+        }
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
@@ -253,10 +255,6 @@ def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:
     """Return the weights of the mean of each side over the strata."""
     sides = zip(*strata, strict=True)
     return [{index: 1 / len(found) / len(strata) for found in side for index in found} for side in sides]
-
-
-def _key(levels: Mapping[str, Level]) -> Key:
-    return frozenset((name, _plain(level)) for name, level in levels.items())
 
 
 def _plain(level: Level) -> object:

@@ -71,7 +71,7 @@ def paper_blocks(content: Content) -> Iterator[Block]:
     """Yield what a paper needs: the answer, the sections with tables, and the limitations."""
     kept = True
     for block in results_blocks(content):
-        if isinstance(block, Heading) and block.level == 2:
+        if isinstance(block, Heading):
             kept = block.anchor in _PAPER
         if kept and not isinstance(block, CommandLine):
             yield block

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
-from lastro.builders.baseline_tables import METHODS
-from lastro.builders.stat_tables import named_with_aliases, of_variation
+from lastro.builders.stat_tables import METHODS, named_with_aliases, of_variation
 from lastro.figures.effects import judged
 from lastro.stats.anova import Anova
 from lastro.stats.notes import N_

@@ -121,7 +121,8 @@ def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     yield f"{'platform':<{first}}{''.join(f'{kind:<{len(kind) + _GAP}}' for kind in kinds)}".rstrip()
     for each in of["platform"]:
         if each.availability:
-            counts = [_count([f for f in of[kind] if f.on == each.name]) for kind in kinds]
+            tried = [[bool(f.availability) for f in of[kind] if f.on == each.name] for kind in kinds]
+            counts = [f"{sum(works_here)}/{len(works_here)}" for works_here in tried]
             cells = (f"{text:<{len(kind) + _GAP}}" for kind, text in zip(kinds, counts, strict=True))
             yield f"{each.name:<{first}}{''.join(cells)}".rstrip()
         else:
@@ -139,10 +140,6 @@ def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     for kind, name in shown:
         reason = next(f.availability.reason for f, _ in nowhere if (f.kind, f.name) == (kind, name))
         yield _short(f"  {kind} {name}: {reason}", width)
-
-
-def _count(findings: Sequence[ProbedPart]) -> str:
-    return f"{sum(bool(f.availability) for f in findings)}/{len(findings)}"
 
 
 def _short(line: str, width: int) -> str:

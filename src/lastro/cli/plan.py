@@ -228,7 +228,9 @@ def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     rows.append(_sum(plans))
     title = given.folder.title or given.folder.name
     found = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
-    return [*found, *_reasons(planned), *_hints(plans), *_in_software([plan for _, plan in plans])]
+    unprobed = [plan.busy for _, plan in plans if not plan.probed]
+    hints = ["", _not_probed(unprobed[0])] if unprobed else []
+    return [*found, *_reasons(planned), *hints, *_in_software([plan for _, plan in plans])]
 
 
 def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
@@ -265,11 +267,6 @@ def _reasons(planned: Sequence[Planned]) -> list[str]:
     for (reason, remedy), names in where.items():
         lines += [f"  {', '.join(names)}: {reason}", *([f"    remedy: {remedy}"] if remedy else [])]
     return lines
-
-
-def _hints(plans: Sequence[tuple[str, StudyPlan]]) -> list[str]:
-    unprobed = [plan.busy for _, plan in plans if not plan.probed]
-    return ["", _not_probed(unprobed[0])] if unprobed else []
 
 
 def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: bool) -> dict[str, Any]:

@@ -95,12 +95,10 @@ def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
 
     A mean that is not in the middle of its interval becomes '3.1 [0.0, 9.4]', and one that is only a lower bound
     '≥ 52'."""
-    return say.number(_bound(summary.mean) if summary.bounded else _mean(summary))
-
-
-def _bound(least: float) -> str:
-    text = significant(least, 5).replace("-", MINUS)
-    return f"≥ {text.rstrip('0').rstrip('.') if '.' in text else text}"
+    if not summary.bounded:
+        return say.number(_mean(summary))
+    text = significant(summary.mean, 5).replace("-", MINUS)
+    return say.number(f"≥ {text.rstrip('0').rstrip('.') if '.' in text else text}")
 
 
 def _mean(summary: Summary) -> str:

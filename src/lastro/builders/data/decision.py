@@ -31,7 +31,6 @@ from lastro.analysis.decision import SlaDecision
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, only
 from lastro.results.looks import Look
-from lastro.stats.decision import LimitOdds
 
 FORMAT, SUITE_FORMAT = "lastro-decision/1", "lastro-suite-decision/1"
 _VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecided", "missing": "not measured"}
@@ -107,7 +106,10 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         "verdict": _VERDICTS[decision.choice.verdict(at)],
         **only(odds, "holds may_hold next_holds cheapest"),
         "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
-        "limits": [_limit(decision, each) if each else None for each in odds.limits],
+        "limits": [
+            each and {"condition": decision.conditions[each.condition], **only(each, "mean low high holds")}
+            for each in odds.limits
+        ],
         "missing": [decision.question.metrics[each] for each in odds.missing],
         **only(candidate, "gaps wishes"),
     }
@@ -122,7 +124,3 @@ def _look(decision: SlaDecision, look: Look) -> dict[str, Any]:
         "rejected": [labels[at] for at in look.rejected],
         "dropped": [{"candidate": labels[each.candidate], **only(each, "why chance")} for each in look.dropped],
     }
-
-
-def _limit(decision: SlaDecision, odds: LimitOdds) -> dict[str, Any]:
-    return {"condition": decision.conditions[odds.condition], **only(odds, "mean low high holds")}

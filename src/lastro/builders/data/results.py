@@ -149,7 +149,7 @@ def document(
 
 
 def _as_published(published: AsPublished) -> dict[str, Any]:
-    from lastro.builders.data.published import published_document  # it imports numpy, which few documents need
+    from lastro.builders.data.published import published_document  # it imports pydantic, which few documents need
 
     return published_document(published)
 
