@@ -76,7 +76,24 @@ class Drawing:
         return self.svg[self.svg.index("<svg") :]
 
 
-class SlaAnswer:
+class _Shown:
+    """What prints as text in a terminal, and as Markdown in a notebook."""
+
+    def _blocks(self) -> Iterator[Block]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from lastro.render.terminal import terminal_lines
+
+        return "\n".join(terminal_lines(self._blocks(), _WIDTH, ENGLISH))
+
+    def _repr_markdown_(self) -> str:
+        from lastro.render.markdown import markdown
+
+        return markdown(self._blocks(), ENGLISH)
+
+
+class SlaAnswer(_Shown):
     """The answer of `Campaign.decide`: what `lastro decide` prints, and its parts."""
 
     def __init__(self, decision: SlaDecision) -> None:
@@ -104,19 +121,13 @@ class SlaAnswer:
         )
         return Columns.of(("candidate", "verdict", "holds", "cost", "cost_low", "cost_high"), rows)
 
-    def __str__(self) -> str:
-        return _text(self._blocks())
-
-    def _repr_markdown_(self) -> str:
-        return _markdown(self._blocks())
-
     def _blocks(self) -> Iterator[Block]:
         from lastro.builders.decision import decision_blocks
 
         return decision_blocks(self._decision, ENGLISH)
 
 
-class Campaign:
+class Campaign(_Shown):
     """A campaign as it was when it was opened. Its analysis is made when it is first asked for."""
 
     def __init__(self, directory: Path, *, all_metrics: bool = False) -> None:
@@ -253,12 +264,6 @@ class Campaign:
     def __repr__(self) -> str:
         return f"lastro.open({str(self.directory)!r})"
 
-    def __str__(self) -> str:
-        return _text(self._blocks())
-
-    def _repr_markdown_(self) -> str:
-        return _markdown(self._blocks())
-
     def _blocks(self) -> Iterator[Block]:
         from lastro.builders.results_short import short_results_blocks
 
@@ -296,15 +301,3 @@ def _ends(found: Mapping[str, Any]) -> tuple[Value, Value]:
 
 def _shown(value: Value) -> str:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _text(blocks: Iterator[Block]) -> str:
-    from lastro.render.terminal import terminal_lines
-
-    return "\n".join(terminal_lines(tuple(blocks), _WIDTH, ENGLISH))
-
-
-def _markdown(blocks: Iterator[Block]) -> str:
-    from lastro.render.markdown import markdown
-
-    return markdown(tuple(blocks), ENGLISH)

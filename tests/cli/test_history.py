@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -169,5 +170,13 @@ def test_a_history_only_grows_and_is_checked_when_it_is_read(home: Path, tmp_pat
                 db.execute(statement)
         db.execute("INSERT INTO point(once, document) VALUES ('x', '{\"campaign\": 3}')")
     is_error(check(tmp_path, "check"), 5, "table point, row 17")
+    for name, value, why in (("measured_utc", "soon", "isoformat"), ("metrics", [], "no metric 'jitter'")):
+        file.write_bytes((home / "h.db").read_bytes())
+        with sqlite3.connect(file) as db:
+            (text,) = db.execute("SELECT document FROM point WHERE id = 1").fetchone()
+            db.execute(
+                "INSERT INTO point(once, document) VALUES ('x', ?)", (json.dumps({**json.loads(text), name: value}),)
+            )
+        is_error(check(tmp_path, "check"), 5, "table point, row 17", why)
     file.write_bytes(b"")
     assert check(tmp_path, "add", home / "c1").code == 0, "its first writer may have been killed"

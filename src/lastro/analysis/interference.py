@@ -179,9 +179,6 @@ class _Tests:
 
     # Statements
 
-    def _loss(self, level: Level) -> _Effects:
-        return self._worse({NEIGHBOUR: (level,), **self.unprotected}, {NEIGHBOUR: (NONE,), **self.unprotected})
-
     def _worse(self, of: Levels, to: Levels) -> _Effects:
         return partial(difference_of, of, to, {}, self.metric.better != "higher")
 

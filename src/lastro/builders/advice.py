@@ -32,7 +32,6 @@ from lastro.analysis.advice import (
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.builders.decision import answer
 from lastro.document import Block, Items, Paragraph, Table, Title
-from lastro.plain import json_text
 from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
@@ -191,20 +190,11 @@ def _time(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
     return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
-def decision_advice_text(advice: DecisionAdvice) -> str:
-    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]} as JSON; null above 1,000."""
+def decision_advice_document(advice: DecisionAdvice) -> dict[str, Any]:
+    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]}; null above 1,000."""
     decision = advice.decision
-    document = {
-        "format": "lastro-decision-advice/1",
-        "verdict": decision.choice.outcome,
-        "n_blocks": decision.n_blocks,
-        **only(advice, "block_s open"),
-    }
-    return json_text(encode(document, {}))
-
-
-def document_text(advice: Advice) -> str:
-    return json_text(document(advice))
+    head = {"format": "lastro-decision-advice/1", "verdict": decision.choice.outcome, "n_blocks": decision.n_blocks}
+    return encode(head | only(advice, "block_s open"), {})
 
 
 def document(advice: Advice) -> dict[str, Any]:

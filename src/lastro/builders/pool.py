@@ -17,8 +17,9 @@ from lastro.builders.pool_tables import (
     pooled_claims_table,
     warnings,
 )
+from lastro.builders.results import notices
 from lastro.document import Block, Figures, Fold, Heading, Items, Paragraph, Table, Title
-from lastro.words.campaign import AS_WRITTEN, titled
+from lastro.words.campaign import titled
 from lastro.words.language import Language
 from lastro.words.pool import place
 
@@ -34,8 +35,7 @@ def pool_blocks(pooled: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) 
         return replace(table, title=titled(table.title, measured), whole=True)
 
     yield Title(title, tuple(opening(pooled, say)), kicker=kicker)
-    if say.code != "en":
-        yield Paragraph(say(AS_WRITTEN), dim=True)
+    yield from notices(say, unfinished=False)
     yield Items(tuple(warnings(pooled, say)), tag=say("note"))
     hosts = hosts_table(pooled, say)
     yield Heading(titled(hosts.title, measured), "hosts", hosts.title)

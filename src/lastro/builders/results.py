@@ -71,7 +71,7 @@ def paper_blocks(content: Content) -> Iterator[Block]:
     """Yield what a paper needs: the answer, the sections with tables, and the limitations."""
     kept = True
     for block in results_blocks(content):
-        if isinstance(block, Heading) and block.level == 2:
+        if isinstance(block, Heading):
             kept = block.anchor in _PAPER
         if kept and not isinstance(block, CommandLine):
             yield block
@@ -83,7 +83,7 @@ def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Blo
     title = report.study.title or report.study.name
     tiles = tiles_of([report], say)
     yield Title(title, opening(report, say, content.analysis), words.summary(report, say), say("Lastro report"), tiles)
-    yield from notices(report, say)
+    yield from notices(say, unfinished=not report.progress.finished)
     yield from decision_section(report, say, plates.of("decision"))
     yield from _effects(content, plates)
     yield from _claims(content, plates)
@@ -100,11 +100,11 @@ def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Blo
     yield from section(say("Limitations"), Items(tuple(words.limitations(report, say))), anchor="limitations")
 
 
-def notices(report: CampaignResults, say: Language) -> Iterator[Block]:
-    """Yield what is not translated, and how an unfinished campaign continues."""
+def notices(say: Language, *, unfinished: bool) -> Iterator[Block]:
+    """Yield what is not translated, and how an unfinished campaign or suite continues."""
     if say.code != "en":
         yield Paragraph(say(words.AS_WRITTEN), dim=True)
-    if not report.progress.finished:
+    if unfinished:
         yield CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
 
 

@@ -176,7 +176,9 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
         yield f"[{number}] {where}{gap.reason} ({count(len(gap.treatments), 'treatment')})"
         if gap.remedy:
             yield f"    remedy: {gap.remedy}"
-    yield from _invalid_groups(report)
+    reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
+    for reason, trials in sorted(grouped(reasons), key=lambda group: -len(set(group[1]))):
+        yield f"✕ invalid: {reason} ({_trial_list(set(trials))})"
 
 
 def _marks(report: CampaignResults) -> str:
@@ -194,12 +196,6 @@ def _reasons_of_ratios(report: CampaignResults) -> Iterator[str]:
         if cell.ratio is not None and cell.ratio.absent_because and min(cell.ratio.sides) > 1
     }
     yield from sorted(reasons)
-
-
-def _invalid_groups(report: CampaignResults) -> Iterator[str]:
-    reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
-    for reason, trials in sorted(grouped(reasons), key=lambda group: -len(set(group[1]))):
-        yield f"✕ invalid: {reason} ({_trial_list(set(trials))})"
 
 
 def _trial_list(trials: Iterable[int]) -> str:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from lastro.builders.content import Content
 from lastro.builders.plates import planned, plate
-from lastro.builders.results import tiles_of
+from lastro.builders.results import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
 from lastro.document import (
     Block,
-    CommandLine,
     Figure,
     Figures,
     Heading,
@@ -63,11 +62,8 @@ def suite_blocks(title: str, description: str, sections: Sequence[StudySection],
     reports = [content.report for content in contents]
     tiles = ((say.integer(len(sections)), say("studies"), ""), *tiles_of(reports, say))
     yield Title(title, (tally_text(judged, say),) if judged else (), description, say("Lastro report"), tiles)
-    if say.code != "en":
-        yield Paragraph(say(words.AS_WRITTEN), dim=True)
     unfinished = any(section.content is None or not section.content.report.progress.finished for section in sections)
-    if unfinished:
-        yield CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
+    yield from notices(say, unfinished=unfinished)
     for section in sections:
         yield from _study(section, say)
     unjudged = [section.name for section in sections if section.unjudged]

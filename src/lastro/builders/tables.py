@@ -16,6 +16,7 @@ from lastro.analysis.verdicts import verdict
 from lastro.builders.content import Content
 from lastro.document import Table
 from lastro.figures.scenario_additions import growth_of
+from lastro.grouping import by_key
 from lastro.words import campaign as words
 from lastro.words.absences import DASH, is_alone
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
@@ -273,9 +274,7 @@ def gaps_table(report: CampaignResults, say: Language) -> Table:
 def invalid_table(report: CampaignResults, say: Language) -> Table:
     """Return a table with a row for each trial with invalid attempts: how many, and why."""
     columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("state of the trial"))
-    trials: dict[int, list[InvalidAttempt]] = {}
-    for attempt in report.invalid_attempts:
-        trials.setdefault(attempt.trial, []).append(attempt)
+    trials = by_key((attempt.trial, attempt) for attempt in report.invalid_attempts)
     rows = tuple(
         (str(number), str(len(them)), str(them[0].block), them[0].treatment.label, _why(them), say(them[0].trial_state))
         for number, them in trials.items()

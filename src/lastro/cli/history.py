@@ -174,13 +174,14 @@ def _report(args: argparse.Namespace) -> HistoryReport:
 
 
 def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:
-    from lastro.builders.data.history import document_text
+    from lastro.builders.data.history import document
     from lastro.builders.history import history_blocks
     from lastro.document import Figure
+    from lastro.plain import json_text
 
     say = language(args.lang)
     if args.json:
-        put(args.output, f"{document_text(report)}\n")
+        put(args.output, f"{json_text(document(report))}\n")
         return
     figures = {}
     if args.format == "html" and details:

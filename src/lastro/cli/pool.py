@@ -88,9 +88,10 @@ def _rendered(
     args: argparse.Namespace, pooled: PooledStudy, say: Language, planned: list[FigurePlan], links: dict[str, str]
 ) -> str:
     if args.json:
-        from lastro.builders.data.pool import document_text
+        from lastro.builders.data.pool import document
+        from lastro.plain import json_text
 
-        return f"{document_text(pooled)}\n"
+        return f"{json_text(document(pooled))}\n"
     from lastro.builders.plates import drawn, linked
     from lastro.builders.pool import pool_blocks
 

@@ -78,10 +78,10 @@ def _run(args: argparse.Namespace) -> int:
     data = loaded_together(args.dirs)
     _export(args, data)
     if args.json:
-        from lastro.builders.data.results import document_text
+        from lastro.builders.data.results import document
 
         report = build_report(data, all_metrics=args.all_metrics)
-        print(document_text(report, published_of(args.dirs[0], data)))
+        print(json_text(document(report, published_of(args.dirs[0], data))))
     elif not (args.csv or args.parquet):
         print_table(build_report(data, all_metrics=args.all_metrics), choice)
     return 0

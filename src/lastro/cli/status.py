@@ -9,9 +9,9 @@ import argparse
 from lastro.app.status import status_of, status_of_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaign_argument, language_argument
-from lastro.cli._terminal import print_blocks
-from lastro.plain import json_text
-from lastro.words.language import language
+from lastro.cli._terminal import print_answer
+from lastro.document import CommandLine, Document
+from lastro.words.language import Language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,15 +23,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     whole = suites.is_suite(args.dir)
     facts = status_of_suite(args.dir, suites.read(args.dir)) if whole else status_of(args.dir)
-    if args.json:
-        print(json_text(facts))
-        return 0
-    from lastro.builders.status import status_blocks, suite_status_blocks
-    from lastro.document import CommandLine
 
-    say = language(args.lang)
-    if whole:
-        print_blocks([*suite_status_blocks(facts, say), CommandLine(say("next"), facts["next"])], say)
-    else:
-        print_blocks(status_blocks(facts, say), say)
+    def blocks(say: Language) -> Document:
+        from lastro.builders.status import status_blocks, suite_status_blocks
+
+        if not whole:
+            return status_blocks(facts, say)
+        return [*suite_status_blocks(facts, say), CommandLine(say("next"), facts["next"])]
+
+    print_answer(args, lambda: facts, blocks)
     return 0

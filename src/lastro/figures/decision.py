@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, decision_of
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import AxisEnds, Ends, reach
 from lastro.figures.style import DASHED, FAINT, GREY, PALETTE, axis_title
 from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whiskers, drawn
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_NAMED, _FEW = 12, 8
 _LOOKS: dict[str, tuple[str, Look]] = {

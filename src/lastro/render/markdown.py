@@ -64,8 +64,8 @@ def block_text(block: Block, say: Language, text: Callable[[str], str] = escape,
     match block:
         case Title(title, answer, lead):
             return joined([f"# {text(title)}", *keep([f"**{text(sentence)}**" for sentence in answer]), text(lead)])
-        case Heading(heading, level=level):
-            return f"{'#' * level} {text(heading)}"
+        case Heading(heading):
+            return f"## {text(heading)}"
         case Paragraph(paragraph):
             return text(plain_text(paragraph))
         case Items(texts, numbered, title):

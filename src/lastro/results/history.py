@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 from lastro.errors import InputError
@@ -86,13 +87,22 @@ def _connected(file: Path, mode: str) -> BoundedConnection:
     return bounded(file, mode, check)
 
 
+def _check(point: HistoryPoint) -> None:
+    """Raise ValueError for a time that is none, and for a summary of a metric that the point does not have."""
+    datetime.fromisoformat(point.measured_utc)
+    if unknown := {each.metric for each in point.summaries} - {metric.name for metric in point.metrics}:
+        raise ValueError(f"it has no metric {min(unknown)!r}")
+
+
 def _read(db: BoundedConnection, file: Path) -> History:
     points: list[HistoryPoint] = []
     remarks: list[HistoryRemark] = []
     for table, kind, rows in (("point", HistoryPoint, points), ("remark", HistoryRemark, remarks)):
         for number, document in db.read(f"SELECT id, document FROM {table} ORDER BY id", ()):
             try:
-                rows.append(made(kind, parsed(document)))
-            except (ValueError, TypeError) as error:
+                rows.append(found := made(kind, parsed(document)))
+                if isinstance(found, HistoryPoint):
+                    _check(found)
+            except ValueError as error:
                 raise _KIND.damaged(file, f"table {table}, row {number}: {error}") from error
     return History(tuple(sorted(points, key=lambda point: point.measured_utc)), tuple(remarks))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from lastro.analysis.model import LostTrials, MetricAnalysis
+from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
 from lastro.units import significant
 from lastro.words.estimates import share_text
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, mean_text, ratio_text
 from lastro.words.phrases import behind_number
-
-if TYPE_CHECKING:
-    from lastro.analysis.model import LostTrials, MetricAnalysis
-    from lastro.stats.intervals import Interval
 
 MOST = 6  # treatments that are named
 

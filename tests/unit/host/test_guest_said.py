@@ -212,7 +212,7 @@ def test_a_pool_has_its_guests_in_json(tmp_path: Path) -> None:
     study = make_study(replicates=4, metrics=METRICS[:1])
     made = [make_campaign(tmp_path / str(at), study, provenance=each) for at, each in enumerate(places)]
     found = pool_hosts(hosts_of(made))
-    document = json.loads(pool_document.document_text(found))
+    document = pool_document.document(found)
     assert document["guest"] == {"title": f"2 of 3 hosts in {SOFTWARE}", "emulated": True, "partly": True}
     assert [host["guest"] for host in document["hosts"]] == [None, EMULATED, EMULATED]
     assert {"guest", *EMULATED} <= set(re.findall(r"\w+", str(pool_document.__doc__)))

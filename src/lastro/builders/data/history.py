@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from lastro.analysis.history import FactChange, HistoryReport, KeptSeries
-from lastro.plain import json_text
 from lastro.results.history_points import HistoryPoint, KeptSummary
 from lastro.words.history import headline
 from lastro.words.language import ENGLISH
@@ -18,17 +17,15 @@ from lastro.words.language import ENGLISH
 _NAME = "lastro_mean"
 
 
-def document_text(report: HistoryReport) -> str:
-    """Return one JSON document. Indices are those of `points`; `first` to `last` is where a change may begin."""
-    return json_text(
-        {
-            "format": "lastro-history/1",
-            "answer": headline(report, ENGLISH),
-            "alarms": len(report.alarms),
-            "alpha_of_a_series": report.alpha,
-            "series": [_series(series) for series in report.series],
-        }
-    )
+def document(report: HistoryReport) -> dict[str, Any]:
+    """Return what JSON shows. Indices are those of `points`; `first` to `last` is where a change may begin."""
+    return {
+        "format": "lastro-history/1",
+        "answer": headline(report, ENGLISH),
+        "alarms": len(report.alarms),
+        "alpha_of_a_series": report.alpha,
+        "series": [_series(series) for series in report.series],
+    }
 
 
 def _series(series: KeptSeries) -> dict[str, Any]:

@@ -55,9 +55,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lastro.analysis import analyse
+from lastro.analysis.as_published import AsPublished
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.doses import Spread, spreads_of
@@ -71,7 +72,7 @@ from lastro.analysis.verdicts import verdict
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.builders.data.statistics import analysis_document
 from lastro.figures.scenario_additions import growth_of
-from lastro.plain import json_text
+from lastro.results.rows import Attempt
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate
 from lastro.study.design import Treatment
@@ -79,10 +80,6 @@ from lastro.study.model import Study
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH
-
-if TYPE_CHECKING:
-    from lastro.analysis.as_published import AsPublished
-    from lastro.results.rows import Attempt
 
 FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
@@ -105,10 +102,6 @@ _FORMS: Forms = {
 }
 
 
-def document_text(report: CampaignResults, published: AsPublished | None = None) -> str:
-    return json_text(document(report, published))
-
-
 def document(
     report: CampaignResults, published: AsPublished | None = None, analysis: Analysis | None = None
 ) -> dict[str, Any]:
@@ -124,18 +117,15 @@ def document(
         "directory": report.directory,
         "study": _study(report.study),
         "counts": {state: progress.counts.get(state, 0) for state in _STATES}
-        | {
-            "trials": progress.n_trials,
-            "attempts": progress.n_attempts,
-            "invalid_attempts": progress.n_invalid_attempts,
-        },
+        | {"trials": progress.n_trials, "attempts": progress.n_attempts}
+        | {"invalid_attempts": progress.n_invalid_attempts},
         "guest": report.guest,
         "testbeds": [
             {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": named_facts(bed.provenance)}
             for bed in (report.members if report.of_fleet else ())
         ],
         "segments": [
-            {"after": each.after, "at_utc": each.at_utc, "testbed": each.testbed or None, "changes": each.changes}
+            only(each, "after at_utc") | {"testbed": each.testbed or None, "changes": each.changes}
             for each in report.segments
         ],
         "finished": progress.finished,
@@ -159,7 +149,7 @@ def document(
 
 
 def _as_published(published: AsPublished) -> dict[str, Any]:
-    from lastro.builders.data.published import published_document  # it imports numpy, which few documents need
+    from lastro.builders.data.published import published_document  # it imports pydantic, which few documents need
 
     return published_document(published)
 
@@ -188,9 +178,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return {
         "n": summary.n if summary else 0,
         "bounded": cell.bounded,
-        "mean": summary.mean if summary else None,
-        "sd": summary.sd if summary else None,
-        "interval": summary.interval if summary else None,
+        **{name: getattr(summary, name, None) for name in ("mean", "sd", "interval")},
         "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
         "generator_limited": cell.limited,
         "marks": cell.marks,
