@@ -7,6 +7,7 @@ from itertools import groupby
 
 from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
 from lastro.document import Block, Figure, Figures, Items, Table, Title, section
+from lastro.grouping import by_key
 from lastro.results.history_points import History, HistoryPoint
 from lastro.stats.change_points import FEWEST
 from lastro.stats.notes import N_
@@ -28,10 +29,7 @@ def list_blocks(history: History, say: Language) -> Iterator[Block]:
     """Yield the campaigns of each study on each host, and what changed on the host before one of them."""
     yield Title(say("A history of {campaigns}", campaigns=say.count(len(history.points), "campaign")))
     columns = (say("measured"), say("label"), say("campaign"))
-    groups: dict[tuple[str, str], list[HistoryPoint]] = {}
-    for point in history.points:
-        groups.setdefault((point.study, point.host), []).append(point)
-    for (study, host), points in groups.items():
+    for (study, host), points in by_key(((point.study, point.host), point) for point in history.points).items():
         rows = tuple((_day(point), point.label, point.campaign) for point in points)
         yield Table("history", say("{study} on {host}", study=study, host=host), columns, rows, whole=True)
         yield from filter(None, [_facts(fact_changes(points), say("What changed on the host"), say)])
