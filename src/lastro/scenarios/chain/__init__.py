@@ -31,6 +31,7 @@ from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF, OFFLOADS
 from lastro.scenarios.shared.function_row import LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
+from lastro.scenarios.shared.impaired_link import LINK_SETTINGS
 from lastro.scenarios.shared.on_chain import (
     CALIBRATED_FOR,
     IMPLEMENTATION,
@@ -72,7 +73,7 @@ class ChainScenario(OnChain):
     }
     settings = (
         SETTLE_S, TCP_S, UDP_S, *_TRANSACTION_LENGTHS, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION,
-        LENGTH, PLACEMENT, OFFLOADS, IP, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        LENGTH, PLACEMENT, OFFLOADS, IP, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 

@@ -21,6 +21,7 @@ from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpu
 from lastro.scenarios.shared.chain import hops_of
 from lastro.scenarios.shared.flow import difference, judge_crossings, rest
 from lastro.scenarios.shared.frames import OFFLOADS, frames_of, judge_frames
+from lastro.scenarios.shared.impaired_link import Impairment
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.window import Meters
@@ -97,7 +98,7 @@ def _instruments(
         reasons = validity.path_reasons(
             instrument.name, counters.moved, reading.payload_bytes, ports, also_sent=standing.also_sent
         )
-        outcome.invalidate(reasons)
+        outcome.invalidate([*reasons, *Impairment.of(config).reasons(instrument.name, reading)])
         seen = difference(counted, chain.counted())
         if instrument.name == Iperf3Tcp.name:
             frames = frames_of(chain, counters, seen, mixed=bool(standing.also_sent))
