@@ -15,9 +15,10 @@ from lastro.scenarios.load import LoadScenario
 from lastro.testbed import Testbed
 
 from ..support.products import one_of
-from ..support.scenarios import SHORT, attempted, configured
+from ..support.scenarios import SHORT, attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 
 RATE_MBIT_S = 40
 PLACES = [("native", "veth-direct"), ("runc", "veth-bridge"), ("runc", "macvlan-bridge"), ("docker", "ovs-userspace")]
