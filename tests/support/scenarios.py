@@ -9,6 +9,7 @@ from typing import Any
 from lastro.errors import PlatformError
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
+from lastro.instruments.ab import Ab
 from lastro.instruments.irtt import Irtt
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.runc import Runc
@@ -33,7 +34,7 @@ def image_needs(host: Host) -> ImageAdditions:
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
     daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
-    probes = ImageAdditions(packages=Irtt.packages)
+    probes = ImageAdditions(packages=(*Irtt.packages, *Ab.packages))
     return tools.and_of(flows).and_of(probes).and_of(frames_needs(host)).and_of(origins).and_of(daemons)
 
 

@@ -35,6 +35,7 @@ from lastro.scenarios.shared.chain import Chain, deployed, joined
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF, OFFLOADS
 from lastro.scenarios.shared.function_row import EACH, LENGTH, PLACEMENT, TOGETHER
+from lastro.scenarios.shared.impaired_link import LOSS, Impairment, impaired
 from lastro.scenarios.shared.instance_spec import FUNCTION, instance_spec
 from lastro.scenarios.shared.probes import ChainProbes
 from lastro.scenarios.shared.resources import limits_of
@@ -140,10 +141,20 @@ class OnChain(OnLinks):
             *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
             *([probes.ipv6(links, level)] if ip == "6" else ()),
             *([probes.sysctls(values, level)] if (values := sysctls_of(config)) else ()),
+            *([self._impairable(config, level, links)] if Impairment.of(config) else ()),
             *(probes.isolation(part, level) for part in parts_of(isolation_level(config))),
             probes.function(functions_level(config), level, IMPLEMENTATION.of(config), ip, PLACEMENT.of(config)),
             *self._anomaly_probes(config, level, links, ip),
         )
+
+    def _impairable(self, config: Config, level: str, links: str) -> Availability:
+        """Return whether the last link can be impaired as a treatment asks."""
+        if LOSS.of(config) and self.offloads_of(config):
+            return Availability(
+                f"with the kernel's offloads, {LOSS.name} loses segments of up to 64 kB, not packets",
+                f'set {OFFLOADS.name} = "{OFF}"',
+            )
+        return self._probes.impaired(links, level, Impairment.of(config))
 
     def _anomaly_probes(self, config: Config, level: str, links: str, ip: str) -> list[Availability]:
         if part_name(config, "anomaly") == NONE:
@@ -209,6 +220,7 @@ class OnChain(OnLinks):
             )
             outcome.invalidate(not_in_force(isolations, chain.instances))
             self.testbed.flush()
+            stack.enter_context(impaired(chain, Impairment.of(config), outcome))
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
             everyone = dict(chain.instances)
             if disturbance:
