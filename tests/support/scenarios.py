@@ -42,6 +42,10 @@ def frames_needs(host: Host) -> ImageAdditions:
     return LoadScenario.image_needs(host, [{"one_way": "yes", "platform": "runc"}])
 
 
+def xdp_needs(host: Host) -> ImageAdditions:
+    return ChainScenario.image_needs(host, [configured(ChainScenario, platform="runc", implementation="xdp")])
+
+
 TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "max_wait_s": 0.0}
 
 

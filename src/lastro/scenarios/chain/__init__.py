@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lastro import registry
-from lastro.functions.base import Function
+from lastro.functions.base import IMPLEMENTATIONS, Function
 from lastro.host import facts
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
@@ -128,9 +128,10 @@ class ChainScenario(OnChain):
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
-        commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
-        if any(IMPLEMENTATION.of(config) == "click" for config in configs):
-            commands.append(("click", "--version"))
+        stressing = (("stress-ng", "--version"), ("stress", "--version"))
+        commands: list[Sequence[str]] = [Iperf3Tcp.version_argv, Ping.version_argv, *stressing]
+        implementations = [IMPLEMENTATIONS[name] for name in sorted({IMPLEMENTATION.of(config) for config in configs})]
+        commands += [each.version_argv for each in implementations if each.version_argv]
         commands += [tool.version_argv for length, tool in TRANSACTIONS if any(map(length.of, configs))]
         return {argv[0]: argv for argv in commands}
 

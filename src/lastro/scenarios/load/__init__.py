@@ -183,6 +183,11 @@ class LoadScenario(OnChain):
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
     """Check that the generator can send the traffic of a treatment, from its CPU, and alone. Raises: Unavailable."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
+    if IMPLEMENTATION.of(config) == "xdp":
+        raise Unavailable(
+            "a veth runs a program of XDP on the CPU that sends: the rates would be those of the generator",
+            'measure XDP in scenario = "chain"',
+        )
     kind = chosen_class(LoadGenerator, config)
     if Impairment.of(config) and DIRECTION.of(config) == BOTH:
         raise Unavailable(

@@ -27,6 +27,7 @@ from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.study.levels import NONE, split_options
 from lastro.testbed import IN_A_GUEST, Testbed
 
+DIRECT = "veth-direct"  # the shortest links
 _SMALL = {"delay_ms": 10.0, "loss_percent": 1.0, "rate_bps": 1e8}  # an impairment of each kind, for a probe
 
 
@@ -72,10 +73,19 @@ def _not_once_more(availability: Availability) -> Availability:
 
 class ChainProbes(PartProbes):
     def function(
-        self, name: str, platform: str, implementation: str = "kernel", ip: str = "4", placement: str = EACH
+        self,
+        name: str,
+        platform: str,
+        implementation: str = "kernel",
+        ip: str = "4",
+        placement: str = EACH,
+        attachment: str = DIRECT,
     ) -> Availability:
-        """Return whether a function, or several in a row such as 'firewall>nat', carries a ping."""
-        return self._once(("function", platform, name, implementation, ip, placement), self._probe_function)
+        """Return whether a function, or several in a row such as 'firewall>nat', carries a ping.
+
+        The attachment matters only where the implementation acts on the function's port, as `xdp` does."""
+        key = ("function", platform, name, implementation, ip, placement, attachment)
+        return self._once(key, self._probe_function)
 
     def sysctls(self, values: Mapping[str, str], platform: str) -> Availability:
         """Return whether an instance has these settings of the network, by reading them in one that was given them."""
@@ -169,12 +179,11 @@ class ChainProbes(PartProbes):
         )
 
     def _probe_function(
-        self, platform: Platform, name: str, implementation: str, ip: str, placement: str
+        self, platform: Platform, name: str, implementation: str, ip: str, placement: str, attachment: str
     ) -> Availability:
-        """Send a ping through the function, over the shortest links."""
-        direct, functions = self._attachments.get("veth-direct"), make_parts(Function, name)
+        links, functions = self._attachments.get(attachment), make_parts(Function, name)
         with deployed(
-            self._testbed, platform, direct, *functions, implementation=implementation, placement=placement, ip=ip
+            self._testbed, platform, links, *functions, implementation=implementation, placement=placement, ip=ip
         ) as chain:
             seen = chain.counted()
             if not all(seen.get(each, CounterReading(1, 0)).packets for each in chain.function.crossings):
