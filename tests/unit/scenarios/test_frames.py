@@ -93,7 +93,7 @@ def test_offloads_are_switched_off_by_one_command_before_the_instances_get_their
 )
 def test_only_a_guest_needs_the_tool_in_its_image(platform: str, offloads: str, needed: bool) -> None:
     unused = {"latency_tool": "ping", "loaded_s": 0, "tcp_rr_s": 0, "tcp_crr_s": 0}
-    configs = [{"platform": platform, "offloads": offloads, **unused}]
+    configs = [{"platform": platform, "offloads": offloads, "implementation": "kernel", **unused}]
     assert ChainScenario.image_needs(RecordingHost(), configs) == (
         ImageAdditions(("ethtool",)) if needed else ImageAdditions()
     )
