@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.pooled import PooledStudy
+from lastro.analysis.pooled_study import PooledStudy
 from lastro.builders.content import Content
 from lastro.builders.plates import drawn, linked, planned
 from lastro.builders.pool import pool_blocks

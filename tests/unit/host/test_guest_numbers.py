@@ -23,7 +23,7 @@ from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
-from lastro.analysis.pooled import machine, pool_hosts
+from lastro.analysis.pooled_study import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
 from lastro.app.provenance import changes_between
 from lastro.builders.compare import compare_blocks
