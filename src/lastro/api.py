@@ -189,7 +189,7 @@ class Campaign(_Shown):
         and `ratio_bound` is ">=" or "<=" where only a bound of the ratio is known. `verdict` is better, worse, same or
         unknown, corrected for all ratios of the metric. `marks` are the kinds of remarks on the values, such as a
         generator that was the limit. Raises: InputError for an unknown metric."""
-        return Columns.of((*("treatment", *self.factors), *_MEANS), self._means(self._known(metric)))
+        return self._in_place(("treatment", *self.factors, *_MEANS), self._means(self._known(metric)))
 
     def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
         for name in metrics:
@@ -209,7 +209,7 @@ class Campaign(_Shown):
         `p` is corrected for all effects on the metric; `decision` is different, same or unknown. `aliases` are what a
         fraction of the design measures together with the effect, and `marks` the kinds of remarks on the values.
         Raises: InputError for an unknown metric."""
-        return Columns.of(_EFFECTS, self._effects(self._known(metric)))
+        return self._in_place(_EFFECTS, self._effects(self._known(metric)))
 
     def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
         for name in metrics:
@@ -217,6 +217,12 @@ class Campaign(_Shown):
                 head = (name, each["factor"], each["level"], each["reference"])
                 more = (", ".join(each["aliases"]), ", ".join(each["marks"]))
                 yield *head, each["ratio"]["value"], *_ends(each["ratio"]), each["p_adjusted"], each["decision"], *more
+
+    def _in_place(self, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
+        """Return a table; of a guest, with the column `measured_in`, since its times compare with no host's."""
+        if (guest := self.document["guest"]) is None:
+            return Columns.of(names, rows)
+        return Columns.of((*names, "measured_in"), ((*row, guest["title"]) for row in rows))
 
     def decide(
         self,

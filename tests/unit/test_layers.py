@@ -50,6 +50,7 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 
 PURE = (
     "console",
+    "results.history_points",
     "results.looks",
     "results.members",
     "results.rows",
@@ -92,6 +93,9 @@ PURE = (
     "words.pairs",
     "words.phrases",
     "builders.data.pool",
+    "builders.history",
+    "builders.data.history",
+    "words.history",
     "words.remarks",
     "words.looks",
     "words.language",  # reads the catalogues that lie beside it, and nothing else

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.errors import InputError, did_you_mean
+from lastro.study.levels import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,20 @@ def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str
     """Return whether a treatment is in the conditions.
 
     Raises: InputError for a factor or a level that does not exist."""
+    holds = True
     for name, wanted in under.items():
         factor = next((factor for factor in report.study.factors if factor.name == name), None)
         if factor is None:
             known = [factor.name for factor in report.study.factors]
             raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
         known = list(map(str, factor.levels))
-        for level in wanted:
-            if level not in known:
-                raise InputError(f"the factor '{name}' has no level '{level}'", did_you_mean(level, known))
-    return all(str(row.treatment.levels[name]) in wanted for name, wanted in under.items())
+        levels = list(listed(wanted, partial(known_level, name, known)))
+        holds = holds and str(row.treatment.levels[name]) in levels
+    return holds
+
+
+def known_level(factor: str, known: Sequence[str], text: str) -> str:
+    """Return a level that is known. Raises: InputError for any other text."""
+    if text not in known:
+        raise InputError(f"the factor '{factor}' has no level '{text}'", did_you_mean(text, known))
+    return text

@@ -37,7 +37,7 @@ __all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", 
 
 Kind = Literal[
     "curve", "effects", "interaction", "distribution", "claims", "course",
-    "published", "scenario", "topology", "forest", "decision",
+    "published", "scenario", "topology", "forest", "decision", "history",
 ]  # fmt: skip
 
 

@@ -7,14 +7,15 @@ such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from lastro.errors import InputError, did_you_mean
 from lastro.study.model import Level, ScenarioSchema, Setting
 from lastro.study.problems import FieldError, kind_of, shown
 
+T = TypeVar("T")
 NONE = "none"
 MOST_HOPS = 8
 _THEN = ">"  # between functions in a row
@@ -251,3 +252,22 @@ def _try_text(check: Callable[[str], object], value: str) -> None:
         check(value)
     except InputError as error:
         raise FieldError(error.message, error.hint or "") from None
+
+
+def listed(words: Sequence[str], find: Callable[[str], T]) -> Iterator[T]:
+    """Yield what `find` returns for each level of a list that was divided at its commas.
+
+    A level with several options, such as 'kvm:nic=virtio,cpu=max', has commas itself: words that are a level together
+    are one. Raises: InputError, as `find` does for a text that is no level."""
+    at = 0
+    while at < len(words):
+        for end in range(len(words), at, -1):
+            try:
+                found = find(",".join(words[at:end]).strip())
+            except InputError:
+                if end == at + 1:
+                    raise
+            else:
+                yield found
+                at = end
+                break

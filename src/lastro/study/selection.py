@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lastro.errors import InputError, did_you_mean
 from lastro.study.design import combinations, why_no_fraction
-from lastro.study.levels import identity, level_from_text, options_named, options_of_one
+from lastro.study.levels import identity, level_from_text, listed, options_named, options_of_one
 from lastro.study.model import MOST_BLOCKS, VARIANT, Exclusion, Factor, Level, ScenarioSchema, Study, among
 from lastro.study.problems import FieldError, shown
 from lastro.study.resolve import MAX_TRIALS, metrics_of
@@ -155,23 +155,13 @@ def _narrowed(study: Study, schema: ScenarioSchema, name: str, texts: Iterable[s
         hint = f"it is a constant: --set {name}=VALUE changes it" if constant else did_you_mean(name, factors)
         raise InputError(f"--only: {study.file} has no factor '{name}'", hint)
     find = partial(_level, study, schema, factors[name])
-    wanted = {level for text in texts for level in _levels(text, find)}
+    wanted = {level for text in texts for level in listed(text.split(","), find)}
     left = tuple(level for level in factors[name].levels if level in wanted)
     factors[name] = Factor(name, left)
     narrowed = tuple(factors.values())
     return replace(
         study, factors=narrowed, design=replace(study.design, baseline=among(study.design.baseline, narrowed))
     )
-
-
-def _levels(text: str, find: Callable[[str], Level]) -> list[Level]:
-    """Return the level that a text names, or the levels that it lists."""
-    try:
-        return [find(text)]
-    except InputError:
-        if "," not in text:
-            raise
-    return [find(word.strip()) for word in text.split(",")]
 
 
 def _level(study: Study, schema: ScenarioSchema, factor: Factor, text: str) -> Level:

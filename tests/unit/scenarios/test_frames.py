@@ -92,7 +92,8 @@ def test_offloads_are_switched_off_by_one_command_before_the_instances_get_their
     [("kvm", "off", True), ("kvm", "kernel", False), ("qemu-tcg", "off", True), ("runc", "off", False)],
 )
 def test_only_a_guest_needs_the_tool_in_its_image(platform: str, offloads: str, needed: bool) -> None:
-    configs = [{"platform": platform, "offloads": offloads, "latency_tool": "ping", "loaded_s": 0, "tcp_rr_s": 0}]
+    unused = {"latency_tool": "ping", "loaded_s": 0, "tcp_rr_s": 0, "tcp_crr_s": 0}
+    configs = [{"platform": platform, "offloads": offloads, **unused}]
     assert ChainScenario.image_needs(RecordingHost(), configs) == (
         ImageAdditions(("ethtool",)) if needed else ImageAdditions()
     )

@@ -41,9 +41,9 @@
     growth       [{levels (of the other factors), metrics {name: growth}}], where a factor of the scenario has sizes
                  growth {sizes {level: {measure}}, ratio, and each measure, such as routers and links}
                  ratio {value, interval, pairing, n}: for two sizes, the mean of the larger to that of the smaller
-                 measure {ratio (of the sizes), line, bend, verdict}; bend is the interval of the
-                 quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
-                 "line", "grows", "bends up", "bends down" or "unknown"
+                 measure {ratio (of the sizes), line {slope, intercept, bend}, verdict}; each of a line is {value,
+                 interval, n}, and bend is the quadratic coefficient; verdict is "in proportion", "slower",
+                 "slower or not", "faster", "shrinks", "line", "bends up", "bends down" or "unknown"
     as_published {tables, figures}: what the source of the study printed, with this campaign beside it; null without
                  either; the docstring of `builders.data.published` describes each key
     analysis     {metric: {anova, effects, interactions, comparisons, pairs, drift, headline ...}}; the
@@ -62,7 +62,7 @@ from lastro.analysis.as_published import AsPublished
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.doses import Spread, spreads_of
-from lastro.analysis.growth import Growth
+from lastro.analysis.growth import Growth, Line
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.model import Analysis
 from lastro.analysis.properties import ABSENT
@@ -95,6 +95,7 @@ _FORMS: Forms = {
     Estimate: lambda ratio: only(ratio, "value interval pairing") | {"n": ratio.sides},
     Gap: lambda gap: own(gap, n_trials="trials"),
     Growth: lambda growth: own(growth, "against") | growth.against,
+    Line: lambda line: {name: only(each, "value interval n") for name, each in own(line).items()},
     Mark: lambda mark: own(mark, n="trials"),
     Metric: lambda metric: own(metric, "signed cell"),
     Point: lambda point: only(point, "block trial attempt value at_least"),
