@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lastro.analysis.pooled_study import PooledStudy
 from lastro.builders import pool_tables
-from lastro.builders.plates import NOT_DRAWN, Plates
+from lastro.builders.page_figures import NOT_DRAWN, PageFigures
 from lastro.builders.results import notices
 from lastro.document import Block, Figures, Fold, Heading, Items, Paragraph, Table, Title
 from lastro.words.campaign import titled
@@ -15,7 +15,7 @@ from lastro.words.language import Language
 from lastro.words.pool import place
 
 
-def pool_blocks(pooled: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) -> Iterator[Block]:
+def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = NOT_DRAWN) -> Iterator[Block]:
     """Yield the answer, the hosts, the tables of each metric, the claims and the notes, with these figures.
 
     The ratios on each host are folded, unless there is nothing else."""
@@ -40,7 +40,7 @@ def pool_blocks(pooled: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) 
         each = captioned(pool_tables.hosts_effects_table(pooled, metric, say))
         yield Heading(metric.name, f"metric-{at + 1}")
         yield Paragraph(metric.summary, dim=True)
-        yield Figures(plates.of("forest", metric=at))
+        yield Figures(page_figures.of("forest", metric=at))
         yield from own
         if each:
             yield Fold(each.title, (replace(each, title=""),)) if own else each

@@ -9,8 +9,8 @@ from lastro import document as doc
 from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
 from lastro.builders.decision import decision_section
+from lastro.builders.page_figures import NOT_DRAWN, PageFigures
 from lastro.builders.part_properties import part_tables
-from lastro.builders.plates import NOT_DRAWN, Plates
 from lastro.builders.published_tables import published_blocks
 from lastro.builders.results_grid import results_grid
 from lastro.builders.search_tables import tables_of
@@ -60,7 +60,7 @@ def paper_blocks(content: Content) -> Iterator[doc.Block]:
             yield block
 
 
-def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[doc.Block]:
+def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> Iterator[doc.Block]:
     """Yield the answer, the results, the statistics, what is missing, and how to repeat it, with these figures."""
     report, say = content.report, content.say
     title = report.study.title or report.study.name
@@ -69,17 +69,17 @@ def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[doc
         title, opening(report, say, content.analysis), words.summary(report, say), say("Lastro report"), tiles
     )
     yield from notices(say, unfinished=not report.progress.finished)
-    yield from decision_section(report, say, plates.of("decision"))
-    yield from _effects(content, plates)
-    yield from _claims(content, plates)
-    yield from published_blocks(content, plates)
+    yield from decision_section(report, say, page_figures.of("decision"))
+    yield from _effects(content, page_figures)
+    yield from _claims(content, page_figures)
+    yield from published_blocks(content, page_figures)
     yield from _results(content)
     yield from _missing(content)
-    yield from _course(content, plates)
-    yield from _statistics(content, plates)
+    yield from _course(content, page_figures)
+    yield from _statistics(content)
     yield from _provenance(content)
     yield from _study(report, say)
-    yield from doc.section(say("Testbed"), doc.Figures(plates.of("topology")), anchor="testbed")
+    yield from doc.section(say("Testbed"), doc.Figures(page_figures.of("topology")), anchor="testbed")
     commands = (doc.CommandLine(what, line) for what, line in words.commands(report, say))
     yield from doc.section(say("How to repeat it"), *commands, anchor="repeat", short=say("Repeat"))
     yield from doc.section(say("Limitations"), doc.Items(tuple(words.limitations(report, say))), anchor="limitations")
@@ -111,22 +111,22 @@ def _captioned(tables: Iterable[doc.Table], content: Content) -> tuple[doc.Table
     return tuple(captioned(table, content.report, content.say) for table in tables if table)
 
 
-def _effects(content: Content, plates: Plates) -> Iterator[doc.Block]:
+def _effects(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     """Yield the values themselves (curves, every trial), then effects, and interactions."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
     title, short = say("How metrics vary with numeric factors"), say("Curves")
-    drawn = {(each.metric, each.factor): each.figure for each in plates if each.kind == "curve"}
+    drawn = {(each.metric, each.factor): each.figure for each in page_figures if each.kind == "curve"}
     tables = {key: captioned(table, report, say) for key, table in curve_tables(report, say).items()}
     curves = tuple(replace(drawn.get(key, doc.Figure("")), table=table) for key, table in tables.items())
     yield from doc.section(title, doc.Figures(curves), anchor="curves", short=short)
     trials = (
         replace(figure, note=view.metric.summary)
         for view in report.views
-        for figure in plates.of("distribution", metric=view.index)
+        for figure in page_figures.of("distribution", metric=view.index)
     )
     yield from doc.section(say("Every trial"), doc.Figures(tuple(trials)), anchor="trials", short=say("Trials"))
     effects = _captioned((effects_table(metric, say) for metric in metrics), content)
-    numbers = _in_numbers(plates.of("effects"), effects, say)
+    numbers = _in_numbers(page_figures.of("effects"), effects, say)
     yield from doc.section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
     interactions = _captioned(
         (interaction_table(each, one, say) for each in metrics for one in each.interactions), content
@@ -135,7 +135,7 @@ def _effects(content: Content, plates: Plates) -> Iterator[doc.Block]:
         yield doc.Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
         which = say("Interactions that explain at least 1 % of the variation and stay significant after correction.")
         yield doc.Paragraph(which, dim=True)
-        yield from _in_numbers(plates.of("interaction"), interactions, say)
+        yield from _in_numbers(page_figures.of("interaction"), interactions, say)
 
 
 def _in_numbers(figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], say: Language) -> Iterator[doc.Block]:
@@ -144,11 +144,11 @@ def _in_numbers(figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], 
     yield from (doc.Fold(say("The same in numbers"), tables),) if figures else tables
 
 
-def _claims(content: Content, plates: Plates) -> Iterator[doc.Block]:
+def _claims(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     """Yield the judged claims, with what was published and measured."""
     say = content.say
     if judged := _captioned([claims_table(content.judgements, content.claims_note, say)], content):
-        tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(plates.of("claims"))
+        tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(page_figures.of("claims"))
         yield from doc.section(say("Claims"), tally, figures, *judged, anchor="claims")
 
 
@@ -158,7 +158,7 @@ def _results(content: Content) -> Iterator[doc.Block]:
     searches, grid = _captioned(tables_of(report, say), content), results_grid(content)
     title = words.titled(say("Results"), words.place(report, say))
     yield from doc.section(title, grid, *searches, anchor="results", short=say("Results"))
-    really = really_table(report, say)
+    really = really_table(report)
     tables = (really, *part_tables(report, say), doses_table(report, say), remarks_table(report, say))
     yield from doc.section(
         say("What was really measured"),
@@ -199,11 +199,11 @@ def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[d
         yield f"gap-{number}", tuple(texts)
 
 
-def _course(content: Content, plates: Plates) -> Iterator[doc.Block]:
+def _course(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     """Yield the campaign over time, and the resources that it used."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
     yield doc.Heading(say("Time course"), "time")
-    yield doc.Figures(plates.of("scenario"))
+    yield doc.Figures(page_figures.of("scenario"))
     sentences = doc.Items(tuple(text for each in metrics for text in time_sentences(each, content.analysis.alpha, say)))
     events = doc.Table(
         "events",
@@ -215,7 +215,7 @@ def _course(content: Content, plates: Plates) -> Iterator[doc.Block]:
     )
     if not report.attempts:
         yield doc.Paragraph(say("No trial has run yet."))
-    yield doc.Figures(plates.of("course"), beside=tuple(filter(None, (sentences, events))))
+    yield doc.Figures(page_figures.of("course"), beside=tuple(filter(None, (sentences, events))))
     yield doc.Heading(say("Resources"), "resources")
     if not (used := words.resources(report, say)):
         yield doc.Paragraph(say("No trial recorded any."))
@@ -224,7 +224,7 @@ def _course(content: Content, plates: Plates) -> Iterator[doc.Block]:
     yield from _captioned((property_table(name, title, table, say, ours=True) for name, title, table in used), content)
 
 
-def _statistics(content: Content, plates: Plates) -> Iterator[doc.Block]:
+def _statistics(content: Content) -> Iterator[doc.Block]:
     """Yield the statistics of each metric, folded, and how they grow with sizes."""
     say = content.say
     yield doc.Heading(say("The statistics behind it"), "statistics", say("Statistics"))

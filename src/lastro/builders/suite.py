@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lastro import document as doc
 from lastro.builders.content import Content
-from lastro.builders.plates import planned, plate
+from lastro.builders.page_figures import planned, svgs_of
 from lastro.builders.results import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
 from lastro.words import campaign as words
@@ -95,7 +95,7 @@ def _key_figure(content: Content) -> Iterator[doc.Figure]:
     """Yield the first figure of a measured metric: as in the report of the study, it shows the values themselves."""
     views = content.report.views
     plans = (plan for plan in planned(content) if plan.metric is not None and views[plan.metric].n_blocks)
-    drawn = (doc.Figure(plan.title, plate(plan)) for plan in plans)
+    drawn = (doc.Figure(plan.title, svgs_of(plan)) for plan in plans)
     yield from itertools.islice((figure for figure in drawn if figure.svgs), 1)
 
 

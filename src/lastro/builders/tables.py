@@ -197,7 +197,7 @@ def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str,
     return "; ".join(sizes_text(growth)), ratio, *(against_text(against, say) for against in growth.against.values())
 
 
-def really_table(report: CampaignResults, say: Language) -> Table:
+def really_table(report: CampaignResults) -> Table:
     """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
     really = report.properties.really
     rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))

@@ -92,7 +92,7 @@ def _rendered(
         from lastro.plain import json_text
 
         return f"{json_text(document(pooled))}\n"
-    from lastro.builders.plates import drawn, linked
+    from lastro.builders.page_figures import drawn, linked
     from lastro.builders.pool import pool_blocks
 
     if args.format == "html":

@@ -30,7 +30,7 @@ from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.plates import planned
+from lastro.builders.page_figures import planned
 from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import warnings
 from lastro.builders.suite import StudySection
