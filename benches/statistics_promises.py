@@ -24,7 +24,7 @@ from scipy import stats
 
 from lastro.analysis.effects import interactions, main_effects
 from lastro.analysis.factorial import variance_of
-from lastro.analysis.measured import MetricValues
+from lastro.analysis.metric_values import MetricValues
 from lastro.stats.adjust import holm
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import MeanComparison, combined, compare

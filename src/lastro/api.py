@@ -270,7 +270,7 @@ class Campaign(_Shown):
         return short_results_blocks(self._content, {})
 
     def _plans(self) -> Iterator[Any]:
-        from lastro.builders.plates import planned
+        from lastro.builders.page_figures import planned
 
         return planned(self._content)
 

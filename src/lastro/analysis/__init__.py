@@ -11,7 +11,7 @@ from lastro.analysis.campaign import CampaignResults, MetricView
 from lastro.analysis.effects import against_baseline, headline, interactions, main_effects, marked
 from lastro.analysis.factorial import spread_notes, variance_of
 from lastro.analysis.lost_trials import lost_trials
-from lastro.analysis.measured import measured
+from lastro.analysis.metric_values import measured
 from lastro.analysis.model import Analysis, MetricAnalysis, TwoModes
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import factor_pairs

@@ -12,7 +12,7 @@ from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.properties import column_of
-from lastro.analysis.selected import is_under
+from lastro.analysis.table_choice import is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials

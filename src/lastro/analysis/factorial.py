@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import combinations
 
-from lastro.analysis.measured import MetricValues
+from lastro.analysis.metric_values import MetricValues
 from lastro.stats.anova import Anova, anova
 from lastro.stats.notes import N_, Note
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -135,11 +136,7 @@ class GatePlan:
     @cached_property
     def _different(self) -> dict[Noise, int]:
         """The different kinds of noise, with the number of cells of each: those that are assumed are alike."""
-        found: dict[Noise, int] = {}
-        for cell in self.cells:
-            kind = replace(cell, treatment="")
-            found[kind] = found.get(kind, 0) + 1
-        return found
+        return Counter(replace(cell, treatment="") for cell in self.cells)
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
         loss = cell.precision(blocks).least_found(self.margin, self._alpha)

@@ -15,8 +15,8 @@ from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.host_facts import changed, named_facts, recorded
-from lastro.analysis.pooled import machine
-from lastro.analysis.selected import known_level
+from lastro.analysis.pooled_study import machine
+from lastro.analysis.table_choice import known_level
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.errors import InputError, did_you_mean
 from lastro.results.history_points import History, HistoryPoint, HistoryRemark, KeptSummary, Levels

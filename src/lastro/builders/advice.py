@@ -24,12 +24,11 @@ from lastro.analysis.advice import (
     SURE,
     VAGUE,
     Advice,
-    BlocksAdvice,
     DecisionAdvice,
     MetricAdvice,
     OpenCandidate,
 )
-from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.data.encoder import Forms, encode, only
 from lastro.builders.decision import answer
 from lastro.document import Block, Items, Paragraph, Table, Title
 from lastro.results.samples import Metric
@@ -41,7 +40,7 @@ from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
 
-_FORMS: Forms = {Metric: attrgetter("name"), BlocksAdvice: lambda blocks: own(blocks, now="half_width")}
+_FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
@@ -103,7 +102,7 @@ def _row(advice: Advice, metric: MetricAdvice, say: Language) -> tuple[str, ...]
         metric.metric.name,
         str(blocks.intervals),
         str(blocks.n),
-        say("none") if math.isinf(blocks.now) else f"±{percent(blocks.now, say)}",
+        say("none") if math.isinf(blocks.half_width) else f"±{percent(blocks.half_width, say)}",
         f"{_blocks(blocks.likely.blocks, say)} / {_blocks(blocks.sure.blocks, say)}",
         say("{low} to {high}", low=_blocks(blocks.low, say), high=_blocks(blocks.high, say)),
         human_duration(seconds) if seconds is not None else "",

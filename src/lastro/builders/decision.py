@@ -40,7 +40,8 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     more = say("Required: {requirements}.", requirements=required) if required else ""
     yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
-    yield from section(say("Requirements not met"), Items(tuple(_left_out(decision))))
+    lacking = tuple(f"{each.label}: {'; '.join(each.gaps)}" for each in decision.lacking)
+    yield from section(say("Requirements not met"), Items(lacking))
     if not decision.candidates:
         return
     yield from section(say("What would change the answer"), Items(tuple(_changes(decision, say))))
@@ -170,23 +171,14 @@ def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
 
 
 def _question(decision: SlaDecision, say: Language) -> str:
+    candidates, n = say.count(len(decision.candidates), "candidate"), len(decision.conditions)
     given = ", ".join(f"{name} = {level}" for name, level in decision.given.items())
-    if len(decision.conditions) > 1:
-        where = say("in each of {n} conditions", n=len(decision.conditions))
-        return (
-            say("{candidates}, {where}, with {given}.", candidates=_count(decision, say), where=where, given=given)
-            if given
-            else say("{candidates}, {where}.", candidates=_count(decision, say), where=where)
-        )
-    return (
-        say("{candidates}, with {given}.", candidates=_count(decision, say), given=given)
-        if given
-        else f"{_count(decision, say)}."
-    )
-
-
-def _count(decision: SlaDecision, say: Language) -> str:
-    return say.count(len(decision.candidates), "candidate")
+    where = say("in each of {n} conditions", n=n) if n > 1 else ""
+    if where and given:
+        return say("{candidates}, {where}, with {given}.", candidates=candidates, where=where, given=given)
+    if where:
+        return say("{candidates}, {where}.", candidates=candidates, where=where)
+    return say("{candidates}, with {given}.", candidates=candidates, given=given) if given else f"{candidates}."
 
 
 # The tables
@@ -333,11 +325,6 @@ def _end(level: ServiceLevel, odds: LimitOdds) -> float:
 
 def _bound(level: ServiceLevel, value: float, say: Language) -> str:
     return f"{'≥' if level.at_least else '≤'} {_number(value, say)} {level.metric.unit}".strip()
-
-
-def _left_out(decision: SlaDecision) -> Iterator[str]:
-    for each in decision.lacking:
-        yield f"{each.label}: {'; '.join(each.gaps)}"
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from lastro.analysis.claims import Verdict as ClaimVerdict
 from lastro.analysis.claims import tally
 from lastro.analysis.host_facts import named_facts
-from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledStudy
+from lastro.analysis.pooled_study import JudgedClaim, PooledEffect, PooledStudy
 from lastro.builders.stat_tables import claims_table
 from lastro.document import Table
 from lastro.results.members import NAMELESS

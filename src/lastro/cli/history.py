@@ -185,10 +185,10 @@ def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> N
         return
     figures = {}
     if args.format == "html" and details:
-        from lastro.builders.plates import plate
+        from lastro.builders.page_figures import svgs_of
         from lastro.figures.history import history_plans
 
-        figures = {at: Figure(plan.title, plate(plan)) for at, plan in enumerate(history_plans(report, say))}
+        figures = {at: Figure(plan.title, svgs_of(plan)) for at, plan in enumerate(history_plans(report, say))}
     put(args.output, _rendered(args, history_blocks(report, say, figures, details=details), say))
 
 

@@ -32,7 +32,7 @@ from lastro.plain import json_text
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import CampaignResults
-    from lastro.analysis.selected import TableChoice
+    from lastro.analysis.table_choice import TableChoice
     from lastro.results.export import CsvStyle
     from lastro.results.read import CampaignData
 
@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _choice(args: argparse.Namespace) -> TableChoice:
     """Return what the arguments choose for the table. Raises: InputError where there is no table, and for no rows."""
-    from lastro.analysis.selected import TableChoice
+    from lastro.analysis.table_choice import TableChoice
 
     chosen = args.where or args.sort is not None or args.top is not None
     if chosen and (args.json or args.csv or args.parquet):

@@ -14,14 +14,14 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement
 from lastro.analysis.curves import curves
 from lastro.analysis.model import Analysis
-from lastro.figures.aligned import draw_aligned
+from lastro.figures.aligned_series import draw_aligned
 from lastro.figures.claims import draw_claims
 from lastro.figures.curve import draw_curve
 from lastro.figures.distribution import draw_distribution
 from lastro.figures.effects import draw_effects, draw_interaction
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.milestones import draw_milestones
-from lastro.figures.paired import draw_paired
+from lastro.figures.paired_series import draw_paired
 from lastro.figures.published_bars import draw_bars
 from lastro.figures.published_lines import draw_lines
 from lastro.figures.scenario_additions import figures_of

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
-from lastro.analysis.measured import pooled
+from lastro.analysis.metric_values import pooled
 from lastro.analysis.model import MetricAnalysis
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import AxisEnds, reach

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from lastro.analysis.pooled import PooledEffect, PooledStudy
+from lastro.analysis.pooled_study import PooledEffect, PooledStudy
 from lastro.figures import FigurePlan
 from lastro.figures.effects import COLOURS
 from lastro.figures.matplotlib_types import Figure

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lastro.analysis.as_published import MatchedLines
 from lastro.analysis.campaign import CampaignResults
-from lastro.figures.aligned import attempts_of, counts_of, mean_line
+from lastro.figures.aligned_series import attempts_of, counts_of, mean_line
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import colour_of
 from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotPanel, drawn

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from lastro.analysis.decision import SlaDecision
 from lastro.results.looks import Look
 from lastro.stats.notes import N_
@@ -20,7 +22,7 @@ _STOPS = {
 
 def odds_text(p: float, say: Language) -> str:
     """Format a probability in percent; draws cannot tell one from 0 or 1."""
-    if p != p:
+    if math.isnan(p):
         return "—"
     if p > 0.995:
         return "> " + percent_text(0.99, say)

@@ -76,31 +76,27 @@ def _lost(lost: LostTrials, say: Language) -> Iterator[str]:
         say(", and {n} of its baseline", n=say.integer(lost.baseline_lost)) if lost.baseline_lost else ""
     )
     if lost.bounds is not None and lost.ratio is not None:
-        low, high = _ends(lost.bounds)
         yield say(
             "{treatment}: {n} of {trials} lost{and_baseline}; the valid ones have a ratio of {ratio}, and with the "
             "lost ones it is between ×{low} and ×{high}.",
             ratio=ratio_text(lost.ratio, say),
-            low=say.number(low),
-            high=say.number(high),
+            **_ends(lost.bounds, say),
             **words,
         )
         if lost.holds is not None:
             yield say(_HOLDS[lost.holds])
     elif lost.mean is not None and lost.summary is not None:
-        low, high = _ends(lost.mean)
         yield say(
             "{treatment}: {n} of {trials} lost{and_baseline}; the valid ones have a mean of {mean}, and with the "
             "lost ones it is between {low} and {high}.",
             mean=mean_text(lost.summary, say),
-            low=say.number(low),
-            high=say.number(high),
+            **_ends(lost.mean, say),
             **words,
         )
     else:
         yield say("{treatment}: {n} of {trials} lost{and_baseline}; too few are valid for bounds.", **words)
 
 
-def _ends(bounds: Interval) -> tuple[str, str]:
-    low, high = (significant(end, 3).replace("-", MINUS) for end in (bounds.low, bounds.high))
-    return low, high
+def _ends(bounds: Interval, say: Language) -> dict[str, str]:
+    ends = {"low": bounds.low, "high": bounds.high}
+    return {name: say.number(significant(end, 3).replace("-", MINUS)) for name, end in ends.items()}

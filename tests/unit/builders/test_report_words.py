@@ -19,7 +19,7 @@ from lastro.analysis.claims.load import parse_claims
 from lastro.app import contents
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
-from lastro.builders.plates import planned
+from lastro.builders.page_figures import planned
 from lastro.builders.stat_tables import anova_table, comparisons_table, effects_table, tables_behind
 from lastro.builders.statistics_words import (
     drift_sentence,

@@ -16,7 +16,7 @@ from lastro.analysis.advice import advise
 from lastro.analysis.compare import compare
 from lastro.analysis.gate_plan import gate_plan
 from lastro.analysis.noise_floor import NoiseFloors, noise_floors, to_dict
-from lastro.analysis.pooled import pool_hosts
+from lastro.analysis.pooled_study import pool_hosts
 from lastro.app import bundle
 from lastro.app.contents import content_of, hosts_of
 from lastro.builders import advice as advised

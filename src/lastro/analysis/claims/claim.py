@@ -127,7 +127,7 @@ class PublishedMark:
     relative: bool
 
 
-class Published(FrozenTable):
+class PublishedFigure(FrozenTable):
     """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
 
     A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
@@ -204,7 +204,7 @@ class Claim(FrozenTable):
     slight: float | None = Field(default=None, gt=0, le=1)
     note: Prose = ""
     note_in: dict[str, Prose] = Field(default_factory=dict)
-    published: Published | None = None
+    published: PublishedFigure | None = None
     contradicted_by: Contradiction | None = None
     stand_in: StandIns = ()
 

@@ -33,7 +33,7 @@ from typing import Any
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
-from lastro.analysis.claims.claim import Claims, Contradiction, Published, Source
+from lastro.analysis.claims.claim import Claims, Contradiction, PublishedFigure, Source
 from lastro.builders.data.encoder import Forms, encode, only
 from lastro.stats.intervals import Estimate
 from lastro.words.claims import reason_text
@@ -47,7 +47,7 @@ CLAIM_FORMS: Forms = {
     ),
     Contradiction: lambda passage: only(passage, "says says_in where"),
     Estimate: lambda effect: only(effect, "value interval p df n pairing absent_because"),
-    Published: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
+    PublishedFigure: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
     Source: lambda source: only(source, "title authors year"),
 }
 

@@ -11,11 +11,11 @@
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason], wishes [true, false, or null if it is not known]}], as in the table
+                holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
     looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
                 stop}]: of a campaign that ran until its decision, what was found after which block. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
                 accepted after all blocks); stop is "decided", "most blocks", "time", or empty where it went on
-                holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
     breaks      [{candidate, factor, given, metric, at, low, high}]: at which dose a level breaks;
                 null where an end is beyond the doses that were measured, and everywhere without a value at each dose
     lacking     [{label, levels, gaps}]: what is no candidate, since it does not meet a requirement, or is not known to

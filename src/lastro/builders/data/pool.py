@@ -30,7 +30,7 @@ from typing import Any
 
 from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.host_facts import named_facts
-from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledHost, PooledStudy
+from lastro.analysis.pooled_study import JudgedClaim, PooledEffect, PooledHost, PooledStudy
 from lastro.builders.data.claims import CLAIM_FORMS, judgement_document
 from lastro.builders.data.encoder import encode, only
 from lastro.stats.intervals import Estimate

@@ -133,9 +133,7 @@ def document(
         "key_findings": key_findings(report, ENGLISH, analysis),
         "caveats": caveats(report, ENGLISH),
         "metrics": report.metrics,
-        "treatments": [
-            _treatment(row, report, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows
-        ],
+        "treatments": [_treatment(row, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows],
         "unavailable": report.gaps,
         "invalid_attempts": report.invalid_attempts,
         "really": _how_measured(report),
@@ -163,9 +161,7 @@ def _study(study: Study) -> dict[str, Any]:
     )
 
 
-def _treatment(
-    row: Row, report: CampaignResults, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]
-) -> dict[str, Any]:
+def _treatment(row: Row, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]) -> dict[str, Any]:
     metrics = {cell.metric.name: _cell(cell) | {"ended": endings(cell, kept)} for cell in row.cells}
     return (
         only(row.treatment, "id label levels")
