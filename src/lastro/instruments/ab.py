@@ -29,7 +29,7 @@ _BODY_BYTES = 64
 _MOST_PER_S = 50_000  # transactions: ab has room for no more
 _SENT_BYTES = 200  # of packets of the client, for each transaction, at the least: SYN, ACK, request, FIN
 _PATIENCE_S = 40.0  # ab itself waits 30 s for one response
-_CLOCK, _TIMER_S = 0.02, 0.1
+_LEAST_LASTED = 0.95  # of the time for which it was asked
 _TIMES = "tcp_connect_transaction"
 _CONFIG, _TABLE = "/tmp/lastro-nginx.conf", "/tmp/lastro-ab.csv"
 _SERVE = f"""daemon off;
@@ -51,7 +51,7 @@ http {{
 }}
 """
 _LISTENING = 'using the "epoll" event method'  # logged when its socket listens
-_AB = 'ab "$@" && cat "$0" && rm "$0"'
+_AB = 'ab "$@" && if [ -e "$0" ]; then cat "$0"; rm "$0"; fi'  # without a transaction, there is no table
 _REPORT = {
     "length": re.compile(r"^Document Length: {1,20}(\d{1,9}) bytes$", re.MULTILINE),
     "lasted": re.compile(r"^Time taken for tests: {1,20}(\d{1,9}\.\d{1,6}) seconds$", re.MULTILINE),
@@ -90,17 +90,21 @@ class Ab(Instrument):
         """Parse the report, and the table behind it. A pure function. Raises: InstrumentError."""
         found = {name: pattern.findall(text) for name, pattern in _REPORT.items()}
         rows = [(int(percent), float(ms)) for percent, ms in _ROW.findall(text)]
-        if any(len(values) != 1 for values in found.values()) or [percent for percent, _ in rows] != [*range(100)]:
-            raise InstrumentError(f"ab printed no report with its percentiles: {text.strip()[-80:]!r}")
+        if any(len(values) != 1 for values in found.values()):
+            raise InstrumentError(f"ab printed no report: {text.strip()[-80:]!r}")
         lasted_s, complete, failed = float(found["lasted"][0]), int(found["complete"][0]), int(found["failed"][0])
-        if not lasted_s > 0 or failed > complete or any(later < ms for (_, ms), (_, later) in pairwise(rows)):
+        if complete and [percent for percent, _ in rows] != [*range(100)]:
+            raise InstrumentError(f"ab printed no percentiles: {text.strip()[-80:]!r}")
+        # Where there are few transactions, ab reads the last rows from beyond its samples, and prints zeros.
+        sound = [ms for percent, ms in rows if (100 - percent) * complete > 50]
+        if not lasted_s > 0 or failed > complete or any(later < ms for ms, later in pairwise(sound)):
             raise InstrumentError(f"ab's numbers contradict each other: {text.strip()[-80:]!r}")
         reasons = []
-        if abs(lasted_s - duration_s) > _CLOCK * duration_s + _TIMER_S:
-            reasons.append(f"ab ran for {duration_s:g} s, and measured {lasted_s:g} s")
+        if lasted_s < _LEAST_LASTED * duration_s:  # it ends later where it waits for a packet that was lost
+            reasons.append(f"ab ended after {lasted_s:g} of {duration_s:g} s")
         if not complete:
             reasons.append("no TCP connection was answered")
-        if failed or "Non-2xx responses" in text or int(found["length"][0]) != _BODY_BYTES:
+        elif failed or "Non-2xx responses" in text or int(found["length"][0]) != _BODY_BYTES:
             reasons.append(f"{failed} of {complete} requests failed, or got another response than that of the server")
         timed = times(_TIMES, dict(rows), complete)
         reading = replace(

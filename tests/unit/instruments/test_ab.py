@@ -31,12 +31,13 @@ def test_transactions_and_their_times_are_those_of_the_report_and_of_its_table()
     assert {name: reading.measurements[name] for name in times_ms} == times_ms
     assert [(each.kind, each.metrics) for each in reading.remarks] == [("closed loop", tuple(times_ms))]
     assert (reading.payload_bytes, reading.invalid_because) == (200 * complete, ())
+    assert Ab().read(with_("Time taken for tests", "3.100"), 2).invalid_because == ()
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (with_("Time taken for tests", "1.300"), "ab ran for 2 s, and measured 1.3 s"),
+        (with_("Time taken for tests", "1.300"), "ab ended after 1.3 of 2 s"),
         (with_("Complete requests", "0"), "no TCP connection was answered"),
         (with_("Failed requests", "3"), "3 of "),
         (with_("Document Length", "65"), "got another response"),
@@ -46,6 +47,15 @@ def test_transactions_and_their_times_are_those_of_the_report_and_of_its_table()
 def test_what_it_did_not_measure_is_invalid(text: str, reason: str) -> None:
     (found, *_) = Ab().read(text, 2).invalid_because
     assert reason in found
+
+
+def test_a_few_transactions_have_no_tail_whatever_the_table_says_of_it() -> None:
+    few = re.sub(r"\n(9[89]),[\d.]+", r"\n\1,0.000", with_("Complete requests", "20"))
+    reading = Ab().read(few, 2)
+    assert reading.invalid_because == ()
+    assert set(reading.measurements) == {"tcp_connect_transactions", "tcp_connect_transaction_p50"}
+    none = REPORT[: REPORT.index("Percentage served")].replace("22616", "0")
+    assert Ab().read(none, 2).invalid_because == ("no TCP connection was answered",)
 
 
 @pytest.mark.parametrize(
