@@ -20,8 +20,8 @@ from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
 from lastro.words.phrases import joined
 
 _FEW = 3  # candidates, which a sentence names one by one
-# {blocks: percent of candidates that hold, of those stated to hold with 20 to 40 %, and with 60 to 80 %}, from least
-# to most over the kinds of noise of benches/decision_promises.py
+# {blocks: percent of candidates that hold, of those stated to hold with 20 to 40 %, and with 60 to 80 %}, the
+# least and the most over the noises of benches/decision_promises.py
 _CAME_TRUE = {2: ("18–35", "77–90"), 3: ("22–36", "74–81"), 5: ("18–32", "70–80"), 10: ("23–32", "67–79")}
 _MET = {True: "✓", False: "✕", None: "?"}
 VERDICTS = {
