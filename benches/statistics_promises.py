@@ -141,12 +141,12 @@ def treatments(fraction: Fraction) -> list[dict[str, str]]:
     return [{name: str(level) for name, level in own.items()} for own in every if fraction.has(own, references)]
 
 
-def of_fractions(noise: Noise, fraction: Fraction, blocks: int, repeats: int) -> tuple[float, float]:
+def of_fractions(noise: str, fraction: Fraction, blocks: int, repeats: int) -> tuple[float, float]:
     """Return how often any interval of a main effect misses, and how often an interaction is shown without effects."""
-    rng, missed, shown, rows = np.random.default_rng([3, blocks]), 0, 0, treatments(fraction)
+    rng, missed, shown, rows = np.random.default_rng([blocks, *noise.encode()]), 0, 0, treatments(fraction)
     size = np.array([math.prod(of for name, of in EFFECTS.items() if levels[name] == "1") for levels in rows])
     for _ in range(repeats):
-        values = drawn(rng, noise, len(rows), blocks)
+        values = drawn(rng, NOISES[noise], len(rows), blocks)
         data = of_fraction(fraction, values)
         shown += bool(interactions(data, variance_of(data)[0]))
         effects = main_effects(of_fraction(fraction, values * size[:, None]))
@@ -159,15 +159,15 @@ LENGTHS = (1, 2, 4)
 HOP = (3.0, 3.5, 4.0)  # what a hop costs on each platform, beyond a cost of 10
 
 
-def of_chains(noise: Noise, dearer: float, blocks: int, repeats: int) -> tuple[float, float]:
+def of_chains(noise: str, dearer: float, blocks: int, repeats: int) -> tuple[float, float]:
     """Return how often the interval of a slope over the length misses, and how often a bend is found.
 
     Of more than two hops, each costs `dearer` times as much."""
     costs = np.array([[10 + hop * (1 + dearer * max(0, n - 2) + (n > 1)) for n in LENGTHS] for hop in HOP])
     slope, bend = (np.array(weights(LENGTHS)) for weights in (slope_weights, bend_weights))
-    rng, missed, bent = np.random.default_rng([4, blocks]), 0, 0
+    rng, missed, bent = np.random.default_rng([blocks, *noise.encode()]), 0, 0
     for _ in range(repeats):
-        values = drawn(rng, noise, costs.size, blocks) * costs.reshape(-1, 1) / 100
+        values = drawn(rng, NOISES[noise], costs.size, blocks) * costs.reshape(-1, 1) / 100
         model = BlockModel.of({at: dict(enumerate(row)) for at, row in enumerate(values.tolist())}, non_negative=True)
         assert model is not None
         for at, own in enumerate(costs):
@@ -204,14 +204,14 @@ def main() -> None:
         )
         print(f"{name:22}  " + "  ".join(rates), flush=True)
     print("\nfractions: campaigns in which any interval of a main effect misses, and any interaction is shown")
-    for name, noise in NOISES.items():
+    for name in NOISES:
         for design, fraction in FRACTIONS.items():
-            found = [of_fractions(noise, fraction, n, repeats) for n in BLOCKS]
+            found = [of_fractions(name, fraction, n, repeats) for n in BLOCKS]
             rates = "   ".join(" ".join(f"{100 * each[at]:4.1f}%" for each in found) for at in range(2))
             print(f"{name:25} {design:15} {rates}", flush=True)
     print("\nchains: intervals of a slope that miss, bends that are found: hops cost the same, or more beyond two")
-    for name, noise in NOISES.items():
-        found = [[of_chains(noise, dearer, n, repeats) for n in BLOCKS] for dearer in (1.0, 2.0)]
+    for name in NOISES:
+        found = [[of_chains(name, dearer, n, repeats) for n in BLOCKS] for dearer in (1.0, 2.0)]
         rates = "   ".join(" ".join(f"{100 * each[at]:4.1f}%" for each in own) for own in found for at in range(2))
         print(f"{name:25} {rates}", flush=True)
     print("\npower: one of five treatments differs from the baseline, noise of 3 %")

@@ -41,6 +41,6 @@ def test_a_bend_is_the_coefficient_of_the_square() -> None:
 def test_the_interval_of_the_cost_of_a_hop_holds_the_truth(noise: str, n_blocks: int) -> None:
     """Also where the means bend: it is then that of the line that lies nearest to them, and the bend is reported."""
     for dearer in (1.0, 2.0):
-        missed, bent = promises.of_chains(promises.NOISES[noise], dearer, n_blocks, 100)
+        missed, bent = promises.of_chains(noise, dearer, n_blocks, 100)
         assert missed <= 0.07 + 3 * (0.05 * 0.95 / 300) ** 0.5
         assert bent <= 0.09 if dearer == 1.0 else bent > 0.5

@@ -43,7 +43,7 @@ class NativeInstance(Instance):
             "chroot", str(self._home / "root"), *_without_capabilities(self.spec.security), *argv,
         ]  # fmt: skip
 
-    def run_with_rights(self, script: str) -> str:
+    def run_with_rights(self, script: str, *, of_host: bool = False) -> str:
         enter = ["nsenter", f"--net={NETNS_DIR / self._net}", f"--mount={self._home / 'mnt'}"]
         return self.testbed.host.run([*enter, "chroot", str(self._home / "root"), "sh", "-e"], stdin=script).text
 

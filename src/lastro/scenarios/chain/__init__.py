@@ -64,6 +64,10 @@ def _may_be_positive(length: object) -> bool:
     return any(float(str(level)) > 0 for level in levels)
 
 
+def _implementations(configs: Sequence[Config]) -> list[str]:
+    return sorted({IMPLEMENTATION.of(config) for config in configs})
+
+
 class ChainScenario(OnChain):
     name = "chain"
     summary = "a flow from a source through a network function to a sink, beside a neighbour that may misbehave"
@@ -95,6 +99,7 @@ class ChainScenario(OnChain):
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         packages = {package for config in configs for package in image_packages(config)}
+        packages |= {package for name in _implementations(configs) for package in IMPLEMENTATIONS[name].packages}
         return super().image_needs(host, configs).and_of(ImageAdditions(packages=tuple(sorted(packages))))
 
     def availability(self, config: Config) -> Availability:
@@ -130,8 +135,7 @@ class ChainScenario(OnChain):
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         stressing = (("stress-ng", "--version"), ("stress", "--version"))
         commands: list[Sequence[str]] = [Iperf3Tcp.version_argv, Ping.version_argv, *stressing]
-        implementations = [IMPLEMENTATIONS[name] for name in sorted({IMPLEMENTATION.of(config) for config in configs})]
-        commands += [each.version_argv for each in implementations if each.version_argv]
+        commands += [argv for name in _implementations(configs) if (argv := IMPLEMENTATIONS[name].version_argv)]
         commands += [tool.version_argv for length, tool in TRANSACTIONS if any(map(length.of, configs))]
         return {argv[0]: argv for argv in commands}
 

@@ -75,7 +75,7 @@ def deployed(
                 instances[role].send_single_segments(port)
         counted = stack.enter_context(row.installed(instances, implementation))
         if implementation == "xdp" and not offloads:
-            attachment.switch_offloads_off(testbed, segments)  # again: with a program, a veth merges frames (GRO)
+            attachment.switch_offloads_off(testbed, segments)  # again: a program switches GRO on
         chain = Chain(instances, attachment, row, path, segments, counted)
         _prove(chain)
         yield chain

@@ -122,10 +122,9 @@ class OnChain(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return what runs the functions, and the tool by which a virtual machine switches its offloads off."""
+        """Return the tool by which a virtual machine switches off the offloads of its own cards."""
         inside = any(not cls.offloads_of(config) and platform_of(config).guests for config in configs)
-        needed = {name for config in configs for name in IMPLEMENTATIONS[IMPLEMENTATION.of(config)].packages}
-        return ImageAdditions(packages=(*(("ethtool",) if inside else ()), *sorted(needed)))
+        return ImageAdditions(packages=("ethtool",)) if inside else ImageAdditions()
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Return the specification of an isolated instance with the CPUs on which it runs, if not all."""
