@@ -35,6 +35,7 @@ from lastro.results.read import CampaignData, load_campaign, shared
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.load import require_named
+from lastro.words.campaign import when
 from lastro.words.language import language
 
 _FILES = ("testbed", "fleet")  # chapters of provenance that name a file
@@ -155,7 +156,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
     with Store.open(source, readonly=True) as store:
         if running := store.runner():
             raise InputError(
-                f"{source} is running, by process {running.pid} since {running.since_utc[:16].replace('T', ' ')} UTC",
+                f"{source} is running, by process {running.pid} since {when(running.since_utc)} UTC",
                 "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`",
             )
         data = load_campaign(store)

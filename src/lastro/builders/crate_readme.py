@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lastro.builders.crate import Crate, licence_url
 from lastro.render.markdown import escape
-from lastro.words.campaign import of_guest
+from lastro.words.campaign import of_guest, when
 from lastro.words.language import ENGLISH
 from lastro.words.phrases import said_once
 
@@ -61,7 +61,7 @@ def _readme(crate: Crate) -> Iterator[str]:
     runs = [
         f"- {escape(each.title or each.name)}: {each.valid} of {each.trials} trials valid"
         + (f", {each.waiting} not run" if each.waiting else "")
-        + f", from {each.began[:16].replace('T', ' ')} to {each.ended[:16].replace('T', ' ')} UTC"
+        + f", from {when(each.began)} to {when(each.ended)} UTC"
         for each in crate.campaigns
     ]
     many = "These are the results of several campaigns" if len(runs) > 1 else "These are the results of a campaign"

@@ -8,10 +8,11 @@ from itertools import groupby
 from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
 from lastro.document import Block, Figure, Figures, Items, Table, Title, section
 from lastro.grouping import by_key
-from lastro.results.history_points import History, HistoryPoint
+from lastro.results.history_points import History
 from lastro.stats.change_points import FEWEST
 from lastro.stats.notes import N_
 from lastro.units import significant
+from lastro.words.campaign import when
 from lastro.words.estimates import numeric
 from lastro.words.history import headline, range_text, treatment_text
 from lastro.words.language import Language
@@ -30,7 +31,7 @@ def list_blocks(history: History, say: Language) -> Iterator[Block]:
     yield Title(say("A history of {campaigns}", campaigns=say.count(len(history.points), "campaign")))
     columns = (say("measured"), say("label"), say("campaign"))
     for (study, host), points in by_key(((point.study, point.host), point) for point in history.points).items():
-        rows = tuple((_day(point), point.label, point.campaign) for point in points)
+        rows = tuple((when(point.measured_utc), point.label, point.campaign) for point in points)
         yield Table("history", say("{study} on {host}", study=study, host=host), columns, rows, whole=True)
         yield from filter(None, [_facts(fact_changes(points), say("What changed on the host"), say)])
     said = tuple(say("{verdict}: {text}", verdict=say(_SAID[each.kind]), text=each.text) for each in history.remarks)
@@ -110,7 +111,12 @@ def _points(series: KeptSeries, say: Language) -> Table:
         mean = significant(summary.mean)
         if summary.low is not None and summary.high is not None:
             mean += f" [{significant(summary.low)}, {significant(summary.high)}]"
-        row = [_day(point), point.name, say.number(mean) + signs_of(sorted(summary.marks)), say.integer(summary.n)]
+        row = [
+            when(point.measured_utc),
+            point.name,
+            say.number(mean) + signs_of(sorted(summary.marks)),
+            say.integer(summary.n),
+        ]
         row += [say.number(f"{judged:.3f}")] if series.sentinel is not None else []
         rows.append(
             (*row, f"{verdict_text(change.verdict, say)} {ratio_text(change.found.ratio, say)}" if change else "")
@@ -138,7 +144,3 @@ def _facts(facts: Iterable[FactChange], title: str, say: Language) -> Items:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST_FACT else f"{text[: _LONGEST_FACT - 1]}…"
-
-
-def _day(point: HistoryPoint) -> str:
-    return point.measured_utc[:16].replace("T", " ")

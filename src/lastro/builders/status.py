@@ -9,7 +9,7 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.document import Block, CommandLine, Items, Table, Title
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import of_guest
+from lastro.words.campaign import of_guest, when
 from lastro.words.estimates import numeric
 from lastro.words.language import Language
 from lastro.words.phrases import said_once
@@ -81,8 +81,7 @@ def _now(facts: Facts, say: Language) -> Iterator[str]:
     if event := facts["last_event"]:
         yield say("last event: {at} {kind}: {text}", at=event["at_utc"], kind=say(event["kind"]), text=event["text"])
     if running := facts["running"]:
-        since = running["since_utc"][:16].replace("T", " ")
-        yield say("running: process {pid}, since {since} UTC", pid=running["pid"], since=since)
+        yield say("running: process {pid}, since {since} UTC", pid=running["pid"], since=when(running["since_utc"]))
     yield from _to_go(facts, say)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from lastro.analysis.history import HistoryReport, KeptSeries
 from lastro.figures import FigurePlan
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import Ends, reach
 from lastro.figures.style import GREY, PALETTE
 from lastro.figures.text import safe
@@ -16,9 +16,6 @@ from lastro.figures.xy import Item, PanelRule, Plot, PlotAxis, PlotLine, PlotPan
 from lastro.words.history import treatment_text
 from lastro.words.language import Language
 from lastro.words.numbers import metric_heading
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_NAMES = 12  # of campaigns, below the axis
 _TONES = {"worse": PALETTE[1], "better": PALETTE[2], "higher": GREY, "lower": GREY}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import Analysis
 from lastro.results.rows import State
+from lastro.words.campaign import when
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import Language
@@ -32,7 +33,7 @@ def segment_sentences(report: CampaignResults, say: Language) -> tuple[str, ...]
             "The host changed after {attempts} ({at} UTC): {changes}. Trials before and after are not paired: the "
             "change is an effect of blocks.",
             attempts=say.count(each.after, "attempt"),
-            at=each.at_utc[:16].replace("T", " "),
+            at=when(each.at_utc),
             changes=(f"{each.testbed}: " if each.testbed else "") + each.text,
         )
         for each in report.segments
