@@ -256,9 +256,11 @@ class Instance(ABC):
             return self.run(["sh", "-e"], stdin=script).text
         pids = " ".join(map(str, sorted(self.pids())))
         # A process of the tool that watches the instance may be in its group, too.
-        enter = f"nsenter -t $pid {'-m -n -p' if of_host else '-a'} -r"
-        entering = f"for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec {enter} sh -e; done; exit 1"
-        return self.testbed.host.run(["sh", "-c", entering], stdin=script).text
+        entering = (
+            f'for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid "$@" -r sh -e; done; exit 1'
+        )
+        namespaces = ("--mount", "--net", "--pid") if of_host else ("--all",)
+        return self.testbed.host.run(["sh", "-c", entering, "enter", *namespaces], stdin=script).text
 
     def usage(self) -> Usage:
         """Return CPU time, memory and disk traffic since the start, from the instance's own cgroup.

@@ -184,9 +184,7 @@ def test_its_directories_are_mounted_from_outside_by_a_process_of_the_instance_i
         instance.run_with_rights("mount a b\n")
         instance.run_with_rights("mount c d\n", of_host=True)
     at = host.stdins.index("mount a b\n")
-    assert host.commands[at][:2] == ["sh", "-c"]
-    assert host.commands[at][2] == (
-        "for pid in 7 41; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -a -r sh -e; done; exit 1"
-    )
-    of_host = host.commands[host.stdins.index("mount c d\n")][2]
-    assert "nsenter -t $pid -m -n -p -r sh -e" in of_host, "not its user namespace"
+    of_host = host.stdins.index("mount c d\n")
+    entering = 'for pid in 7 41; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid "$@" -r sh -e; done; exit 1'
+    assert host.commands[at] == ["sh", "-c", entering, "enter", "--all"]
+    assert host.commands[of_host] == ["sh", "-c", entering, "enter", "--mount", "--net", "--pid"], "but not its users"
