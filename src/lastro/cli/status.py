@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from lastro.app.status import status_of, status_of_suite
-from lastro.campaign import suite as suites
+from lastro.app.status import facts_of
 from lastro.cli._common import campaign_argument, language_argument
 from lastro.cli._terminal import print_blocks
 from lastro.plain import json_text
@@ -21,17 +20,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    whole = suites.is_suite(args.dir)
-    facts = status_of_suite(args.dir, suites.read(args.dir)) if whole else status_of(args.dir)
+    facts = facts_of(args.dir)
     if args.json:
         print(json_text(facts))
         return 0
-    from lastro.builders.status import status_blocks, suite_status_blocks
-    from lastro.document import CommandLine
+    from lastro.builders.status import status_document
 
     say = language(args.lang)
-    if whole:
-        print_blocks([*suite_status_blocks(facts, say), CommandLine(say("next"), facts["next"])], say)
-    else:
-        print_blocks(status_blocks(facts, say), say)
+    print_blocks(status_document(facts, say), say)
     return 0
