@@ -62,7 +62,7 @@ class Campaigns:
         self._turn = threading.Lock()
 
     def places(self) -> dict[str, Path]:
-        """Return the directories of campaigns and suites by name, those that changed last first."""
+        """Return the directories of campaigns and suites by name, the one that was begun last first."""
         if _holds_one(self.directory):
             return {self.directory.resolve().name: self.directory}
         try:
@@ -70,9 +70,8 @@ class Campaigns:
                 below = [each for each in entries if each.is_dir(follow_symlinks=False)]
         except OSError:
             return {}
-        found = [each for each in below if _holds_one(Path(each.path))]
-        found.sort(key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns, reverse=True)
-        return {each.name: Path(each.path) for each in found}
+        found = [Path(each.path) for each in below if _holds_one(Path(each.path))]
+        return {place.name: place for place in sorted(found, key=_begun_ns, reverse=True)}
 
     def find(self, path: str) -> Path | None:
         """Return the directory of 'NAME', or of 'SUITE/STUDY'; None if there is no such campaign or suite."""
@@ -149,18 +148,27 @@ def _holds_one(directory: Path) -> bool:
         return False
 
 
+def _begun_ns(place: Path) -> int:
+    for name in ("study.toml", suites.INDEX):
+        with suppress(OSError):
+            return (place / name).lstat().st_mtime_ns
+    return 0
+
+
 def _has_changed(known: CampaignReading, stamp: _Stamp) -> bool:
     """Return whether files have changed since a reading, or a process has ended, which changes no file if killed."""
     return known.stamp != stamp or any(start_time(pid) is None for pid in known.runners)
 
 
 def _stamp(place: Path) -> _Stamp:
-    """Return the times and sizes of the files of a campaign, or of a suite and its studies."""
+    """Return the times and sizes of the files of a campaign, or of a suite and its studies.
+
+    Empty files do not count: SQLite makes an empty log for a reader."""
     found = []
     with suppress(OSError):
         below = [each for each in place.iterdir() if each.is_dir()] if suites.is_suite(place) else []
         for file in (directory / name for directory in (place, *below) for name in _WATCHED):
             with suppress(FileNotFoundError):
                 status = file.lstat()
-                found.append((str(file), status.st_mtime_ns, status.st_size))
+                found += [(str(file), status.st_mtime_ns, status.st_size)] if status.st_size else []
     return tuple(found)
