@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ..support.browser import Browser
-from .conftest import PYTHON, Bench, Finished, Process, finish, interrupt, is_error, lastro, n_done, start
+from .conftest import PYTHON, Bench, Finished, Process, finish, interrupt, is_error, lastro, n_done, start, until
 from .suites import write_folder
 
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{40,})\n")
@@ -55,8 +55,8 @@ class Served:
             connection.close()
 
 
-def serving(directory: Path, *words: object) -> Served:
-    process: Any = start("serve", directory, *words, program=PYTHON)
+def serving(directory: Path, *words: object, env: Mapping[str, str] | None = None) -> Served:
+    process: Any = start("serve", directory, *words, env=env, program=PYTHON)
     return Served(process, process.stdout.readline(), directory)
 
 
@@ -198,6 +198,25 @@ def test_a_suite_leads_to_its_studies(served: Served) -> None:
 def test_a_campaign_that_cannot_be_read_says_why_and_what_to_do(served: Served) -> None:
     answer, text = served.ask("/c/damaged/")
     assert answer.status == 200 and "is not a readable campaign" in text and "restore it from a copy" in text
+
+
+def test_no_link_leads_to_a_report_that_is_a_link_itself(served: Served) -> None:
+    assert "report.html" not in served.ask("/c/leaky/")[1]
+
+
+def test_a_browser_opens_the_address_and_no_other_user_sees_the_token(served: Served, tmp_path: Path) -> None:
+    """Any user can read the arguments of a process."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >{tmp_path}/said\ncat "${{1#file://}}" >{tmp_path}/page\n')
+    browser.chmod(0o755)
+    one = serving(served.directory, "--open", env={"BROWSER": str(browser)})
+    until(lambda: (tmp_path / "page").exists() and (tmp_path / "page").read_text(), "the browser")
+    said = (tmp_path / "said").read_text().strip()
+    assert said.startswith("file:///") and one.token not in said
+    private = Path(said.removeprefix("file://")).parent
+    assert f"url={one.link.strip()}" in (tmp_path / "page").read_text() and private.stat().st_mode & 0o77 == 0
+    interrupt(one.process)
+    assert finish(one.process).code == 130 and not private.exists()
 
 
 def test_head_sends_no_body(served: Served) -> None:

@@ -6,6 +6,7 @@ longer is the pause after it."""
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 import time
 from contextlib import suppress
@@ -15,11 +16,18 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from lastro.app.status import facts_of
-from lastro.builders.status import ListedCampaign, link_blocks, list_blocks, problem_blocks, status_document
+from lastro.builders.status import (
+    ListedCampaign,
+    campaigns_of,
+    link_blocks,
+    list_blocks,
+    problem_blocks,
+    status_document,
+)
 from lastro.campaign import suite as suites
 from lastro.document import Document, Title
 from lastro.errors import LastroError
-from lastro.files import read_regular
+from lastro.files import has_plain, read_regular
 from lastro.host.files import start_time
 from lastro.plain import without_controls
 from lastro.render.html import html
@@ -106,7 +114,7 @@ class Campaigns:
             problem = reading.problem
             return problem_blocks(place.name, problem.message if problem else "", problem.hint if problem else None)
         studies = [(name, f"{_address(name)}/") for name in reading.studies if _holds_one(place / name)]
-        links = link_blocks((place / REPORT).is_file(), studies, self._say)
+        links = link_blocks(_has_report(place), studies, self._say)
         title, *blocks = status_document(reading.facts, self._say)
         assert isinstance(title, Title)
         return [replace(title, kicker=place.name), *blocks, *links]
@@ -129,16 +137,25 @@ class Campaigns:
                 facts = facts_of(place)
             except LastroError as error:
                 problem = error
+            except Exception as error:  # a defect must not hide the other campaigns
+                what = f"{place} cannot be read: {type(error).__name__}: {error}"
+                problem = LastroError(what, f"`lastro status {shlex.quote(str(place))}` says more")
             took_s = time.thread_time() - began_s if known else 0.0  # the first one loads modules
             again_s = time.monotonic() + took_s / BUSY
-            members = (facts or {}).get("studies", [facts or {}])
-            runners = tuple(member["running"]["pid"] for member in members if member.get("running"))
+            running = [each["running"] for each in campaigns_of(facts or {}) if each.get("running")]
+            runners = tuple(process["pid"] for process in running)
             self._known[place] = CampaignReading(stamp, facts, problem, again_s, runners)
             return self._known[place]
 
 
 def _address(name: str) -> str:
     return quote(os.fsencode(name))
+
+
+def _has_report(place: Path) -> bool:
+    with suppress(OSError):
+        return has_plain(place / REPORT)
+    return False
 
 
 def _holds_one(directory: Path) -> bool:

@@ -206,7 +206,8 @@ def _listed(each: ListedCampaign, say: Language) -> GridRow:
         why = GridCell(((Span(each.problem),),), columns=3, absent=True)
         return GridRow((GridCell(((name,),), head=True), why))
     (done, trials), left_s = _done(facts["counts"]), facts["remaining_s"]
-    state = say("finished") if facts["finished"] else say("running") if is_running(facts) else say("unfinished")
+    running = any(member.get("running") for member in campaigns_of(facts))
+    state = say("finished") if facts["finished"] else say("running") if running else say("unfinished")
     texts = (
         say("{n} of {all}", n=say.integer(done), all=say.integer(trials)),
         human_duration(left_s) if left_s else "·",
@@ -217,9 +218,9 @@ def _listed(each: ListedCampaign, say: Language) -> GridRow:
     return GridRow((named, GridCell(((Span(state),),)), *cells))
 
 
-def is_running(facts: Facts) -> bool:
-    """Return whether a process runs the campaign, or a study of the suite."""
-    return any(member.get("running") for member in facts.get("studies", [facts]))
+def campaigns_of(facts: Facts) -> Sequence[Facts]:
+    """Return the statuses of the studies of a suite; of a campaign, its own."""
+    return facts.get("studies", [facts])  # type: ignore[no-any-return]
 
 
 def link_blocks(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Iterator[Block]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.campaigns import make_campaign
 
 from lastro.app import served
 from lastro.app.served import BUSY, Campaigns
 from lastro.words.language import ENGLISH
-from tests.support.campaigns import make_campaign
 
 
 @pytest.fixture
@@ -77,6 +77,15 @@ def test_a_process_that_was_killed_is_missed_though_no_file_has_changed(
     alive[0] = False
     assert "unfinished" in campaigns.page(None) and len(reads) == 2
     assert campaigns.page(None) and len(reads) == 2
+
+
+def test_a_defect_in_reading_one_campaign_hides_no_other(campaigns: Campaigns, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts_of = served.facts_of
+    make_campaign(campaigns.directory / "d")
+    monkeypatch.setattr(served, "facts_of", lambda place: facts_of(place) if place.name == "c" else {}["x"])
+    page = campaigns.page(None)
+    assert "4 of 30" in page and "d cannot be read: KeyError: &#39;x&#39;" in page
+    assert f"`lastro status {campaigns.directory}/d` says more" in campaigns.page(campaigns.find("d"))
 
 
 def test_a_directory_that_has_gone_is_a_page_that_says_so(campaigns: Campaigns, tmp_path: Path) -> None:
