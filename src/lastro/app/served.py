@@ -19,7 +19,7 @@ from lastro.app.status import facts_of
 from lastro.builders.status import (
     ListedCampaign,
     campaigns_of,
-    link_blocks,
+    links,
     list_blocks,
     problem_blocks,
     status_document,
@@ -114,10 +114,9 @@ class Campaigns:
             problem = reading.problem
             return problem_blocks(place.name, problem.message if problem else "", problem.hint if problem else None)
         studies = [(name, f"{_address(name)}/") for name in reading.studies if _holds_one(place / name)]
-        links = link_blocks(_has_report(place), studies, self._say)
         title, *blocks = status_document(reading.facts, self._say)
         assert isinstance(title, Title)
-        return [replace(title, kicker=place.name), *blocks, *links]
+        return [replace(title, kicker=place.name), links(_has_report(place), studies, self._say), *blocks]
 
     def report(self, place: Path) -> bytes | None:
         """Return the report of a campaign or a suite as it is; None if there is none that can be read."""

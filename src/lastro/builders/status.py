@@ -195,7 +195,7 @@ def list_blocks(directory: str, listed: Sequence[ListedCampaign], say: Language)
     yield Title(say("Campaigns in {directory}", directory=directory))
     if not listed:
         yield Paragraph(say("There are no campaigns here yet: `lastro run` writes them."))
-    columns = (say("name"), say("state"), say("trials done"), say("to go"))
+    columns = (say("name"), say("state"), say("done"), say("to go"))
     head = tuple(GridCell(((Span(text),),), head=True, right=at > 1) for at, text in enumerate(columns))
     yield Grid(head, tuple(_listed(each, say) for each in listed), ())
 
@@ -223,12 +223,11 @@ def campaigns_of(facts: Facts) -> Sequence[Facts]:
     return facts.get("studies", [facts])  # type: ignore[no-any-return]
 
 
-def link_blocks(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Iterator[Block]:
-    """Yield the links of a campaign's page: to its report, and from a suite to (name, address) of its studies."""
-    if report:
-        yield Paragraph((Span(say("The report"), link="report.html"),))
-    for name, address in studies:
-        yield Paragraph((Span(name, link=address),))
+def links(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Paragraph:
+    """Return the links of a campaign's page: to its report, and from a suite to (name, address) of its studies."""
+    named = [(say("The report"), "report.html")] if report else []
+    spans = [span for name, link in (*named, *studies) for span in (Span(" · "), Span(name, link=link))]
+    return Paragraph(tuple(spans[1:]))
 
 
 def problem_blocks(name: str, problem: str, remedy: str | None) -> Iterator[Block]:
