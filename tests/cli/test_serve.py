@@ -14,7 +14,20 @@ from typing import Any
 import pytest
 
 from ..support.browser import Browser
-from .conftest import PYTHON, Bench, Finished, Process, finish, interrupt, is_error, lastro, n_done, start, until
+from .conftest import (
+    PYTHON,
+    Bench,
+    Finished,
+    Process,
+    _started,
+    finish,
+    interrupt,
+    is_error,
+    lastro,
+    n_done,
+    start,
+    until,
+)
 from .suites import write_folder
 
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{40,})\n")
@@ -75,24 +88,22 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(home / "elsewhere", place / "leaky")
     (place / "leaky" / "report.html").unlink()
     (place / "leaky" / "report.html").symlink_to(home / "elsewhere" / "report.html")
+    shutil.copytree(place / "suite", place / "odd")
+    (place / "odd" / "cpu").rename(home / "cpu")
+    (place / "odd" / "cpu").symlink_to(home / "cpu")
     (place / "notes.txt").write_text("a secret")
     return place
 
 
 @pytest.fixture(scope="module")
 def served(campaigns: Path) -> Iterator[Served]:
-    process: Any = None
+    server = serving(campaigns)
+    _started.remove(server.process)  # it serves all tests of this module
     try:
-        server = serving(campaigns)
-        process = server.process
-        from .conftest import _started
-
-        _started.remove(process)  # it serves all tests of this module
         yield server
     finally:
-        if process is not None:
-            interrupt(process)
-            done = finish(process)
+        interrupt(server.process)
+        done = finish(server.process)
     assert done.code == 130 and done.out == "", "only the link is printed"
     assert [line for line in done.err.splitlines() if line] == ["lastro: interrupted"]
 
@@ -159,7 +170,8 @@ def test_it_listens_on_one_address_only(served: Served) -> None:
         "/c/../notes.txt", "/c/../../elsewhere/", "/c/%2e%2e/elsewhere/", "/c/..%2felsewhere/", "/c//etc/passwd",
         "/c/suite/../damaged/", "/c/suite/%2e%2e/", "/c/suite/none/", "/c/./", "/c/notes.txt/", "/c/linked/",
         "/c/linked/report.html", "/c/leaky/report.html", "/c/damaged/report.html", "/c/suite/campaign.db",
-        "/../../../etc/passwd", "/style.css/../../html.py", "/c/%00/", "/c/%ff/", "/c/" + "a/" * 500,
+        "/c/odd/cpu/", "/c/odd/cpu/report.html", "/../../../etc/passwd", "/style.css/../../html.py",
+        "/c/%00/", "/c/%ff/", "/c/" + "a/" * 500,
     ],
 )  # fmt: skip
 def test_no_path_leads_out_of_the_campaigns(served: Served, path: str) -> None:

@@ -65,20 +65,19 @@ class Campaigns:
     Only names that a listing has found are joined to a path, and no link is followed."""
 
     def __init__(self, directory: Path, say: Language) -> None:
-        self.directory, self._say = directory, say
+        self.directory, self._say = directory.resolve(), say
         self._known: dict[Path, CampaignReading] = {}
         self._turn = threading.Lock()
 
     def places(self) -> dict[str, Path]:
         """Return the directories of campaigns and suites by name, the one that was begun last first."""
         if _holds_one(self.directory):
-            return {self.directory.resolve().name: self.directory}
+            return {self.directory.name: self.directory}
         try:
             with os.scandir(self.directory) as entries:
-                below = [each for each in entries if each.is_dir(follow_symlinks=False)]
+                found = [Path(each.path) for each in entries if _holds_one(Path(each.path))]
         except OSError:
             return {}
-        found = [Path(each.path) for each in below if _holds_one(Path(each.path))]
         return {place.name: place for place in sorted(found, key=_begun_ns, reverse=True)}
 
     def find(self, path: str) -> Path | None:
@@ -158,10 +157,9 @@ def _has_report(place: Path) -> bool:
 
 
 def _holds_one(directory: Path) -> bool:
-    try:
-        return holds_campaign(directory) or suites.is_suite(directory)
-    except OSError:
-        return False
+    with suppress(OSError):
+        return not directory.is_symlink() and (holds_campaign(directory) or suites.is_suite(directory))
+    return False
 
 
 def _begun_ns(place: Path) -> int:
@@ -182,7 +180,7 @@ def _stamp(place: Path) -> _Stamp:
     Empty files do not count: SQLite makes an empty log for a reader."""
     found = []
     with suppress(OSError):
-        below = [each for each in place.iterdir() if each.is_dir()] if suites.is_suite(place) else []
+        below = [each for each in place.iterdir() if _holds_one(each)] if suites.is_suite(place) else []
         for file in (directory / name for directory in (place, *below) for name in _WATCHED):
             with suppress(FileNotFoundError):
                 status = file.lstat()
