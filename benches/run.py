@@ -17,6 +17,7 @@ import network
 import parallel
 import planning
 import routers
+import serve
 import setup
 from _harness import HEAD
 
@@ -98,7 +99,7 @@ def main() -> None:
         apparatus=apparatus.table(list(apparatus.ratios())),
         http_load=http_load.table(),
         routers=routers.table(),
-        idle="\n".join(idle.rows()),
+        idle="\n".join([*idle.rows(), *serve.rows()]),
         memory=parallel.memory_row(growth_mib),
         planning="\n".join(planning.table()),
         fleet="\n".join(fleet.table()),

@@ -12,6 +12,7 @@ import subprocess
 import termios
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,11 +93,11 @@ def test_status(campaign: Path) -> None:
     assert set(facts) == {
         "study", "title", "profile", "guest", "stopping", "most_replicates",
         "counts", "dropped", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
-        "running", "last_event", "next",
+        "running", "last_event", "live", "next",
     }  # fmt: skip
     assert facts["counts"] == {"valid": 8, "invalid": 8, "unavailable": 4, "running": 0, "pending": 0}
     assert (facts["trials"], facts["attempts"], facts["invalid_attempts"]) == (20, 34, 26)
-    assert facts["finished"] and facts["last_event"]["kind"] == "finished"
+    assert facts["finished"] and facts["last_event"]["kind"] == "finished" and facts["live"] is None
     text = lastro("status", campaign)
     assert text.code == 0 and "16 of 16 trials" in text.out and "8 valid, 8 invalid, 4 unavailable" in text.out
 
@@ -183,6 +184,25 @@ def test_a_calibration_that_fails_makes_its_trials_invalid(bench: Bench) -> None
     assert [row[3:] for row in rows(bench.directory)] == [("invalid", 3)]
     attempt = lastro("show", bench.directory, 1, "--json").json["attempts"][0]
     assert attempt["reasons"][0].startswith("no valid calibration run (ceiling/a): the host was disturbed")
+
+
+def test_status_says_what_a_campaign_does_and_how_its_latest_values_compare(bench: Bench) -> None:
+    process = bench.begin({"fault": ["none", "always-invalid"]}, trial_s=0.4, replicates=3, calibration="good")
+    calibrating = until(lambda: bench.directory.exists() and live_trials(bench.directory), "a trial")[0]["calibrating"]
+    assert calibrating == "ceiling/a"
+    bench.wait_until_done(4)
+    live = lastro("status", bench.directory, "--json").json["live"]
+    assert finish(process).code == 0
+    assert {trial["calibrating"] for trial in live["trials"]} <= {None}
+    newest, oldest = live["latest"][0], live["latest"][-1]
+    assert newest["trial"] > oldest["trial"] and newest["earlier"]["n"] >= 1 and oldest["earlier"] is None
+    assert newest["earlier"]["min"] <= newest["earlier"]["mean"] <= newest["earlier"]["max"]
+    assert 3 <= len(live["invalid"]) <= 5 and live["invalid"][0]["reasons"][0].startswith("the host was disturbed")
+
+
+def live_trials(directory: Path) -> Any:
+    done = lastro("status", directory, "--json")
+    return done.json["live"]["trials"] if done.code == 0 else []
 
 
 def test_nothing_can_run(bench: Bench) -> None:
@@ -377,8 +397,13 @@ def test_status_and_results_while_it_runs(bench: Bench) -> None:
     facts = lastro("status", bench.directory, "--json").json
     assert facts["counts"]["running"] <= 1 and facts["counts"]["valid"] >= 2 and not facts["finished"]
     assert facts["running"]["pid"] == process.pid and facts["next"] == f"lastro status {bench.directory}"
+    live, values = facts["live"], facts["live"]["latest"][0]
+    assert not live["probing"] and live["look"] is None and live["invalid"] == []
+    assert [(trial["attempt"], trial["calibrating"]) for trial in live["trials"]] in ([], [(1, None)])
+    assert (values["trial"], values["metric"], values["earlier"]) == (facts["counts"]["valid"], "speed", None)
     text = lastro("status", bench.directory).out
     assert f"running: process {process.pid}, since 20" in text and "next:" not in text
+    assert "Latest valid trials" in text and f" {values['treatment']} " in text
     assert lastro("results", bench.directory).code == 0
     assert lastro("report", bench.directory, "-o", bench.home / "early.html", drawn=False).code == 0
     assert process.poll() is None or n_done(bench.directory) == 12

@@ -13,7 +13,7 @@ import pytest
 from lastro.results.store import Store
 from lastro.study.design import trials
 
-from .conftest import Bench, Finished, finish, is_error, lastro, rows, start
+from .conftest import Bench, Finished, finish, is_error, lastro, rows, start, until
 
 CANDIDATES = ["slow", "near", "fine", "fast"]  # of a mean speed of 60, 101, 130 and 250 Mbit/s
 SLA = '[sla]\nspeed = ">= 100"\n[cost]\nspeed = 1\n'
@@ -56,6 +56,21 @@ def test_only_candidates_in_question_go_on_until_the_decision(bench: Bench) -> N
     assert ran == [each for each in drawn if each in set(ran)], "blocks are drawn as if none had been dropped"
     assert any(kind == "dropped" and text.startswith("slow: ") for kind, text in events)
     assert any(kind == "look" and text.endswith("; the decision is made") for kind, text in events)
+
+
+def test_status_says_who_leads_and_what_is_open_until_the_decision_is_made(bench: Bench) -> None:
+    file = study(bench, settings="trial_s = 0.3\n")
+    process = start("run", file, "-o", bench.directory, "--no-report", "--until", "decided")
+    looked = until(lambda: bench.directory.exists() and _look(bench.directory), "a look")
+    assert " leads (holds with " in looked
+    shown = " ".join(lastro("status", bench.directory).out.split())
+    assert finish(process).code == 0
+    assert "decision: 2 blocks: " in shown or "the decision is made" in shown
+
+
+def _look(directory: Path) -> str:
+    done = lastro("status", directory, "--json")
+    return (done.json["live"] or {}).get("look") or "" if done.code == 0 else ""
 
 
 def test_status_results_and_report_say_who_was_dropped_when_and_why(bench: Bench) -> None:

@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.app.campaign_dirs import open_campaign
 from lastro.app.studies import load_member
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
+from lastro.campaign.duration import (
+    configuration,
+    emulated_guests,
+    forecast,
+    missing,
+    missing_trials,
+    pace_of,
+    scenario_of,
+)
 from lastro.campaign.growth import is_finished
 from lastro.campaign.suite import Suite, SuiteStudy
+from lastro.errors import LastroError
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design
 
+if TYPE_CHECKING:
+    from lastro.results.read import CampaignData
+    from lastro.results.rows import Runner
+
 STATES = ("valid", "invalid", "unavailable", "running", "pending")
 _SUITE_FORMAT = "lastro-suite-status/1"
+_LATEST_TRIALS, _LATEST_METRICS, _LATEST_INVALID = 4, 3, 5
+
+
+def facts_of(directory: Path) -> dict[str, Any]:
+    """Return the status of the campaign or the suite in a directory."""
+    return status_of_suite(directory, suites.read(directory)) if suites.is_suite(directory) else status_of(directory)
 
 
 def status_of(directory: Path) -> dict[str, Any]:
@@ -33,7 +53,8 @@ def status_of(directory: Path) -> dict[str, Any]:
     with open_campaign(directory) as store:
         data = load_campaign(store)
         finished = is_finished(store)
-        pace, runner, testbeds = pace_of(store, scenario_of(data.study)), store.runner(), _testbeds(store)
+        kind, runner, testbeds = scenario_of(data.study), store.runner(), _testbeds(store)
+        pace = pace_of(store, kind)
     study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
     command = "report" if finished else "status" if runner else "resume"
@@ -54,8 +75,70 @@ def status_of(directory: Path) -> dict[str, Any]:
         "remaining_s": pace.remaining_s / max(1, at_work) if pace.knows else None,
         **({"testbeds": testbeds} if testbeds else {}),
         "last_event": dict(zip(("at_utc", "kind", "text"), data.events[-1], strict=True)) if data.events else None,
+        "live": None if finished else _live(data, None if testbeds else kind, runner),
         "next": f"lastro {command} {shlex.quote(str(directory))}",
     }
+
+
+def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None) -> dict[str, Any]:
+    """Return what an unfinished campaign does, its latest values, and its latest invalid attempts.
+
+    `probing` is true until the first trial of its process; `look` is the latest word on a decision, if it makes one."""
+    labels = {row.treatment.index: row.treatment.label for row in data.treatments}
+    running = [trial for trial in data.trials if trial.state == "running" and runner]
+    since_utc = runner.since_utc if runner else ""
+    looks = [text for _, event, text in data.events if event == "look"]
+    return {
+        "probing": bool(runner) and not running and all(a.started_utc < since_utc for a in data.attempts),
+        "trials": [
+            {
+                "trial": trial.number,
+                "block": trial.block,
+                "attempt": trial.attempts + 1,
+                "treatment": labels[trial.treatment],
+                "calibrating": _lacking(data, kind, trial.treatment),
+            }
+            for trial in running
+        ],
+        "latest": list(_latest(data, labels)),
+        "invalid": [
+            {"trial": a.trial, "attempt": a.attempt, "treatment": labels[a.treatment], "reasons": list(a.reasons)}
+            for a in [each for each in data.attempts if not each.valid][: -_LATEST_INVALID - 1 : -1]
+        ],
+        "look": looks[-1] if looks else None,
+    }
+
+
+def _lacking(data: CampaignData, kind: type[Scenario] | None, treatment: int) -> str | None:
+    """Return the first calibration that a trial requires and its campaign does not have yet."""
+    if kind is None:
+        return None
+    try:
+        wanted = kind.calibrations(configuration(data.study, data.treatments[treatment].treatment))
+        return next((key for key in wanted if key not in data.calibrations and not kind.can_do_without(key)), None)
+    except (KeyError, ValueError, TypeError, LastroError):  # another version's study
+        return None
+
+
+def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str, Any]]:
+    """Yield the values of the latest valid trials, the last one first, each beside its treatment's earlier ones."""
+    valid = [attempt for attempt in data.attempts if attempt.valid]
+    for at, attempt in list(enumerate(valid))[: -_LATEST_TRIALS - 1 : -1]:
+        before = [each.measurements for each in valid[:at] if each.treatment == attempt.treatment]
+        for metric in data.study.metrics[:_LATEST_METRICS]:
+            if (value := attempt.measurements.get(metric.name)) is None:
+                continue
+            earlier = [each for values in before if (each := values.get(metric.name)) is not None]
+            yield {
+                "trial": attempt.trial,
+                "treatment": labels[attempt.treatment],
+                "metric": metric.name,
+                "unit": metric.unit,
+                "value": value,
+                "earlier": {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
+                if earlier
+                else None,
+            }
 
 
 def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lastro.analysis.campaign import MeasuredIn
-from lastro.document import Block, CommandLine, Items, Table, Title
+from lastro.document import Block, CommandLine, Grid, GridCell, GridRow, Items, Paragraph, Span, Table, Title
 from lastro.stats.notes import N_
 from lastro.units import human_duration
 from lastro.words.campaign import of_guest, when
-from lastro.words.estimates import numeric
+from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
 from lastro.words.phrases import said_once
 
 Facts = Mapping[str, Any]
+_BAR = 24  # characters, which fit on a telephone
 _COUNTS = {
     "valid": N_("{n} valid"),
     "invalid": N_("{n} invalid"),
@@ -24,15 +26,43 @@ _COUNTS = {
 }
 
 
-def status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
-    """Yield how far a campaign is, what happened last, its testbeds, and the next command."""
-    yield _title(facts["title"] or facts["study"], facts["profile"], say)
+def status_document(facts: Facts, say: Language) -> Iterator[Block]:
+    """Yield the status of a campaign or a suite, and the next command."""
+    if "studies" in facts:
+        yield from suite_status_blocks(facts, say)
+    else:
+        yield from _status_blocks(facts, say)
+    if not facts.get("running"):
+        yield CommandLine(say("next"), facts["next"])
+
+
+def _status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
+    """Yield how far a campaign is, what happened last, its testbeds, and its latest trials."""
+    yield _title(facts["title"] or facts["study"], facts, say)
     yield Items((*_of_guests([("", facts)], say), *_progress(facts, say), *_now(facts, say)))
     if testbeds := facts.get("testbeds"):
         columns = (say("testbed"), say("blocks"), say("valid"), say("now in block"))
         yield Table("testbeds", "", columns, tuple(_testbed(each, say) for each in testbeds), numeric(1, 3))
-    if not facts["running"]:
-        yield CommandLine(say("next"), facts["next"])
+    if live := facts["live"]:
+        rows = tuple(_latest(each, say) for each in live["latest"])
+        names = (say("trial"), say("treatment"), say("metric"), say("value"), say("mean of the earlier trials"))
+        yield Table("latest", say("Latest valid trials"), names, rows, frozenset({0, 3}), whole=True)
+        yield Items(tuple(_invalid(each, say) for each in live["invalid"]), title=say("Latest invalid attempts"))
+
+
+def _latest(found: Facts, say: Language) -> tuple[str, ...]:
+    value, earlier = f"{number_text(found['value'], say)} {found['unit']}".rstrip(), "·"
+    if before := found["earlier"]:
+        mean, low, high = (number_text(before[key], say) for key in ("mean", "min", "max"))
+        trials = say.count(before["n"], "trial")
+        words = N_("{mean} ({low} to {high}, {trials})") if before["n"] > 1 else "{mean} ({trials})"
+        earlier = say(words, mean=mean, low=low, high=high, trials=trials)
+    return str(found["trial"]), found["treatment"], found["metric"], value, earlier
+
+
+def _invalid(attempt: Facts, say: Language) -> str:
+    words = N_("trial {trial}, attempt {attempt}, {treatment}: {why}")
+    return say(words, **{**attempt, "why": "; ".join(attempt["reasons"])})
 
 
 def _testbed(testbed: Facts, say: Language) -> tuple[str, ...]:
@@ -40,8 +70,13 @@ def _testbed(testbed: Facts, say: Language) -> tuple[str, ...]:
     return testbed["name"], blocks, valid, str(testbed["block"] or "·")
 
 
-def _title(text: str, profile: str | None, say: Language) -> Title:
-    return Title(say("{title} (profile {profile})", title=text, profile=profile) if profile else text)
+def _title(text: str, facts: Facts, say: Language) -> Title:
+    if facts["profile"]:
+        text = say("{title} (profile {profile})", title=text, profile=facts["profile"])
+    (done, trials), left_s = _done(facts["counts"]), facts["remaining_s"]
+    tiles = [(f"{say.integer(done)} / {say.integer(trials)}", say("trials done"), "")]
+    tiles += [(human_duration(left_s), say("to go"), "")] if left_s else []
+    return Title(text, tiles=tuple(tiles))
 
 
 def _of_guests(measured: Sequence[tuple[str, Facts]], say: Language) -> Iterator[str]:
@@ -69,15 +104,29 @@ def _progress(facts: Facts, say: Language) -> Iterator[str]:
 
 def _bar(counts: Mapping[str, int], say: Language) -> str:
     """Return a bar of the trials with a verdict among those that can run here, as the running campaign shows it."""
-    done = counts["valid"] + counts["invalid"]
-    trials = sum(counts.values()) - counts["unavailable"]
+    done, trials = _done(counts)
     share = done / trials if trials else 1.0
-    bar = f"{'█' * int(30 * share)}{'░' * (30 - int(30 * share))}"
+    bar = f"{'█' * int(_BAR * share)}{'░' * (_BAR - int(_BAR * share))}"
     n = say("{n} of {all}", n=say.integer(done), all=say.count(trials, "trial"))
     return f"{bar}  {n} ({share:.0%})"
 
 
+def _done(counts: Mapping[str, int]) -> tuple[int, int]:
+    """Return the number of trials with a verdict, and of all that can run here."""
+    return counts["valid"] + counts["invalid"], sum(counts.values()) - counts["unavailable"]
+
+
 def _now(facts: Facts, say: Language) -> Iterator[str]:
+    live = facts["live"] or {"trials": (), "probing": False, "look": None}
+    for trial in live["trials"]:
+        words = N_("now: trial {trial} in block {block}, attempt {attempt}: {treatment}")
+        yield say(words, **trial)
+        if trial["calibrating"]:
+            yield say("calibrating first: {key}", key=trial["calibrating"])
+    if live["probing"]:
+        yield say("now: probing what can run here")
+    if live["look"]:
+        yield say("decision: {standing}", standing=live["look"])
     if event := facts["last_event"]:
         yield say("last event: {at} {kind}: {text}", at=event["at_utc"], kind=say(event["kind"]), text=event["text"])
     if running := facts["running"]:
@@ -96,7 +145,7 @@ def _to_go(facts: Facts, say: Language) -> Iterator[str]:
 def suite_status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
     """Yield how far a suite and each of its studies are, and why some stopped."""
     members = facts["studies"]
-    yield _title(facts["title"] or facts["suite"], facts["profile"], say)
+    yield _title(facts["title"] or facts["suite"], facts, say)
     measured = [(member["suite_study"], member) for member in members if member["begun"]]
     yield Items((*_of_guests(measured, say), _bar(facts["counts"], say)))
     columns = (say("study"), *map(say, facts["counts"]), "")
@@ -126,3 +175,63 @@ def _why_stopped(member: Facts, say: Language) -> Iterator[str]:
     yield say(words, study=member["suite_study"], why=member["stopped"])
     if member["remedy"]:
         yield f"  {say('remedy: {remedy}', remedy=member['remedy'])}"
+
+
+# Of several, as `lastro serve` shows them
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCampaign:
+    """A campaign or a suite with its address, and its status, or else the reason why it cannot be read."""
+
+    name: str
+    address: str
+    facts: Facts | None
+    problem: str = ""
+
+
+def list_blocks(directory: str, listed: Sequence[ListedCampaign], say: Language) -> Iterator[Block]:
+    """Yield the campaigns of a directory, each with its state, its trials and the time to its end."""
+    yield Title(say("Campaigns in {directory}", directory=directory))
+    if not listed:
+        yield Paragraph(say("There are no campaigns here yet: `lastro run` writes them."))
+    columns = (say("name"), say("state"), say("done"), say("to go"))
+    head = tuple(GridCell(((Span(text),),), head=True, right=at > 1) for at, text in enumerate(columns))
+    yield Grid(head, tuple(_listed(each, say) for each in listed), ())
+
+
+def _listed(each: ListedCampaign, say: Language) -> GridRow:
+    name = Span(each.name, link=each.address)
+    if (facts := each.facts) is None:
+        why = GridCell(((Span(each.problem),),), columns=3, absent=True)
+        return GridRow((GridCell(((name,),), head=True), why))
+    (done, trials), left_s = _done(facts["counts"]), facts["remaining_s"]
+    running = any(member.get("running") for member in campaigns_of(facts))
+    state = say("finished") if facts["finished"] else say("running") if running else say("unfinished")
+    texts = (
+        say("{n} of {all}", n=say.integer(done), all=say.integer(trials)),
+        human_duration(left_s) if left_s else "·",
+    )
+    cells = [GridCell(((Span(text),),), right=True) for text in texts]
+    title = (Span(facts["title"], "dim"),)
+    named = GridCell(((name,), title) if facts["title"] else ((name,),), head=True)
+    return GridRow((named, GridCell(((Span(state),),)), *cells))
+
+
+def campaigns_of(facts: Facts) -> Sequence[Facts]:
+    """Return the statuses of the studies of a suite; of a campaign, its own."""
+    return facts.get("studies", [facts])  # type: ignore[no-any-return]
+
+
+def links(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Paragraph:
+    """Return the links of a campaign's page: to its report, and from a suite to (name, address) of its studies."""
+    named = [(say("The report"), "report.html")] if report else []
+    spans = [span for name, link in (*named, *studies) for span in (Span(" · "), Span(name, link=link))]
+    return Paragraph(tuple(spans[1:]))
+
+
+def problem_blocks(name: str, problem: str, remedy: str | None) -> Iterator[Block]:
+    """Yield the page of a campaign that cannot be read."""
+    yield Title(name)
+    yield Paragraph(problem)
+    yield Paragraph(remedy or "", dim=True)

@@ -131,7 +131,7 @@ class _Glance:
         limits: validity.HostLimits,
     ) -> list[str]:
         """Report disturbances by processes that are not ours. Our daemons are searched for only now: it takes long."""
-        ours, elapsed_s = {*self._session.pids(), os.getpid()}, now.at_s - before.at_s
+        ours, elapsed_s = {*self._session.pids(), *now.servers(before), os.getpid()}, now.at_s - before.at_s
         foreign_s = now.foreign_user_s(before, ours, own_s)
         who = now.busiest(before, ours)
         named = f"{who[0].name}, process {who[0].pid}: {who[1]:.2f} CPUs" if who else ""

@@ -31,6 +31,7 @@ COMMANDS = {
     },
     "campaign": {
         "status": "show the progress of a campaign, and the next command",
+        "serve": "show the campaigns of a directory in the browser, while they run",
         "show": "show everything about one trial; --commands prints a script that repeats it",
         "results": "print the table of results; --json, --csv, --parquet",
         "report": "write the self-contained HTML report",

@@ -22,7 +22,7 @@ _ARGUMENTS: dict[str, Sequence[str | tuple[str, str]]] = {
     "_lastro_studies": ("study", "source"),
     "_lastro_campaigns": ("dir", "dirs", "a", "b", "names", "pilot", ("noise-floor", "output")),
     "_lastro_campaigns_and_studies": (("noise-floor", "study"), ("ab", "study")),
-    "_lastro_directories": (("ab", "output"), ("run", "output"), ("setup", "source")),
+    "_lastro_directories": (("ab", "output"), ("run", "output"), ("setup", "source"), ("serve", "dir")),
     "_lastro_paths": (
         "csv", "history", "parquet", "junit", "bundle",
         *((command, "output") for command in ("bundle", "history", "report", "pool", "show")),
@@ -37,9 +37,9 @@ _ARGUMENTS: dict[str, Sequence[str | tuple[str, str]]] = {
     # There is nothing to propose for numbers, names of one's own, and sentences.
     "": (
         "attempt", "authors", "blocks", "campaigns", "confidence", "cost", "decimal", "fail_invalid", "fail_over",
-        "gate", "label", "license", "margin", "may_differ", "metric", "name", "note", "of_a", "of_b", "precision",
-        "prices", "replicates", "require", "sentinel", "separator", "service_levels", "snapshot", "sort", "top",
-        "trial", "under", "weights", "where", "wish", "within",
+        "gate", "label", "license", "margin", "may_differ", "metric", "name", "note", "of_a", "of_b", "port",
+        "precision", "prices", "replicates", "require", "sentinel", "separator", "service_levels", "snapshot", "sort",
+        "top", "trial", "under", "weights", "where", "wish", "within",
     ),
 }  # fmt: skip
 COMPLETERS = {argument: completer for completer, arguments in _ARGUMENTS.items() for argument in arguments}

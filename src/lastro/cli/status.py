@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import argparse
 
-from lastro.app.status import status_of, status_of_suite
-from lastro.campaign import suite as suites
+from lastro.app.status import facts_of
 from lastro.cli._common import campaign_argument, language_argument
 from lastro.cli._terminal import print_answer
-from lastro.document import CommandLine, Document
+from lastro.document import Document
 from lastro.words.language import Language
 
 
@@ -21,15 +20,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    whole = suites.is_suite(args.dir)
-    facts = status_of_suite(args.dir, suites.read(args.dir)) if whole else status_of(args.dir)
+    facts = facts_of(args.dir)
 
     def blocks(say: Language) -> Document:
-        from lastro.builders.status import status_blocks, suite_status_blocks
+        from lastro.builders.status import status_document
 
-        if not whole:
-            return status_blocks(facts, say)
-        return [*suite_status_blocks(facts, say), CommandLine(say("next"), facts["next"])]
+        return status_document(facts, say)
 
     print_answer(args, lambda: facts, blocks)
     return 0

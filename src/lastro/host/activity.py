@@ -8,13 +8,17 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from lastro.errors import CommandFailed
 from lastro.host.base import Host
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # its PID on every host
+_SERVER = "lastro-serve"  # the name of its process
+_SERVER_CPUS = 0.02  # at most: it promises less, and a reading has whole ticks
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _RESOURCES = ("cpu", "memory", "io")
 STAT = "/proc/stat"
@@ -58,6 +62,12 @@ class HostTotals:
     def steal_percent(self) -> float:
         total_s = sum(self.cpu_s.values())
         return 100 * self.cpu_s["steal"] / total_s if total_s else 0.0
+
+
+def name_server() -> None:
+    """Name this process as a server of `lastro serve`, by which campaigns know it."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(_SERVER)
 
 
 def totals_of(texts: Mapping[str, str]) -> HostTotals:
@@ -105,6 +115,17 @@ class ActivityReading:
         ]
         most_used = max(used, key=lambda each: each[1], default=None)
         return most_used if most_used and most_used[1] > 0 else None
+
+    def servers(self, before: ActivityReading) -> set[int]:
+        """Return the PIDs of servers of `lastro serve`, which belong to the apparatus as long as they use little."""
+        most_s = max(1 / _TICKS, _SERVER_CPUS * (self.at_s - before.at_s))
+        return {
+            pid
+            for pid, process in self.processes.items()
+            if process.name == _SERVER
+            and pid in before.processes
+            and process.user_s - before.processes[pid].user_s <= most_s
+        }
 
     def foreign_user_s(self, before: ActivityReading, own: Collection[int], own_s: float) -> float:
         """Return the seconds in user mode since `before` of all processes that are not in `own`.

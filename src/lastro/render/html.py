@@ -6,6 +6,7 @@ trusted."""
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -20,17 +21,20 @@ _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 _STYLE = re.compile(r"<style [^>]*>.*?</style>", re.DOTALL)
 
 
-def html(document: Document, say: Language, source: str) -> str:
+def html(document: Document, say: Language, source: str, *, served: bool = False) -> str:
     """Return the page of a document that begins with its title; `source` is what it was made from.
 
-    The same document gives the same bytes."""
+    The same document gives the same bytes. A page that is `served` has its style and its script beside it."""
     title, *blocks = document
     assert isinstance(title, Title), "a page begins with its title"
     contents = [block for block in blocks if isinstance(block, Heading) and block.anchor and block.listed]
     page = html_environment().get_template("page.html.j2")
-    return page.render(say=say, version=__version__, title=title, contents=contents, blocks=blocks, source=source)
+    return page.render(
+        say=say, version=__version__, title=title, contents=contents, blocks=blocks, source=source, served=served
+    )
 
 
+@cache
 def html_environment() -> Environment:
     """Return the jinja2 environment of the page."""
     made = environment()

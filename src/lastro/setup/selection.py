@@ -20,10 +20,11 @@ _EVERY_STUDY = Requirements(
         "nftables",
     )
 )  # fmt: skip
-# The benchmarks compare with the raw tools, and the tests of SSH start an sshd.
+# The benchmarks compare with the raw tools; tests start an sshd, and watch pages in a browser.
 _TESTS = Requirements(
     packages=(
         "busybox-static",
+        "chromium",
         "cpio",
         "curl",
         "fish",

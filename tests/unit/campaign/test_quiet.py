@@ -184,3 +184,14 @@ def test_a_host_that_others_keep_busy_for_ever_is_no_error(waiting: Callable[...
         found = waiting(script, max_wait_s=10.0)
         assert found is not None and found.in_vain
     assert waiting(Script(), 9, max_wait_s=10.0) is None, "six more attempts ask for no longer quiet than there is time"
+
+
+def test_a_server_of_pages_is_the_apparatus_as_long_as_it_uses_little() -> None:
+    def reading(at_s: float, *used_s: float) -> activity.ActivityReading:
+        names = ("lastro-serve", "lastro-serve", "make")
+        processes = {pid: activity.ActiveProcess(pid, names[pid], used) for pid, used in enumerate(used_s)}
+        return activity.ActivityReading(at_s, activity.HostTotals({}, {}), processes)
+
+    before, now = reading(0.0, 1.0, 1.0, 1.0), reading(10.0, 1.1, 1.5, 1.1)
+    assert now.servers(before) == {0}, "neither a busy one nor another program"
+    assert now.servers(reading(0.0)) == set(), "one that has just been started is busy with that"

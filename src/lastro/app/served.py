@@ -1,0 +1,188 @@
+"""The pages of `lastro serve`: the campaigns of a directory, each read again when its files have changed.
+
+Trials run meanwhile, so reading a campaign again and again may take BUSY of one CPU at most: the longer it takes, the
+longer is the pause after it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from lastro.app.status import facts_of
+from lastro.builders.status import (
+    ListedCampaign,
+    campaigns_of,
+    links,
+    list_blocks,
+    problem_blocks,
+    status_document,
+)
+from lastro.campaign import suite as suites
+from lastro.document import Document, Title
+from lastro.errors import LastroError
+from lastro.files import has_plain, read_regular
+from lastro.host.files import start_time
+from lastro.plain import without_controls
+from lastro.render.html import html
+from lastro.results.database import DB_NAME, holds_campaign
+from lastro.words.language import Language
+
+BUSY = 0.002  # of one CPU, in the mean over time, for each campaign that is watched
+REPORT = "report.html"
+_MOST_REPORT_BYTES = 64 << 20
+_WATCHED = (DB_NAME, f"{DB_NAME}-wal", suites.INDEX, REPORT)
+_Stamp: TypeAlias = tuple[tuple[str, int, int], ...]  # name, time and size of each file
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignReading:
+    """A campaign or a suite when its files had this stamp: its status, or the error that prevents it.
+
+    It is not read again before `again_s` on the monotonic clock. `runners` are the processes that ran it."""
+
+    stamp: _Stamp
+    facts: dict[str, Any] | None
+    problem: LastroError | None
+    again_s: float
+    runners: tuple[int, ...]
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies of a suite."""
+        return tuple(each["suite_study"] for each in (self.facts or {}).get("studies", ()))
+
+
+class Campaigns:
+    """The campaigns and suites of a directory, or the only one if the directory itself holds it.
+
+    Only names that a listing has found are joined to a path, and no link is followed."""
+
+    def __init__(self, directory: Path, say: Language) -> None:
+        self.directory, self._say = directory.resolve(), say
+        self._known: dict[Path, CampaignReading] = {}
+        self._turn = threading.Lock()
+
+    def places(self) -> dict[str, Path]:
+        """Return the directories of campaigns and suites by name, the one that was begun last first."""
+        if _holds_one(self.directory):
+            return {self.directory.name: self.directory}
+        try:
+            with os.scandir(self.directory) as entries:
+                found = [Path(each.path) for each in entries if _holds_one(Path(each.path))]
+        except OSError:
+            return {}
+        return {place.name: place for place in sorted(found, key=_begun_ns, reverse=True)}
+
+    def find(self, path: str) -> Path | None:
+        """Return the directory of 'NAME', or of 'SUITE/STUDY'; None if there is no such campaign or suite."""
+        name, _, study = path.partition("/")
+        place = self.places().get(name)
+        if place is None or not study:
+            return place
+        return place / study if study in self._read(place).studies and _holds_one(place / study) else None
+
+    def readings(self, place: Path | None) -> list[tuple[str, CampaignReading]]:
+        """Return a campaign or a suite by its name, read again if it is time to; all of them if None."""
+        places = {place.name: place} if place else self.places()
+        return [(name, self._read(each)) for name, each in places.items()]
+
+    def page(self, place: Path | None) -> str:
+        """Return the page of a campaign or a suite; None is the list of all."""
+        document = self._list() if place is None else self._one(place)
+        return without_controls(html(document, self._say, str(place or self.directory), served=True))
+
+    def _list(self) -> Document:
+        listed = [
+            ListedCampaign(
+                name, f"/c/{_address(name)}/", reading.facts, reading.problem.message if reading.problem else ""
+            )
+            for name, reading in self.readings(None)
+        ]
+        return list_blocks(str(self.directory), listed, self._say)
+
+    def _one(self, place: Path) -> Document:
+        reading = self._read(place)
+        if reading.facts is None:
+            problem = reading.problem
+            return problem_blocks(place.name, problem.message if problem else "", problem.hint if problem else None)
+        studies = [(name, f"{_address(name)}/") for name in reading.studies if _holds_one(place / name)]
+        title, *blocks = status_document(reading.facts, self._say)
+        assert isinstance(title, Title)
+        return [replace(title, kicker=place.name), links(_has_report(place), studies, self._say), *blocks]
+
+    def report(self, place: Path) -> bytes | None:
+        """Return the report of a campaign or a suite as it is; None if there is none that can be read."""
+        try:
+            return read_regular(place / REPORT, _MOST_REPORT_BYTES, base=place)
+        except (OSError, ValueError):
+            return None
+
+    def _read(self, place: Path) -> CampaignReading:
+        """Return the last reading of a place, or a new one if something has changed and it is time for one."""
+        with self._turn:
+            known, stamp = self._known.get(place), _stamp(place)
+            if known and (time.monotonic() < known.again_s or not _has_changed(known, stamp)):
+                return known
+            began_s, facts, problem = time.thread_time(), None, None
+            try:
+                facts = facts_of(place)
+            except LastroError as error:
+                problem = error
+            except Exception as error:  # a defect must not hide the other campaigns
+                what = f"{place} cannot be read: {type(error).__name__}: {error}"
+                problem = LastroError(what, f"`lastro status {shlex.quote(str(place))}` says more")
+            took_s = time.thread_time() - began_s if known else 0.0  # the first one loads modules
+            again_s = time.monotonic() + took_s / BUSY
+            running = [each["running"] for each in campaigns_of(facts or {}) if each.get("running")]
+            runners = tuple(process["pid"] for process in running)
+            self._known[place] = CampaignReading(stamp, facts, problem, again_s, runners)
+            return self._known[place]
+
+
+def _address(name: str) -> str:
+    return quote(os.fsencode(name))
+
+
+def _has_report(place: Path) -> bool:
+    with suppress(OSError):
+        return has_plain(place / REPORT)
+    return False
+
+
+def _holds_one(directory: Path) -> bool:
+    with suppress(OSError):
+        return not directory.is_symlink() and (holds_campaign(directory) or suites.is_suite(directory))
+    return False
+
+
+def _begun_ns(place: Path) -> int:
+    for name in ("study.toml", suites.INDEX):
+        with suppress(OSError):
+            return (place / name).lstat().st_mtime_ns
+    return 0
+
+
+def _has_changed(known: CampaignReading, stamp: _Stamp) -> bool:
+    """Return whether files have changed since a reading, or a process has ended, which changes no file if killed."""
+    return known.stamp != stamp or any(start_time(pid) is None for pid in known.runners)
+
+
+def _stamp(place: Path) -> _Stamp:
+    """Return the times and sizes of the files of a campaign, or of a suite and its studies.
+
+    Empty files do not count: SQLite makes an empty log for a reader."""
+    found = []
+    with suppress(OSError):
+        below = [each for each in place.iterdir() if _holds_one(each)] if suites.is_suite(place) else []
+        for file in (directory / name for directory in (place, *below) for name in _WATCHED):
+            with suppress(FileNotFoundError):
+                status = file.lstat()
+                found += [(str(file), status.st_mtime_ns, status.st_size)] if status.st_size else []
+    return tuple(found)
