@@ -156,7 +156,7 @@ def bench_r(folder: Path) -> str:
     """The same values, the same model, sequential sums of squares on either side; digits are of those sums."""
     if not (rscript := shutil.which("Rscript")):
         return "| an analysis of variance against R's `aov` | R is not installed here | | same digits | |"
-    from lastro.analysis.measured import measured
+    from lastro.analysis.metric_values import measured
     from lastro.stats.anova import anova
 
     data = measured(report_of(campaign(folder / "r", CHAIN, 12)), 0)

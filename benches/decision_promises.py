@@ -1,6 +1,6 @@
 """The promises of `lastro decide`: how often a violator is recommended, and whether stated probabilities are right.
 
-    python benches/decision_promises.py            2,000 worlds for each row: about half an hour
+    python benches/decision_promises.py            1,000 worlds for each row: about a quarter of an hour
     python benches/decision_promises.py 200        fewer
 
 Each world has eight candidates in two conditions, a level on a throughput (noise 5 %), one on a latency (noise 30 %)
@@ -29,7 +29,13 @@ CANDIDATES, CONDITIONS = 8, 2
 NOISE = np.array([0.05, 0.30, 0.05])  # throughput, latency, cost
 LIMITS = (Limit(0, 1.0, True), Limit(1, 1.0, False))
 BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
-KINDS = ("equal noise", "one candidate five times noisier", "correlated metrics", "blocks that depend on each other")
+KINDS = (
+    "equal noise",
+    "one candidate five times noisier",
+    "correlated metrics",
+    "blocks that depend on each other",
+    "blocks that differ three times as much as trials",
+)
 
 
 @dataclass
@@ -85,7 +91,7 @@ def trials(rng: np.random.Generator, means: np.ndarray, n: int, kind: str) -> li
     if kind == KINDS[2]:  # what slows a trial down raises its latency and its cost
         mixing = np.linalg.cholesky(np.array([[1, -0.8, -0.6], [-0.8, 1, 0.6], [-0.6, 0.6, 1]]))
         plain = np.einsum("ij,jabc->iabc", mixing, plain)
-    blocks = rng.normal(0.0, NOISE[:, None, None, None] / 2, (3, 1, 1, n))
+    blocks = rng.normal(0.0, NOISE[:, None, None, None] * (3 if kind == KINDS[4] else 0.5), (3, 1, 1, n))
     if kind == KINDS[3]:  # the host drifts: each block is like the one before it
         for at in range(1, n):
             blocks[..., at] = 0.7 * blocks[..., at - 1] + math.sqrt(1 - 0.7**2) * blocks[..., at]
@@ -123,8 +129,8 @@ def caution(stated: list[tuple[float, bool]]) -> float:
 
 
 def main() -> None:
-    decision.DRAWS = 2000  # a share of them is uncertain by less than what the worlds leave
-    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    decision.DRAWS = 1000  # a share of them is uncertain by less than what the worlds leave
+    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     columns = (
         "noise",
         "blocks",
@@ -140,7 +146,7 @@ def main() -> None:
     for kind in KINDS:
         for n in (2, 3, 5, 10):
             found = tally(n, kind, worlds)
-            pairs = ", ".join(f"{p * 100:.0f} → {share * 100:.0f}" for p, share, _, _ in reliability(found.stated))
+            pairs = ", ".join(f"{100 * p:.0f} → {100 * true:.0f}" for p, true, *_ in reliability(found.stated))
             shares = [100 * each / found.worlds for each in (found.recommended, found.violators, found.best)]
             held = [f"{100 * np.mean(each):.0f} %" for each in (found.intervals, found.costs)]
             rates = [f"{shares[0]:.0f} %", f"{shares[1]:.1f} %", f"{shares[2]:.0f} %", *held]

@@ -138,7 +138,7 @@ def testbed(untouched_host: None, request: pytest.FixtureRequest) -> Iterator[Te
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page without its figures, which take most of the time, for tests of its words."""
-    monkeypatch.setattr("lastro.builders.plates.plate", lambda plan: ("<svg></svg>",))
+    monkeypatch.setattr("lastro.builders.page_figures.svgs_of", lambda plan: ("<svg></svg>",))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios import load as load_line
 from lastro.scenarios.base import schemas
-from lastro.scenarios.shared import calibration
+from lastro.scenarios.shared import calibration, impaired_link
 from lastro.study.json_schema import json_schema
 
 GENERATED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -115,6 +115,12 @@ def limits_table() -> str:
         (
             "frames",
             "the mean frame that the function received exceeds the MTU and its header, although `offloads` are off",
+        ),
+        (
+            "link with `link.delay_ms`, `link.loss` or `link.rate`",
+            "its queueing discipline is not as asked at the end, or passed no packet; a round trip was shorter than"
+            " twice the delay, or the delay acted twice in a direction; a flow was faster than the rate; the number of"
+            f" lost packets is more than {impaired_link._SIGMAS} standard deviations off `link.loss`",
         ),
         ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),
         ("generator", "the duration of iperf3 was wrong by more than 20 %, and by more than 0.5 s"),

@@ -141,10 +141,11 @@ def toml(value: Any) -> str:
 
 
 def unit(setting: Setting) -> str:
-    by_check = {"parse_rate_bps": "bit/s, with prefix", "parse_size_bytes": "byte, with prefix"}
+    by_check = {"rate_bps": "bit/s, with prefix", "size_bytes": "byte, with prefix"}
     if setting.check is not None:
-        return by_check.get(setting.check.__name__, "")  # type: ignore[attr-defined]
-    by_ending = {"_bytes": "byte", "_s": "s", "_ms": "ms", "_percent": "%", "_cpus": "CPU"}
+        name = setting.check.__name__  # type: ignore[attr-defined]
+        return next((words for ending, words in by_check.items() if name.endswith(ending)), "")
+    by_ending = {"_bytes": "byte", "_s": "s", "_ms": "ms", "_percent": "%", ".loss": "%", "_cpus": "CPU"}
     return next((name for ending, name in by_ending.items() if setting.name.endswith(ending)), "")
 
 

@@ -76,7 +76,24 @@ class Drawing:
         return self.svg[self.svg.index("<svg") :]
 
 
-class SlaAnswer:
+class _Shown:
+    """What prints as text in a terminal, and as Markdown in a notebook."""
+
+    def _blocks(self) -> Iterator[Block]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from lastro.render.terminal import terminal_lines
+
+        return "\n".join(terminal_lines(self._blocks(), _WIDTH, ENGLISH))
+
+    def _repr_markdown_(self) -> str:
+        from lastro.render.markdown import markdown
+
+        return markdown(self._blocks(), ENGLISH)
+
+
+class SlaAnswer(_Shown):
     """The answer of `Campaign.decide`: what `lastro decide` prints, and its parts."""
 
     def __init__(self, decision: SlaDecision) -> None:
@@ -104,19 +121,13 @@ class SlaAnswer:
         )
         return Columns.of(("candidate", "verdict", "holds", "cost", "cost_low", "cost_high"), rows)
 
-    def __str__(self) -> str:
-        return _text(self._blocks())
-
-    def _repr_markdown_(self) -> str:
-        return _markdown(self._blocks())
-
     def _blocks(self) -> Iterator[Block]:
         from lastro.builders.decision import decision_blocks
 
         return decision_blocks(self._decision, ENGLISH)
 
 
-class Campaign:
+class Campaign(_Shown):
     """A campaign as it was when it was opened. Its analysis is made when it is first asked for."""
 
     def __init__(self, directory: Path, *, all_metrics: bool = False) -> None:
@@ -178,7 +189,7 @@ class Campaign:
         and `ratio_bound` is ">=" or "<=" where only a bound of the ratio is known. `verdict` is better, worse, same or
         unknown, corrected for all ratios of the metric. `marks` are the kinds of remarks on the values, such as a
         generator that was the limit. Raises: InputError for an unknown metric."""
-        return Columns.of((*("treatment", *self.factors), *_MEANS), self._means(self._known(metric)))
+        return self._in_place(("treatment", *self.factors, *_MEANS), self._means(self._known(metric)))
 
     def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
         for name in metrics:
@@ -198,7 +209,7 @@ class Campaign:
         `p` is corrected for all effects on the metric; `decision` is different, same or unknown. `aliases` are what a
         fraction of the design measures together with the effect, and `marks` the kinds of remarks on the values.
         Raises: InputError for an unknown metric."""
-        return Columns.of(_EFFECTS, self._effects(self._known(metric)))
+        return self._in_place(_EFFECTS, self._effects(self._known(metric)))
 
     def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
         for name in metrics:
@@ -206,6 +217,12 @@ class Campaign:
                 head = (name, each["factor"], each["level"], each["reference"])
                 more = (", ".join(each["aliases"]), ", ".join(each["marks"]))
                 yield *head, each["ratio"]["value"], *_ends(each["ratio"]), each["p_adjusted"], each["decision"], *more
+
+    def _in_place(self, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
+        """Return a table; of a guest, with the column `measured_in`, since its times compare with no host's."""
+        if (guest := self.document["guest"]) is None:
+            return Columns.of(names, rows)
+        return Columns.of((*names, "measured_in"), ((*row, guest["title"]) for row in rows))
 
     def decide(
         self,
@@ -247,19 +264,13 @@ class Campaign:
     def __repr__(self) -> str:
         return f"lastro.open({str(self.directory)!r})"
 
-    def __str__(self) -> str:
-        return _text(self._blocks())
-
-    def _repr_markdown_(self) -> str:
-        return _markdown(self._blocks())
-
     def _blocks(self) -> Iterator[Block]:
         from lastro.builders.results_short import short_results_blocks
 
         return short_results_blocks(self._content, {})
 
     def _plans(self) -> Iterator[Any]:
-        from lastro.builders.plates import planned
+        from lastro.builders.page_figures import planned
 
         return planned(self._content)
 
@@ -290,15 +301,3 @@ def _ends(found: Mapping[str, Any]) -> tuple[Value, Value]:
 
 def _shown(value: Value) -> str:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _text(blocks: Iterator[Block]) -> str:
-    from lastro.render.terminal import terminal_lines
-
-    return "\n".join(terminal_lines(tuple(blocks), _WIDTH, ENGLISH))
-
-
-def _markdown(blocks: Iterator[Block]) -> str:
-    from lastro.render.markdown import markdown
-
-    return markdown(tuple(blocks), ENGLISH)

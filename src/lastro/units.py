@@ -14,10 +14,10 @@ _BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_rate_bps(text: str) -> float:
-    """Parse a rate, '10M' -> 1e7 bit/s, with decimal prefixes as in iperf3 and ethtool.
+    """Parse a rate, '10M' -> 1e7 bit/s, with decimal prefixes as in iperf3, ethtool and tc.
 
     Raises: InputError when the text is not a rate."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(?:bit/s|bps)?", text.strip(), re.ASCII)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(?:bit/s|bit|bps)?", text.strip(), re.ASCII)
     if not match or float(match[1]) > MOST_MEASURED:
         raise InputError(f"'{text}' is not a rate", "write bits per second with a prefix, such as 10M or 1.5G")
     return float(match[1]) * _DECIMAL[match[2].lower()]

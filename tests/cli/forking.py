@@ -184,11 +184,11 @@ def _forget_parts() -> None:
 
 
 def _undraw(but: Drawn) -> None:
-    from lastro.builders import plates, suite
+    from lastro.builders import page_figures, suite
 
-    for name, module in (("campaign", plates), ("suite", suite)):
+    for name, module in (("campaign", page_figures), ("suite", suite)):
         if name != but:
-            module.plate = lambda plan: ("<svg></svg>",)  # type: ignore[attr-defined]
+            module.svgs_of = lambda plan: ("<svg></svg>",)  # type: ignore[attr-defined]
 
 
 def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], drawn: Drawn, fds: Sequence[int]) -> None:

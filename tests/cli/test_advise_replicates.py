@@ -64,7 +64,7 @@ def test_many_treatments_alike_need_not_what_the_noisiest_seems_to(tmp_path: Pat
     found = advise(report_of(pilot(tmp_path, 10.0, 5, levels)), 0.05).metrics[0].blocks
     right = advise(report_of(pilot(tmp_path / "large", 10.0, 100, levels)), 0.05).likely_blocks
     assert found and found.likely.blocks and right
-    assert right <= found.likely.blocks < (found.now / 0.05) ** 2 * 5 and found.likely.blocks < 2.5 * right
+    assert right <= found.likely.blocks < (found.half_width / 0.05) ** 2 * 5 and found.likely.blocks < 2.5 * right
 
 
 def test_a_treatment_that_is_truly_noisier_decides(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ __all__ = ["image_needs"]  # what `testbed` builds
 
 CLOSED = {"clients": 2, "requests": 20, "warm_up": 2, "timeout_s": 5, "limit_s": 60}
 SETTINGS: dict[str, dict[str, Any]] = {
+    "ab": {"tcp_crr_s": 1},
     "curl": CLOSED,
     "irtt": {"probe_interval_ms": 10, "loaded_s": 1},
     "iperf2-udp": {"offered": "5M", "datagram_bytes": 1470, "load_s": 1},

@@ -14,6 +14,7 @@ from random import Random
 from lastro import registry
 from lastro.errors import InstrumentError
 from lastro.instruments import iperf3
+from lastro.instruments.ab import Ab
 from lastro.instruments.curl import Curl
 from lastro.instruments.http_load import ClosedLoad, OpenLoad, RequestedPage
 from lastro.instruments.iperf2_udp import Iperf2Udp
@@ -48,6 +49,9 @@ _SOCKPERF = "sockperf: Total of 100013 messages sent in 1.000 sec\n"
 _SOCKPERF_RR = (
     "sockperf: [Total Run] RunTime=2.000 sec; Warm up time=400 msec; SentMessages=35410; ReceivedMessages=35409\n"
     "sockperf: [Valid Duration] RunTime=1.550 sec; SentMessages=29226; ReceivedMessages=29226\n"
+    "sockperf: ---> percentile 99.000 =   60.270\n"
+    "sockperf: ---> percentile 90.000 =   31.310\n"
+    "sockperf: ---> percentile 50.000 =   22.004\n"
 )
 _TRAFGEN = "50000 packets outgoing\n 0 sec, 993211 usec on CPU0 (50000 packets)\n backlog 15780b 263p requeues 0\n"
 _IRTT = json.dumps({"round_trips": [_trip(n) for n in range(5)]})
@@ -112,6 +116,7 @@ def _readers() -> dict[str, tuple[str, Numbers]]:
         "curl": (_CURL, _reading(lambda text: Curl().read(pair, text))),
         "irtt": (_IRTT, _reading(lambda text: loaded(Irtt().read(text, 10, 0.05)))),
         "sockperf": (_SOCKPERF, lambda text: _of_load(Sockperf().read(text, 100_000, 1))),
+        "ab": ((DATA / "ab.txt").read_text(), _reading(lambda text: Ab().read(text, 2))),
         "sockperf-rr": (_SOCKPERF_RR, _reading(lambda text: SockperfRr().read(text, 2))),
         "trafgen": (_TRAFGEN, lambda text: _of_load(Trafgen().read(text, 50_000, 1))),
     }

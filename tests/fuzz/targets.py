@@ -28,7 +28,7 @@ from lastro.app import first_study
 from lastro.app.bundle import BundleOptions, write_bundle
 from lastro.app.contents import report_of
 from lastro.app.verify import verify
-from lastro.builders import plates
+from lastro.builders import page_figures
 from lastro.cli import decide
 from lastro.cli._common import levels_named, share
 from lastro.errors import InputError, LastroError, StoreError, StudyError
@@ -249,7 +249,7 @@ def _bundle_seed() -> bytes:
 def _undrawn() -> Iterator[None]:
     """Make reports without figures, which take most of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(plates, "plate", lambda plan: ("<svg></svg>",))
+        patched.setattr(page_figures, "svgs_of", lambda plan: ("<svg></svg>",))
         patched.setattr(figures, "pictures", lambda *what: [])
         yield
 

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from benches import statistics_promises as promises
 from tests.support.campaigns import Levels, make_campaign, make_study
 
 from lastro.analysis import analyse_metric
@@ -144,6 +145,18 @@ def test_planted_effects_come_out(tmp_path: Path) -> None:
         assert ratio.value == pytest.approx(truth[name], rel=0.01)
     assert {effect.factor for effect in found.effects if effect.decision == "different"} == {"a", "d"}
     assert not any(effect.aliases for effect in found.effects)
+
+
+@pytest.mark.parametrize(
+    ("design", "noise", "n_blocks"),
+    [("half of 2^4", "normal", 2), ("quarter of 2^5", "normal", 3), ("half of 2^4", "lasts from trial to trial", 5)],
+)
+def test_seldom_does_any_interval_of_a_fraction_miss_and_any_interaction_show(
+    design: str, noise: str, n_blocks: int
+) -> None:
+    """benches/statistics_promises.py measures the same for more noises."""
+    found = promises.of_fractions(noise, promises.FRACTIONS[design], n_blocks, 100)
+    assert max(found) <= 0.06 + 3 * (0.06 * 0.94 / 100) ** 0.5, found
 
 
 def test_a_planted_interaction_shows_where_its_alias_says(tmp_path: Path) -> None:

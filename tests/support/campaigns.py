@@ -128,6 +128,7 @@ def make_campaign(
     measured: Sequence[Metric] | None = None,
     stop_after: int | None = None,
     provenance: dict[str, Any] | None = None,
+    day: str = "2026-11-02",
 ) -> Path:
     """A campaign in `directory`, run as far as `stop_after` attempts, and the directory.
 
@@ -153,6 +154,7 @@ def make_campaign(
                 histograms,
                 dict(extra or {}),
                 MAX_ATTEMPTS * 10**6 if stop_after is None else stop_after,
+                day,
             )
         store.log("2026-11-02T12:00:00Z", "end" if store.next_trial() is None else "interrupted", "SIGINT")
     return directory
@@ -168,6 +170,7 @@ def _run(
     histograms: Callable[[Levels, int], list[PackedHistogram]],
     extra: dict[str, float],
     stop_after: int,
+    day: str,
 ) -> None:
     levels_of = {row.treatment.index: row.treatment.levels for row in store.treatments()}
     for count in range(stop_after):
@@ -184,5 +187,5 @@ def _run(
         outcome.invalidate(doubts(levels, trial.block, trial.attempts + 1))
         store.begin(trial.number)
         minutes, seconds = divmod(count * 20, 60)
-        started = f"2026-11-02T{10 + minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z"
+        started = f"{day}T{10 + minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z"
         store.finish(trial.number, outcome, started_utc=started, duration_s=18.5 + trial.number % 3, transcript=[])

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.pooled import PooledStudy
+from lastro.analysis.pooled_study import PooledStudy
 from lastro.builders.content import Content
-from lastro.builders.plates import drawn, linked, planned
+from lastro.builders.page_figures import drawn, linked, planned
 from lastro.builders.pool import pool_blocks
 from lastro.builders.results import paper_blocks, results_blocks
 from lastro.builders.results_screen import screen_blocks

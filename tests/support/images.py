@@ -35,6 +35,7 @@ def needs(host: Host) -> Iterator[rootfs.ImageAdditions]:
     yield ApplicationScenario.image_needs(host, [])
     yield ComputeScenario.image_needs(host, [{"instrument": "sysbench-cpu"}, {"instrument": "pi"}])
     yield scenarios.frames_needs(host)
+    yield scenarios.xdp_needs(host)
 
 
 def main() -> int:

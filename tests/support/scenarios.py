@@ -9,6 +9,7 @@ from typing import Any
 from lastro.errors import PlatformError
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
+from lastro.instruments.ab import Ab
 from lastro.instruments.irtt import Irtt
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.runc import Runc
@@ -33,12 +34,16 @@ def image_needs(host: Host) -> ImageAdditions:
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
     daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
-    probes = ImageAdditions(packages=Irtt.packages)
+    probes = ImageAdditions(packages=(*Irtt.packages, *Ab.packages))
     return tools.and_of(flows).and_of(probes).and_of(frames_needs(host)).and_of(origins).and_of(daemons)
 
 
 def frames_needs(host: Host) -> ImageAdditions:
     return LoadScenario.image_needs(host, [{"one_way": "yes", "platform": "runc"}])
+
+
+def xdp_needs(host: Host) -> ImageAdditions:
+    return ChainScenario.image_needs(host, [configured(ChainScenario, platform="runc", implementation="xdp")])
 
 
 TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "max_wait_s": 0.0}

@@ -32,6 +32,7 @@ def test_a_trial_probes_the_idle_link_and_the_loaded_one(running: ChainScenario,
         "ping_s": 1.0,
         "loaded_s": 2.0,
         "tcp_rr_s": 1,
+        "tcp_crr_s": 1,
     }
     config = configured(ChainScenario, isolation="none", anomaly="none", cpus_idle="awake", **chosen)
     for _ in range(3):  # as a campaign does: a daemon has work of its own at times, the more so on a busy host
@@ -41,12 +42,14 @@ def test_a_trial_probes_the_idle_link_and_the_loaded_one(running: ChainScenario,
             break
     assert outcome.valid, outcome.invalid_because
     assert "loss_loaded" in outcome.measurements
-    assert outcome.measurements["tcp_transactions"] > 100
+    for name, most_ms in (("tcp_transaction", 10), ("tcp_connect_transaction", 50)):
+        assert outcome.measurements[f"{name}s"] > 1000 / most_ms
+        assert 0 < outcome.measurements[f"{name}_p50"] <= outcome.measurements[f"{name}_p90"] < most_ms
     wanted = {"latency_mean", "latency_p50", "latency_p95", "latency_p50_loaded", "latency_p95_loaded"}
     dropped = {name for remark in outcome.notes.get("remarks", []) for name in remark["metrics"]}  # type: ignore[attr-defined]
     assert wanted <= outcome.measurements.keys() | dropped, "a latency is measured, or dropped with its reason"
     assert set(outcome.notes["witness"]) == {  # type: ignore[call-overload]
-        "iperf3-tcp", "iperf3-udp", "sockperf-rr", "irtt", "irtt beside TCP",
+        "iperf3-tcp", "iperf3-udp", "sockperf-rr", "ab", "irtt", "irtt beside TCP",
     }  # fmt: skip
     awake, conditions = outcome.notes["awake"], outcome.notes["really"]
     assert awake["cpu_s"] >= 0 and "kept awake" in conditions["CPUs while latency is measured"]  # type: ignore[index]

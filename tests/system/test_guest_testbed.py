@@ -91,6 +91,16 @@ def test_apparmor_is_in_force_in_a_chain_a_machine_boots_on_kvm_and_nothing_is_l
                     clock = outcome.notes["clocks"]["the guest"]  # type: ignore[index]
                     assert 0 < clock["uncertainty"] < 0.05
                     assert abs(clock["drift"]) < 0.001 + clock["uncertainty"]
+            parts = {"platform": "crun", "isolation": "none", "function": "firewall", "anomaly": "none"}
+            link = {"link.delay_ms": 20.0, "link.loss": 2.0, "link.rate": "50M", "offloads": "off"}
+            long = {**SHORT["chain"], "attachment": "veth-direct", **parts, **link, "ping_s": 2.0}
+            outcome = attempted(scenario, configured(ChainScenario, **long))
+            assert outcome.valid, outcome.invalid_because
+            assert outcome.measurements["throughput"] < 50
+            (rtt,) = [series for series in outcome.series if series.name == "rtt"]
+            assert 40 <= min(rtt.values) < 60, "each direction has the delay once"
+            towards = outcome.notes["impaired_link"]["towards the sink"]  # type: ignore[index]
+            assert towards["shown"] == "20 ms delay, 2 % loss, 50 Mbit/s" and towards["lost"] > 0
             with scenario.pool.get("kvm").start(bed, InstanceSpec("machine", "subject")) as machine:
                 clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
                 assert "kvm-clock" in machine.run(["cat", clocks]).text, "its kernel found KVM below it"

@@ -17,7 +17,7 @@ from lastro.app.contents import loaded
 from lastro.errors import InputError
 from lastro.results.export import to_csv
 
-from ..support.campaigns import Levels, make_campaign, make_study, plausible_value
+from ..support.campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "campaign.ipynb"
 
@@ -67,6 +67,14 @@ def test_a_treatment_without_values_is_not_hidden(tmp_path: Path) -> None:
     means = campaign.means("throughput")
     assert means["treatment"] == campaign.treatments["treatment"] and 0 in means["n"]
     assert all((n == 0) == (mean is None) for n, mean in zip(means["n"], means["mean"], strict=True))
+
+
+def test_tables_of_a_guest_say_that_they_are_of_a_guest(tmp_path: Path, campaign: lastro.Campaign) -> None:
+    guest = {"title": "a guest in software (2G)", "emulated": True}
+    measured = lastro.open(make_campaign(tmp_path / "c", provenance={**PROVENANCE, "guest": guest}))
+    for table in (measured.means(), measured.effects()):
+        assert set(table["measured_in"]) == {guest["title"]}
+    assert "measured_in" not in campaign.means() and "measured_in" not in campaign.effects()
 
 
 def test_an_answer_is_that_of_the_command(campaign: lastro.Campaign) -> None:

@@ -27,6 +27,7 @@ LAYERS = (
         "host.moments",
         "plain",
         "validity",
+        "grouping",
     ),
     ("console", "files", "units", "registry", "stats", "papers", "host.base"),
     ("study",),
@@ -49,8 +50,10 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 
 PURE = (
     "console",
+    "results.history_points",
     "results.looks",
     "results.members",
+    "results.rows",
     "results.segments",
     "requirements",
     "shapes",
@@ -79,7 +82,7 @@ PURE = (
     "words.variants",
     "builders.variants",
     "builders.data.variants",
-    "words.guests",
+    "figures.matplotlib_types",
     "figures.scale",
     "figures.svg",
     "figures.text",
@@ -90,6 +93,9 @@ PURE = (
     "words.pairs",
     "words.phrases",
     "builders.data.pool",
+    "builders.history",
+    "builders.data.history",
+    "words.history",
     "words.remarks",
     "words.looks",
     "words.language",  # reads the catalogues that lie beside it, and nothing else
@@ -109,6 +115,7 @@ PURE = (
     "host.moments",
     "validity",
     "plain",
+    "grouping",
     "units",
     "errors",
 )

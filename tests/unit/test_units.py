@@ -14,7 +14,15 @@ from lastro.units import human_bytes, human_duration, parse_duration_s, parse_ra
 
 @pytest.mark.parametrize(
     ("text", "bps"),
-    [("10M", 10e6), ("1.5G", 1.5e9), ("64k", 64e3), ("9600", 9600), ("1 Gbit/s", 1e9), (" 2Tbps ", 2e12), ("0", 0)],
+    [
+        ("10M", 10e6),
+        ("1.5G", 1.5e9),
+        ("64k", 64e3),
+        ("9600", 9600),
+        ("1 Gbit/s", 1e9),
+        ("5mbit", 5e6),
+        (" 2Tbps ", 2e12),
+    ],
 )
 def test_rates_have_decimal_prefixes(text: str, bps: float) -> None:
     assert parse_rate_bps(text) == pytest.approx(bps)

@@ -11,9 +11,8 @@ from lastro.analysis.campaign import CampaignResults, MetricView
 from lastro.analysis.effects import against_baseline, headline, interactions, main_effects, marked
 from lastro.analysis.factorial import spread_notes, variance_of
 from lastro.analysis.lost_trials import lost_trials
-from lastro.analysis.measured import measured
-from lastro.analysis.model import Analysis, MetricAnalysis
-from lastro.analysis.modes import two_modes
+from lastro.analysis.metric_values import measured
+from lastro.analysis.model import Analysis, MetricAnalysis, TwoModes
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import factor_pairs
 from lastro.analysis.trends import drift_of, serial_dependence
@@ -52,7 +51,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         pairs=factor_pairs(data, effects, floor),
         drift=drift_of(view),
         serial=serial_dependence(view),
-        second_mode=two_modes(view),
+        second_mode=_two_modes(view),
         lost=lost_trials(view),
         headline=headline(anova, effects, comparisons),
         notes=(*notes, *spread_notes(data)),
@@ -61,4 +60,21 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         bounded=bounded,
         log=data.model is not None and data.model.log,
         fraction=data.fraction,
+    )
+
+
+def _two_modes(view: MetricView) -> TwoModes | None:
+    """Return what is known of the second mode of a metric; None without one."""
+    mode = view.second_mode
+    if mode is None:
+        return None
+    exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
+    counts = [(row.treatment, len(mode.trials.get(row.treatment.index, ())), len(cell.points)) for row, cell in exact]
+    return TwoModes(
+        n=mode.n,
+        trials=sum(len(cell.points) for _, cell in exact),
+        distance=mode.distance,
+        relative=mode.relative,
+        sds=mode.sds,
+        counts=tuple(sorted(counts, key=lambda each: -each[1] / each[2])),
     )

@@ -35,14 +35,14 @@ _CONSTANT = N_("nothing varied between blocks")
 class BlocksAdvice:
     """The number of blocks with which all `intervals` of a metric are narrow enough.
 
-    `n` is the number of blocks measured so far, and `now` the largest relative half width of their intervals; infinite
+    `n` is the number of blocks measured so far, and `half_width` the largest relative one of their intervals; infinite
     if one is missing. `likely` and `sure` are enough with these probabilities. `low` to `high` is the interval of the
     number that the true noise requires, with a probability of `PROBABLE`; None above a million. `widest` is the
     treatment that most probably decides."""
 
     intervals: int
     n: int
-    now: float
+    half_width: float
     likely: SufficientBlocks
     sure: SufficientBlocks
     low: int | None
@@ -206,7 +206,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
         BlocksAdvice(
             intervals=len(asked),
             n=view.n_blocks,
-            now=max(one.half_width for one in asked),
+            half_width=max(one.half_width for one in asked),
             likely=likely,
             sure=sure,
             low=needed.low,

@@ -35,6 +35,7 @@ from lastro.analysis.remarks import (
     lost_by_its_size,
     marks_by_metric,
 )
+from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import AT_LEAST, Metric
 from lastro.results.segments import apart
@@ -131,16 +132,13 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...
     states: dict[int, Counter[str]] = defaultdict(Counter)
     for trial in data.trials:
         states[trial.treatment][trial.state] += 1
-    valid: dict[int, list[Attempt]] = defaultdict(list)
-    for attempt in data.attempts:
-        if attempt.valid:
-            valid[attempt.treatment].append(attempt)
+    valid = by_key((attempt.treatment, attempt) for attempt in data.attempts if attempt.valid)
     by_index = {treatment.index: treatment for treatment in treatments}
     names = [metric.name for metric in metrics]
     trials = {
         index: _Trials(
-            valid[index],
-            marks_by_metric(valid[index], names),
+            valid.get(index, ()),
+            marks_by_metric(valid.get(index, ()), names),
             states[index]["invalid"],
             references.get(index, index),  # a baseline has no ratio to itself
         )
@@ -310,10 +308,8 @@ def _invalid_attempts(data: CampaignData) -> tuple[InvalidAttempt, ...]:
 
 def _gaps(data: CampaignData) -> tuple[Gap, ...]:
     """Return the unavailable treatments by reason and remedy, largest gap first."""
-    groups: dict[tuple[str, str | None], list[Treatment]] = defaultdict(list)
-    for row in data.treatments:
-        if row.unavailable is not None:
-            groups[row.unavailable, row.remedy].append(row.treatment)
+    unavailable = ((row.unavailable, row) for row in data.treatments if row.unavailable is not None)
+    groups = by_key(((reason, row.remedy), row.treatment) for reason, row in unavailable)
     lost = Counter(trial.treatment for trial in data.trials if trial.state == "unavailable")
     gaps = [
         Gap(reason, remedy, common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.analysis.properties import PropertyTable, PropertyTables
 from lastro.analysis.remarks import Mark, in_order
+from lastro.grouping import by_key
 from lastro.results.looks import Look
 from lastro.results.members import Member
 from lastro.results.samples import GENERATOR_LIMITED, Metric
@@ -314,18 +315,11 @@ class CampaignResults:
 
     def by_levels(self, factors: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
         """Return the rows by their levels of these factors, in the report's order."""
-        found: dict[tuple[str, ...], list[Row]] = {}
-        for row in self.rows:
-            found.setdefault(tuple(str(row.treatment.levels[name]) for name in factors), []).append(row)
-        return found
+        return by_key((tuple(str(row.treatment.levels[name]) for name in factors), row) for row in self.rows)
 
     def valid_attempts(self) -> dict[int, list[Attempt]]:
         """Return the valid attempts of each treatment that has any, in running order."""
-        found: dict[int, list[Attempt]] = {}
-        for attempt in self.attempts:
-            if attempt.valid:
-                found.setdefault(attempt.treatment, []).append(attempt)
-        return found
+        return by_key((attempt.treatment, attempt) for attempt in self.attempts if attempt.valid)
 
     @property
     def n_limited(self) -> int:

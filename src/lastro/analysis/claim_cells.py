@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lastro.analysis.build import common_levels, fit_model
 from lastro.analysis.campaign import CampaignResults, Row, by_block
 from lastro.analysis.noise_floor import floor_here
+from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import MeanComparison, compare_one, linear, one_sided_p, p_above, share
@@ -84,7 +85,9 @@ class MetricCells:
         self.report, self.metric = report, view.metric
         self.confidence = view.confidence if confidence is None else confidence
         self.floor = floor_here(view)
-        self.rows = {_key(row.treatment.levels): row for row in report.rows}
+        self.rows = {
+            frozenset((name, _plain(level)) for name, level in row.treatment.levels.items()): row for row in report.rows
+        }
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
@@ -189,10 +192,7 @@ class MetricCells:
 
     def _why(self, rows: Sequence[Row]) -> list[Note]:
         """Return why none of these treatments has enough values, each reason once."""
-        lost: dict[str, list[Row]] = {}
-        for row in rows:
-            if row.status == "unavailable":
-                lost.setdefault(row.reason or "", []).append(row)
+        lost = by_key((row.reason or "", row) for row in rows if row.status == "unavailable")
         reasons = [
             Note(N_("{levels} is unavailable: {reason}"), levels=_shared(self.report, reason, own), reason=reason)
             for reason, own in lost.items()
@@ -255,10 +255,6 @@ def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:
     """Return the weights of the mean of each side over the strata."""
     sides = zip(*strata, strict=True)
     return [{index: 1 / len(found) / len(strata) for found in side for index in found} for side in sides]
-
-
-def _key(levels: Mapping[str, Level]) -> Key:
-    return frozenset((name, _plain(level)) for name, level in levels.items())
 
 
 def _plain(level: Level) -> object:

@@ -27,6 +27,7 @@ from lastro.analysis.host_facts import APPARATUS, any_of, changed, named_facts, 
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
+from lastro.grouping import by_key
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import alpha_of, unit_of
@@ -223,11 +224,11 @@ def _one_sided(
 ) -> Iterable[UnmatchedTreatments]:
     """Yield the treatments that the other campaign lacks, grouped by the levels that it does not have."""
     known = [{levels[at][1] for levels in there} for at in range(len(study.factors))]
-    groups: dict[Levels, list[Levels]] = {}
-    for levels in here:
-        if levels not in there:
-            lacking = tuple((name, level) for at, (name, level) in enumerate(levels) if level not in known[at])
-            groups.setdefault(lacking, []).append(levels)
+    groups = by_key(
+        (tuple(each for at, each in enumerate(levels) if each[1] not in known[at]), levels)
+        for levels in here
+        if levels not in there
+    )
     for lacking, found in groups.items():
         yield UnmatchedTreatments(side, tuple(found), lacking)
 

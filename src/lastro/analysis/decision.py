@@ -12,7 +12,7 @@ from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.properties import column_of
-from lastro.analysis.selected import is_under
+from lastro.analysis.table_choice import is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials
@@ -286,7 +286,8 @@ def _meeting(
     groups, of = grouped(rows, chosen)
     first = {of[row.treatment.index]: row for row in reversed(rows)}
     reasons = {
-        at: [why for each in question.required if (why := _unmet(report, row, each))] for at, row in first.items()
+        at: [why for met, why in (_met(report, row, each) for each in question.required) if not met]
+        for at, row in first.items()
     }
     lacking = [
         Deployment(own, labelled(own, report), tuple(reasons[at])) for at, own in enumerate(groups) if reasons[at]
@@ -301,12 +302,6 @@ def _deployment(
     gaps = dict.fromkeys(row.reason or row.status for row in rows if not row.n_valid)
     wishes = tuple(_met(report, rows[0], wish)[0] for wish in question.wished)
     return Deployment(levels, labelled(levels, report), tuple(gaps), wishes)
-
-
-def _unmet(report: CampaignResults, row: Row, required: Requirement) -> str:
-    """Return why a candidate does not meet a requirement; empty if it does."""
-    met, why = _met(report, row, required)
-    return "" if met else why
 
 
 def _met(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, str]:

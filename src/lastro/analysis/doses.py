@@ -8,16 +8,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.properties import column_of
+from lastro.results.rows import Attempt
 from lastro.results.trial_notes import is_number
 from lastro.stats.notes import N_
 from lastro.units import human_bytes, significant
-
-if TYPE_CHECKING:
-    from lastro.analysis.campaign import CampaignResults
-    from lastro.results.rows import Attempt
 
 NOTE = "doses"
 _MOST = 1e18  # of any quantity: more is not a reading, and sums must not overflow

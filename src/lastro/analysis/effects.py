@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import Cell, MetricView, Row
-from lastro.analysis.measured import MetricValues, Sides
+from lastro.analysis.metric_values import MetricValues, Sides
 from lastro.analysis.model import BaselineComparison, Correction, Headline, Interaction, LevelEffect
 from lastro.analysis.remarks import ALIASED, in_order
 from lastro.stats.adjust import holm

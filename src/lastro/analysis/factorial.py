@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-from lastro.analysis.measured import MetricValues
+from lastro.analysis.metric_values import MetricValues
+from lastro.stats.anova import Anova, anova
 from lastro.stats.notes import N_, Note
-
-if TYPE_CHECKING:
-    from lastro.stats.anova import Anova
 
 # {blocks: percent of campaigns with a false mark if one treatment is 5 times as noisy}: benches/statistics_promises.py
 _FALSE_MARKS = {2: "11", 3: "6"}
@@ -25,8 +22,6 @@ def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[No
     that the data allow, and on the scale of the model of the metric."""
     if why := _why_none(data):
         return None, why, ()
-    from lastro.stats.anova import anova
-
     treatments, blocks, values = zip(*data.trials(), strict=True)
     factors = {name: [data.levels[index][name] for index in treatments] for name in data.factors}
     block = blocks if len(data.blocks) > 1 else None

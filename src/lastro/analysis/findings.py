@@ -18,7 +18,7 @@ from lastro.analysis.campaign import CampaignResults, Gap, MetricView
 from lastro.analysis.effects import main_effects
 from lastro.analysis.growth import SizeRelation, growths
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
-from lastro.analysis.measured import MetricValues, measured
+from lastro.analysis.metric_values import MetricValues, measured
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs

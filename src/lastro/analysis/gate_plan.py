@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,6 +17,7 @@ from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView
 from lastro.analysis.campaign_spread import spreads_of
 from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
+from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
 from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
@@ -115,9 +117,7 @@ class GatePlan:
     @cached_property
     def blocks_to_find(self) -> dict[str, int | None]:
         """{metric: the least number of blocks that finds twice the margin in any one cell of it; None above 1,000}."""
-        cells: dict[str, list[Noise]] = {}
-        for cell in reversed(self._different):
-            cells.setdefault(cell.metric.name, []).append(cell)
+        cells = by_key((cell.metric.name, cell) for cell in reversed(self._different))
         return {
             metric.name: _least(partial(self._finds_twice, cells[metric.name]))
             for metric in self.metrics
@@ -136,11 +136,7 @@ class GatePlan:
     @cached_property
     def _different(self) -> dict[Noise, int]:
         """The different kinds of noise, with the number of cells of each: those that are assumed are alike."""
-        found: dict[Noise, int] = {}
-        for cell in self.cells:
-            kind = replace(cell, treatment="")
-            found[kind] = found.get(kind, 0) + 1
-        return found
+        return Counter(replace(cell, treatment="") for cell in self.cells)
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
         loss = cell.precision(blocks).least_found(self.margin, self._alpha)

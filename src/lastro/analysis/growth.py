@@ -1,8 +1,8 @@
 """The growth of each metric with the sizes of a factor's levels, such as the routers and links of topologies. Pure.
 
-It is determined for each combination of the other factors. With three sizes or more, a line is fitted, with intervals
-of its parameters and of its curvature. A line fits any two points, so with two sizes the ratio of the means is compared
-with the ratios of the sizes. The scenario says which factor has sizes."""
+It is determined for each combination of the other factors. With three sizes or more, a line is fitted to the means,
+whose parameters and curvature have the intervals of the model of the metric. A line fits any two means, so with two
+sizes their ratio is compared with the ratios of the sizes. The scenario says which factor has sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Point, Row, by_block
 from lastro.results.additions import SizedFactor
+from lastro.stats.contrasts import combined
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.ratios import ratio_to_baseline
-from lastro.stats.scaling import FittedLine, fit_bend, fit_line
+from lastro.stats.scaling import bend_weights, intercept_weights, slope_weights
 
 LEAST_OF_A_LINE = 3
 Verdict = Literal[
-    "in proportion", "slower", "slower or not", "faster", "shrinks", "line", "grows", "bends up", "bends down",
-    "unknown",
+    "in proportion", "slower", "slower or not", "faster", "shrinks", "line", "bends up", "bends down", "unknown",
 ]  # fmt: skip
 Size = tuple[int, ...]  # in the order of the factor's measures
 
@@ -29,13 +29,28 @@ Size = tuple[int, ...]  # in the order of the factor's measures
 class SizeRelation:
     """A metric against one measure of size, such as the number of routers.
 
-    With two sizes, `ratio` is that of the larger to the smaller. With more there is a `line`, and the interval of its
-    `bend` if there are enough trials."""
+    With two sizes, `ratio` is that of the larger to the smaller. With more there is a line through the means, and its
+    `bend` is the quadratic coefficient."""
 
     ratio: float | None
-    line: FittedLine | None
-    bend: Interval | None
+    line: Line | None
     verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The least-squares line through the means; without intervals where a mean is of one value.
+
+    If the means bend, the slope is that of the line that lies nearest to them."""
+
+    slope: Estimate
+    intercept: Estimate
+    bend: Estimate
+
+    @property
+    def direction(self) -> int:
+        """1 if the means bend upwards, -1 if downwards, and 0 if neither is distinguishable from a line."""
+        return _sign(self.bend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +120,21 @@ def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
 
 
 def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], view: MetricView) -> Growth | None:
-    points_of = {
-        level: view.of(row).points
+    row_of = {
+        level: row
         for row in rows
         if (level := str(row.treatment.levels[sized.factor])) in sizes and view.of(row).points
     }
-    if not points_of or any(point.at_least for points in points_of.values() for point in points):
+    if not row_of or any(point.at_least for row in row_of.values() for point in view.of(row).points):
         return None
-    ordered = sorted(points_of, key=lambda level: sizes[level])
-    points = [(sizes[level], points_of[level]) for level in ordered]
-    ratio = _ratio(points[0][1], points[1][1], view) if len(points) == 2 else None
-    against = {
-        name: _by_ratio(points, at, ratio) if len(points) == 2 else _by_line(points, at, view.confidence)
-        for at, name in enumerate(sized.measures)
-    }
+    ordered = sorted(row_of, key=lambda level: sizes[level])
+    rows = [row_of[level] for level in ordered]
+    two = len(rows) == 2
+    ratio = _ratio(view.of(rows[0]).points, view.of(rows[1]).points, view) if two else None
+    against = {}
+    for at, name in enumerate(sized.measures):
+        x = [sizes[level][at] for level in ordered]
+        against[name] = _by_ratio(x[1] / x[0], ratio) if two else _by_line(x, rows, view)
     return Growth({level: dict(zip(sized.measures, sizes[level], strict=True)) for level in ordered}, ratio, against)
 
 
@@ -130,13 +146,9 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> 
     return ratio.above_zero() if ratio and view.metric.non_negative else ratio
 
 
-Sized = Sequence[tuple[Size, Sequence[Point]]]
-
-
-def _by_ratio(points: Sized, measure: int, growth: Estimate | None) -> SizeRelation:
-    expected = points[1][0][measure] / points[0][0][measure]
+def _by_ratio(expected: float, growth: Estimate | None) -> SizeRelation:
     interval = growth.interval if growth is not None else None
-    return SizeRelation(expected, None, None, _ratio_verdict(interval, expected))
+    return SizeRelation(expected, None, _ratio_verdict(interval, expected))
 
 
 def _ratio_verdict(interval: Interval | None, expected: float) -> Verdict:
@@ -151,20 +163,28 @@ def _ratio_verdict(interval: Interval | None, expected: float) -> Verdict:
     return "unknown" if interval.holds(1.0) or interval.holds(expected**2) else "in proportion"
 
 
-def _by_line(points: Sized, measure: int, confidence: float) -> SizeRelation:
-    x = [float(size[measure]) for size, own in points for _ in own]
-    y = [point.value for _, own in points for point in own]
-    if len(set(x)) < LEAST_OF_A_LINE:
-        return SizeRelation(None, None, None, "unknown")
-    line, bend = fit_line(x, y, confidence), fit_bend(x, y, confidence)
-    return SizeRelation(None, line, bend, _line_verdict(line, bend))
+def _by_line(x: Sequence[int], rows: Sequence[Row], view: MetricView) -> SizeRelation:
+    if view.model is None or len(set(x)) < LEAST_OF_A_LINE:
+        return SizeRelation(None, None, "unknown")
+    cells = [row.treatment.index for row in rows]
+    slope, intercept, bend = (
+        combined(view.model, dict(zip(cells, weights(x), strict=True)), view.confidence)
+        for weights in (slope_weights, intercept_weights, bend_weights)
+    )
+    line = Line(slope, intercept, bend)
+    return SizeRelation(None, line, _line_verdict(line))
 
 
-def _line_verdict(line: FittedLine | None, bend: Interval | None) -> Verdict:
-    if bend is not None and not bend.holds(0.0):
-        return "bends up" if bend.low > 0 else "bends down"
-    if line is None or line.slope_interval is None or line.slope_interval.holds(0.0):
-        return "unknown"
-    if line.slope < 0:
-        return "shrinks"
-    return "grows" if bend is None else "line"
+def _line_verdict(line: Line) -> Verdict:
+    if line.direction:
+        return "bends up" if line.direction > 0 else "bends down"
+    if sign := _sign(line.slope):
+        return "shrinks" if sign < 0 else "line"
+    return "unknown"
+
+
+def _sign(estimate: Estimate) -> int:
+    """Return the sign of an estimate whose interval excludes zero, else 0."""
+    if estimate.interval is None or estimate.interval.holds(0.0):
+        return 0
+    return 1 if estimate.interval.low > 0 else -1

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
+from lastro.grouping import by_key
+from lastro.results.rows import Attempt
 from lastro.stats.histograms import Histogram
 from lastro.stats.intervals import sample_mean
-
-if TYPE_CHECKING:
-    from lastro.results.rows import Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +30,15 @@ def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[st
 
     Trials are added up, so that a rare event counts as often as it occurred."""
     valid = [attempt for attempt in report.attempts if attempt.valid]
-    found: dict[int, dict[str, list[tuple[Attempt, Histogram]]]] = {}
     stored = report.later_histograms([(attempt.trial, attempt.attempt) for attempt in valid])
-    for attempt, histograms in zip(valid, stored, strict=True):
-        for each in histograms:
-            if each.name in names and each.histogram.n_in_all:
-                found.setdefault(attempt.treatment, {}).setdefault(each.name, []).append((attempt, each.histogram))
-    return {treatment: {name: _pool(each) for name, each in named.items()} for treatment, named in found.items()}
+    kept = by_key(
+        ((attempt.treatment, each.name), (attempt, each.histogram))
+        for attempt, histograms in zip(valid, stored, strict=True)
+        for each in histograms
+        if each.name in names and each.histogram.n_in_all
+    )
+    found = by_key((treatment, (name, _pool(own))) for (treatment, name), own in kept.items())
+    return {treatment: dict(named) for treatment, named in found.items()}
 
 
 def _pool(histograms: Collection[tuple[Attempt, Histogram]]) -> PooledHistogram:

@@ -16,6 +16,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Comparisons, Untestable
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, difference_of, measured_effects, recovery_of
 from lastro.analysis.claims import too_few_blocks, why_absent
+from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_, Note
 from lastro.study.fraction import Fraction
@@ -179,9 +180,6 @@ class _Tests:
 
     # Statements
 
-    def _loss(self, level: Level) -> _Effects:
-        return self._worse({NEIGHBOUR: (level,), **self.unprotected}, {NEIGHBOUR: (NONE,), **self.unprotected})
-
     def _worse(self, of: Levels, to: Levels) -> _Effects:
         return partial(difference_of, of, to, {}, self.metric.better != "higher")
 
@@ -222,10 +220,8 @@ class _Tests:
     def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[TestedLevel, ...]]:
         pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
         tested = self._tested([(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs])
-        found: dict[Level, tuple[TestedLevel, ...]] = {}
-        for (neighbour, _), one in zip(pairs, tested, strict=True):
-            found[neighbour] = (*found.get(neighbour, ()), one)
-        return found
+        found = by_key((neighbour, one) for (neighbour, _), one in zip(pairs, tested, strict=True))
+        return {neighbour: tuple(recoveries) for neighbour, recoveries in found.items()}
 
     def _costs(self) -> list[TestedLevel]:
         """Return the costs and gains of isolation without a neighbour, as far as they are known."""

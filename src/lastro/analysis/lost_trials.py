@@ -28,7 +28,7 @@ Extreme = Callable[..., Point]  # min or max
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ExactTreatment:
     """A treatment with exact values {block: point}, and the blocks in which its trial was lost."""
 
     row: Row
@@ -52,7 +52,7 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     The largest fraction of lost trials is first."""
     ended = _ended(view.report)
     known = {
-        row.treatment.index: _Known(
+        row.treatment.index: _ExactTreatment(
             row,
             cell,
             values := {p.block: p for p in cell.points},
@@ -85,7 +85,7 @@ def _ended(report: CampaignResults) -> Mapping[int, set[int]]:
 
 
 def _compared(
-    known: Mapping[int, _Known], view: MetricView, treated: Extreme, baseline: Extreme
+    known: Mapping[int, _ExactTreatment], view: MetricView, treated: Extreme, baseline: Extreme
 ) -> dict[int, MeanComparison]:
     """Return {treatment: its comparison with the baseline} if each lost trial was the extreme of its treatment.
 
@@ -102,7 +102,9 @@ def _compared(
     return dict(zip(comparisons, with_extremes, strict=True))
 
 
-def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], view: MetricView) -> LostTrials:
+def _bounds(
+    each: _ExactTreatment, baseline: _ExactTreatment | None, cases: list[MeanComparison], view: MetricView
+) -> LostTrials:
     extremes: tuple[Extreme, Extreme] = (min, max)
     completed = map(each.completed, extremes)
     ends = [describe_points(view.metric, points, view.confidence, view.step).interval for points in completed]

@@ -8,22 +8,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from lastro.analysis.campaign import Decision
 from lastro.results.samples import Metric
+from lastro.stats.anova import Anova
 from lastro.stats.autocorrelation import LEAST_FACTOR
-from lastro.stats.intervals import Estimate, alpha_of
+from lastro.stats.contrasts import MeanComparison
+from lastro.stats.drift import Drift
+from lastro.stats.intervals import Estimate, Interval, Summary, alpha_of
+from lastro.stats.notes import Note
+from lastro.stats.simultaneous import Pair
+from lastro.study.design import Treatment
 from lastro.study.fraction import FULL, Fraction
-
-if TYPE_CHECKING:
-    from lastro.stats.anova import Anova
-    from lastro.stats.contrasts import MeanComparison
-    from lastro.stats.drift import Drift
-    from lastro.stats.intervals import Estimate, Interval, Summary
-    from lastro.stats.notes import Note
-    from lastro.stats.simultaneous import Pair
-    from lastro.study.design import Treatment
 
 Correction = Literal["max-t", "benjamini-hochberg"]
 

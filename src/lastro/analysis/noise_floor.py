@@ -22,7 +22,6 @@ from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, MeasuredIn, 
 from lastro.analysis.campaign_spread import BetweenCampaigns, between_campaigns
 from lastro.analysis.campaign_spread import to_dict as between_dict
 from lastro.results.samples import Metric
-from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT, NoiseFloor, distance, noise_floor, pairs_of, rescaled
 from lastro.stats.notes import N_, Note
 from lastro.study.design import treatments
@@ -141,15 +140,12 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
 
 def _metric(metric_floor: MetricFloor) -> dict[str, Any]:
     ratio = metric_floor.floor.ratio
+    interval = ratio.interval if ratio else None
     return {
         "floor": metric_floor.floor.floor,
         "treatment": metric_floor.treatment,
         "absent_because": metric_floor.floor.absent_because,
         "n_pairs": metric_floor.floor.pairs,
         "ratio": ratio.value if ratio else None,
-        "interval": _interval(ratio.interval if ratio else None),
+        "interval": {"low": interval.low, "high": interval.high} if interval else None,
     }
-
-
-def _interval(interval: Interval | None) -> dict[str, float] | None:
-    return None if interval is None else {"low": interval.low, "high": interval.high}

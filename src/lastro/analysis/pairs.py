@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from lastro.analysis.measured import MetricValues, Sides
+from lastro.analysis.metric_values import MetricValues, Sides
 from lastro.analysis.model import FactorPairs, LevelEffect
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.intervals import alpha_of

@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lastro.results.rows import Attempt
 from lastro.results.samples import REALLY
 from lastro.results.trial_notes import is_number
 from lastro.stats.notes import N_
@@ -18,9 +19,6 @@ from lastro.study.design import Treatment
 from lastro.study.levels import part_level
 from lastro.study.model import Level, Study
 from lastro.units import human_bytes, human_duration, significant
-
-if TYPE_CHECKING:
-    from lastro.results.rows import Attempt
 
 ALL = N_("all trials")
 ABSENT = "—"

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lastro.results.rows import Attempt
 from lastro.results.samples import (
     AMONG_LOST,
     AT_LEAST,
@@ -18,9 +18,6 @@ from lastro.results.samples import (
     TOO_FEW,
     TOO_SHORT,
 )
-
-if TYPE_CHECKING:
-    from lastro.results.rows import Attempt
 
 # The analysis itself makes these remarks.
 FEWER_BLOCKS = "fewer blocks"

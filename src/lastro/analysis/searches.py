@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults, Cell, Point, Row
+from lastro.results.rows import Attempt
 from lastro.results.samples import AT_LEAST, Metric
 from lastro.results.trial_notes import TrialNotes
-
-if TYPE_CHECKING:
-    from lastro.results.rows import Attempt
 
 
 @dataclass(frozen=True, slots=True)

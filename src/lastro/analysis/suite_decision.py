@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import CampaignResults, Row
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, SlaQuestion, decide, grouped, metric_trials
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
@@ -92,7 +92,8 @@ def decide_suite(
         raise InputError("no study of this suite compares platforms", "each needs two blocks, and two platforms")
     if not any(weights.get(name, 1.0) for name in used):
         raise InputError("no study of this suite has a weight above 0", "leave out --weights to count each as 1")
-    names = list(dict.fromkeys(_platform(row) for report in used.values() for row in report.rows))
+    levels_there = [str(row.treatment.levels[PLATFORM]) for report in used.values() for row in report.rows]
+    names = list(dict.fromkeys(split_options(level)[0] for level in levels_there))
     baselines = [str(report.study.design.baseline.get(PLATFORM, "")) for report in used.values()]
     wanted = (name for name in (NATIVE, split_options(baselines[0])[0], names[0]) if name in names)
     reference = names.index(next(wanted))
@@ -126,10 +127,6 @@ def _unusable(report: CampaignResults) -> str:
 
 def _counted(report: CampaignResults) -> Metric:
     return next(metric for metric in report.metrics if metric.better != "neither")
-
-
-def _platform(row: Row) -> str:
-    return split_options(str(row.treatment.levels[PLATFORM]))[0]
 
 
 def _levels_of(reports: Mapping[str, CampaignResults], texts: Sequence[str]) -> dict[str, list[ServiceLevel]]:

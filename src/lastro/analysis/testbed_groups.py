@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro.analysis.host_facts import APPARATUS, COMMAND_LINE, HOST, any_of, differing, named_facts, recorded
+from lastro.grouping import by_key
 
 Facts = Mapping[str, str | None]
 
@@ -43,10 +44,8 @@ class GroupedTestbeds:
 
 def grouped(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
     """Compare the testbeds that can be used."""
-    by_facts: dict[frozenset[tuple[str, str | None]], list[AskedTestbed]] = {}
-    for testbed in testbeds:
-        if testbed.provenance is not None:
-            by_facts.setdefault(frozenset(comparable_facts(testbed.provenance).items()), []).append(testbed)
+    usable = ((comparable_facts(each.provenance), each) for each in testbeds if each.provenance is not None)
+    by_facts = by_key((frozenset(facts.items()), testbed) for facts, testbed in usable)
     groups = sorted(map(tuple, by_facts.values()), key=len, reverse=True)
     each = [comparable_facts(group[0].provenance or {}) for group in groups]
     apart = differing(each)

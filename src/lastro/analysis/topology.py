@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lastro.analysis.campaign import CampaignResults
+from lastro.grouping import by_key
+from lastro.results.rows import Attempt
 from lastro.results.topology import Node, Topology
-
-if TYPE_CHECKING:
-    from lastro.analysis.campaign import CampaignResults
-    from lastro.results.rows import Attempt
-    from lastro.study.design import Treatment
+from lastro.study.design import Treatment
 
 _VERSION = re.compile(r"\d+\.[\w.+~-]*\w")
 
@@ -47,10 +46,7 @@ def shown(report: CampaignResults) -> DrawnTopology | None:
     """Return the topology of the baseline, or of the first treatment that has one.
 
     None if no valid trial recorded any."""
-    valid: dict[int, Attempt] = {}  # the first of each treatment
-    for attempt in report.attempts:
-        if attempt.valid:
-            valid.setdefault(attempt.treatment, attempt)
+    valid = {treatment: attempts[0] for treatment, attempts in report.valid_attempts().items()}
     rows = sorted(report.rows, key=lambda row: not row.is_baseline)
     attempts = [(row.treatment, valid[row.treatment.index]) for row in rows if row.treatment.index in valid]
     recorded_ones = [(treatment, each) for treatment, attempt in attempts if (each := recorded([attempt]))]
@@ -59,9 +55,7 @@ def shown(report: CampaignResults) -> DrawnTopology | None:
     treatment, first = recorded_ones[0]
     known = {node.role for node in first.topology.nodes}
     alike = (each.topology.nodes for _, each in recorded_ones if known <= {node.role for node in each.topology.nodes})
-    others: dict[str, list[Node]] = {}
-    for node in (node for nodes in alike for node in nodes if node.anomaly and node.role not in known):
-        others.setdefault(node.role, []).append(node)
+    others = by_key((node.role, node) for nodes in alike for node in nodes if node.anomaly and node.role not in known)
     return DrawnTopology(treatment, first, tuple(_together(nodes) for nodes in others.values()))
 
 
@@ -83,10 +77,7 @@ def n_hosts(topology: Topology) -> int:
 
 def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
     """Return the instruments by (source, target)."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for load in topology.loads:
-        found.setdefault((load.source, load.target), []).append(load.instrument)
-    return found
+    return by_key(((load.source, load.target), load.instrument) for load in topology.loads)
 
 
 def beside(topology: Topology) -> list[Node]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Cell, MetricView, Point, Row
 from lastro.analysis.model import SerialDependence
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.autocorrelation import Autocorrelation, autocorrelation, p_within_blocks, variance_factor
-
-if TYPE_CHECKING:
-    from lastro.stats.drift import Drift
+from lastro.stats.drift import Drift, drift
 
 
 def drift_of(view: MetricView) -> Drift | None:
@@ -23,8 +20,6 @@ def drift_of(view: MetricView) -> Drift | None:
     a time, and for campaigns put together, of which each has a trend of its own."""
     if view.report.members or not (timed := _timed(view)):
         return None
-    from lastro.stats.drift import drift
-
     moments, rows, points = zip(*timed, strict=True)
     hours = [(at - moments[0]).total_seconds() / 3600 for at in moments]
     values, blocks = [point.value for point in points], [point.block for point in points]

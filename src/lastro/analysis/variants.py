@@ -95,15 +95,15 @@ class VariantAnswer:
     def more_blocks(self) -> int | None:
         """How many more blocks decide with a chance of `CHANCE`; None if no reasonable number does."""
         needed = [
-            _blocks(pair, change, self.test.margin, self.confidence)
-            for pair, change in self.measured
+            _blocks(change, self.test.margin, self.confidence)
+            for _, change in self.measured
             if change.verdict(self.test.margin) == "open"
         ]
         most = max((math.inf if n is None else n for n in needed), default=math.inf)
         return None if most == math.inf else max(1, int(most) - self.n_blocks)
 
 
-def _blocks(pair: VariantPair, change: VariantChange, margin: float, confidence: float) -> int | None:
+def _blocks(change: VariantChange, margin: float, confidence: float) -> int | None:
     if change.comparison.critical is None or not math.isfinite(change.comparison.critical):
         return None
     return Pair(change.comparison, 1.0, 1, alpha_of(confidence)).blocks_to_decide(margin, CHANCE)

@@ -5,12 +5,10 @@ interval agrees."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from lastro.analysis.campaign import Cell, Decision
 from lastro.results.samples import Metric
-
-if TYPE_CHECKING:
-    from lastro.analysis.campaign import Cell, Decision
 
 Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.claims import Judgement
     from lastro.analysis.claims.claim import Claims
-    from lastro.analysis.pooled import PooledHost
+    from lastro.analysis.pooled_study import PooledHost
     from lastro.builders.content import Content
     from lastro.builders.suite import StudySection
     from lastro.results.read import CampaignData
@@ -52,7 +52,7 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
 
     Raises: as `loaded_together`; InputError if the hosts are not known, or if there is only one."""
     from lastro.analysis.build import build_report
-    from lastro.analysis.pooled import PooledHost
+    from lastro.analysis.pooled_study import PooledHost
     from lastro.results.merge import require_one_study, together
     from lastro.results.read import testbeds_apart
 
@@ -89,7 +89,7 @@ def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
 
     The name of a testbed is part of the key only if another testbed of its fleet has the same facts, as clones do: in
     other campaigns, the same host may have another name, or none. Anonymous hosts are never the same host."""
-    from lastro.analysis.pooled import machine
+    from lastro.analysis.pooled_study import machine
 
     fleets = [Counter(machine(member.provenance) for member in campaign.members) for campaign in campaigns]
     clones = {facts for fleet in fleets for facts, n in fleet.items() if n > 1}

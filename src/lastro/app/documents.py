@@ -83,7 +83,7 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
     from lastro.builders.data.results import document
-    from lastro.builders.plates import drawn, linked, planned
+    from lastro.builders.page_figures import drawn, linked, planned
     from lastro.builders.results import paper_blocks, results_blocks
     from lastro.figures import pictures
     from lastro.render.html import html

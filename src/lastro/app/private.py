@@ -88,11 +88,13 @@ def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
 
 def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
     """Return what replaces the private values among the changes of a host."""
-    found = dict[str, str]()
-    for name, hidden in _PRIVATE_CHANGES.items():
-        for segment in segments:
-            found |= dict.fromkeys(segment.changes.get(name, ()), hidden)
-    return {word: hidden for word, hidden in found.items() if len(word) >= _LEAST}
+    return {
+        word: hidden
+        for name, hidden in _PRIVATE_CHANGES.items()
+        for segment in segments
+        for word in segment.changes.get(name, ())
+        if len(word) >= _LEAST
+    }
 
 
 def _machines(provenance: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -41,7 +41,7 @@ def study_of(plan: Plan) -> Study:
     """Return the study to run. Raises: InputError, StudyError."""
     study = load_study(plan.study, plan.selection)
     study = with_variants(study, schema(registry.get(Scenario, study.scenario)), plan.a, plan.b)
-    study = _measuring(study, plan.metric)
+    study = _with_metric(study, plan.metric)
     blocks = plan.blocks or (
         _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
     )
@@ -54,7 +54,7 @@ def study_of(plan: Plan) -> Study:
     return replace(study, design=design, test=test)
 
 
-def _measuring(study: Study, name: str | None) -> Study:
+def _with_metric(study: Study, name: str | None) -> Study:
     """Return the study with one more metric among its own, if it is asked for and the scenario measures it."""
     if name is None or name in {metric.name for metric in study.metrics}:
         return study

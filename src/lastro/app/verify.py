@@ -70,7 +70,8 @@ def verify(place: Path) -> Verification:
         expected = _check_hashes(bundle, description, found)
         if expected and not any(_is_in(finding.file, IN_BUNDLE) for finding in found.damaged):
             with _campaign_of(place, bundle) as folder:
-                _rebuild(bundle, folder, _language(description), expected, found)
+                code = description.get("./", {}).get("inLanguage")
+                _rebuild(bundle, folder, language(code if code in LANGUAGES else "en"), expected, found)
     return found
 
 
@@ -104,11 +105,6 @@ def _versions(description: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     here = versions()
     recorded_versions = {name: description.get(software_id(name), {}).get("version") for name in here}
     return {name: version for name, version in recorded_versions.items() if isinstance(version, str)}
-
-
-def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
-    code = description.get("./", {}).get("inLanguage")
-    return language(code if code in LANGUAGES else "en")
 
 
 # Hashes

@@ -16,6 +16,7 @@ from lastro.attachments._offloads import UNFINISHED, switch_off
 from lastro.attachments.base import MEMBER_END, Segment, dut_end
 from lastro.attachments.separable import SwitchedLinks
 from lastro.errors import CommandFailed, PlatformError, TrialError
+from lastro.grouping import by_key
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
@@ -241,7 +242,5 @@ def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment])
     """Turn offloads off at every port, with one shell for each namespace.
 
     A virtual machine's guest learns that from its network card instead (`Tap.offloads`)."""
-    names: dict[str, list[str]] = {}
-    for port in (port for segment in segments for port in segment.ports if not port.instance.takes_taps):
-        names.setdefault(port.netns, []).append(port.name)
-    switch_off(testbed, names, UNFINISHED)
+    ports = (port for segment in segments for port in segment.ports if not port.instance.takes_taps)
+    switch_off(testbed, by_key((port.netns, port.name) for port in ports), UNFINISHED)

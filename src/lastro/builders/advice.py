@@ -24,15 +24,13 @@ from lastro.analysis.advice import (
     SURE,
     VAGUE,
     Advice,
-    BlocksAdvice,
     DecisionAdvice,
     MetricAdvice,
     OpenCandidate,
 )
-from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.data.encoder import Forms, encode, only
 from lastro.builders.decision import answer
 from lastro.document import Block, Items, Paragraph, Table, Title
-from lastro.plain import json_text
 from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
@@ -42,7 +40,7 @@ from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
 
-_FORMS: Forms = {Metric: attrgetter("name"), BlocksAdvice: lambda blocks: own(blocks, now="half_width")}
+_FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
@@ -104,7 +102,7 @@ def _row(advice: Advice, metric: MetricAdvice, say: Language) -> tuple[str, ...]
         metric.metric.name,
         str(blocks.intervals),
         str(blocks.n),
-        say("none") if math.isinf(blocks.now) else f"±{percent(blocks.now, say)}",
+        say("none") if math.isinf(blocks.half_width) else f"±{percent(blocks.half_width, say)}",
         f"{_blocks(blocks.likely.blocks, say)} / {_blocks(blocks.sure.blocks, say)}",
         say("{low} to {high}", low=_blocks(blocks.low, say), high=_blocks(blocks.high, say)),
         human_duration(seconds) if seconds is not None else "",
@@ -191,20 +189,11 @@ def _time(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
     return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
-def decision_advice_text(advice: DecisionAdvice) -> str:
-    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]} as JSON; null above 1,000."""
+def decision_advice_document(advice: DecisionAdvice) -> dict[str, Any]:
+    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]}; null above 1,000."""
     decision = advice.decision
-    document = {
-        "format": "lastro-decision-advice/1",
-        "verdict": decision.choice.outcome,
-        "n_blocks": decision.n_blocks,
-        **only(advice, "block_s open"),
-    }
-    return json_text(encode(document, {}))
-
-
-def document_text(advice: Advice) -> str:
-    return json_text(document(advice))
+    head = {"format": "lastro-decision-advice/1", "verdict": decision.choice.outcome, "n_blocks": decision.n_blocks}
+    return encode(head | only(advice, "block_s open"), {})
 
 
 def document(advice: Advice) -> dict[str, Any]:

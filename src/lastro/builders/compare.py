@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.document import Block, Fold, Items, Table, Title
+from lastro.grouping import by_key
 from lastro.stats.notes import N_
 from lastro.units import significant
 from lastro.words.comparison import (
@@ -139,13 +140,9 @@ def _below(comparison: Comparison, say: Language) -> Iterator[str]:
 
 def _not_compared(comparison: Comparison, say: Language) -> Iterator[str]:
     """Yield each reason once, with the metrics and the treatments to which it applies."""
-    metrics: dict[tuple[str, str], list[str]] = {}
-    for cell in comparison.cells:
-        if why := not_compared(cell, say):
-            metrics.setdefault((why, label(cell, say)), []).append(cell.metric.name)
-    treatments: dict[tuple[str, str], list[str]] = {}
-    for (why, treatment), names in metrics.items():
-        treatments.setdefault((why, ", ".join(names)), []).append(treatment)
+    why_not = ((not_compared(cell, say), cell) for cell in comparison.cells)
+    metrics = by_key(((why, label(cell, say)), cell.metric.name) for why, cell in why_not if why)
+    treatments = by_key(((why, ", ".join(names)), treatment) for (why, treatment), names in metrics.items())
     for (why, listed), found in treatments.items():
         shown = found[:_MOST_TREATMENTS]
         if more := len(found) - len(shown):

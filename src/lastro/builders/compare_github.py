@@ -22,7 +22,7 @@ def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> lis
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     changed = changed_host_text(comparison)
     most = _MOST - bool(changed)
-    lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:most]]
+    lines = [_failed(cell) for cell in failed[:most]]
     if changed:
         lines.append(_command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
     if len(failed) > most:
@@ -34,12 +34,9 @@ def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> lis
     return [*lines, *(_command("notice", "lastro compare", note) for note in guest_notes(comparison) if lines)]
 
 
-def _title(cell: ComparedCell) -> str:
-    return f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {label(cell)}"
-
-
-def _message(cell: ComparedCell) -> str:
-    return figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
+def _failed(cell: ComparedCell) -> str:
+    title = f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {label(cell)}"
+    return _command("error", title, figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}")
 
 
 def _command(kind: str, title: str, message: str) -> str:

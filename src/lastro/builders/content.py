@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lastro.analysis.as_published import AsPublished
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claims import Judgement
+from lastro.analysis.model import Analysis
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from lastro.analysis.as_published import AsPublished
-    from lastro.analysis.claims import Judgement
-    from lastro.analysis.model import Analysis
 
 
 @dataclass(frozen=True, slots=True)

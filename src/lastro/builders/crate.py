@@ -10,14 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
+from lastro.analysis.campaign import MeasuredIn
 from lastro.errors import InputError
 from lastro.plain import json_text
-
-if TYPE_CHECKING:
-    from lastro.analysis.campaign import MeasuredIn
 
 METADATA = "ro-crate-metadata.json"
 HOME = "https://w3id.org/ro/crate/1.1"

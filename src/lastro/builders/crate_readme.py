@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from lastro.builders.crate import Crate, licence_url
 from lastro.render.markdown import escape
-from lastro.words.guests import of_guests
+from lastro.words.campaign import of_guest
 from lastro.words.language import ENGLISH
+from lastro.words.phrases import said_once
 
 SOFTWARE_TITLE = "Lastro: what virtualization costs a network function, and what isolation saves"
 SOFTWARE_AUTHORS = "The Lastro maintainers"
@@ -66,7 +67,8 @@ def _readme(crate: Crate) -> Iterator[str]:
     many = "These are the results of several campaigns" if len(runs) > 1 else "These are the results of a campaign"
     yield f"{many} of Lastro, which measures what virtualization costs a network function:"
     yield "\n".join(runs)
-    yield from map(escape, of_guests([(each.title or each.name, each.guest) for each in crate.campaigns], ENGLISH))
+    measured = [(each.title or each.name, of_guest(each.guest, ENGLISH)) for each in crate.campaigns]
+    yield from map(escape, said_once(measured, ENGLISH, len(measured)))
     if crate.authors:
         yield f"Authors: {'; '.join(escape(each.name) for each in crate.authors)}"
     licence = (

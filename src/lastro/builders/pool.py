@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lastro.analysis.pooled import PooledStudy
-from lastro.builders.plates import NOT_DRAWN, Plates
-from lastro.builders.pool_tables import (
-    apart_table,
-    hosts_effects_table,
-    hosts_table,
-    means_table,
-    notes,
-    opening,
-    pooled_claims_table,
-    warnings,
-)
+from lastro.analysis.pooled_study import PooledStudy
+from lastro.builders import pool_tables
+from lastro.builders.page_figures import NOT_DRAWN, PageFigures
+from lastro.builders.results import notices
 from lastro.document import Block, Figures, Fold, Heading, Items, Paragraph, Table, Title
-from lastro.words.campaign import AS_WRITTEN, titled
+from lastro.words.campaign import titled
 from lastro.words.language import Language
 from lastro.words.pool import place
 
 
-def pool_blocks(pooled: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) -> Iterator[Block]:
+def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = NOT_DRAWN) -> Iterator[Block]:
     """Yield the answer, the hosts, the tables of each metric, the claims and the notes, with these figures.
 
     The ratios on each host are folded, unless there is nothing else."""
@@ -33,26 +25,27 @@ def pool_blocks(pooled: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) 
     def captioned(table: Table) -> Table:
         return replace(table, title=titled(table.title, measured), whole=True)
 
-    yield Title(title, tuple(opening(pooled, say)), kicker=kicker)
-    if say.code != "en":
-        yield Paragraph(say(AS_WRITTEN), dim=True)
-    yield Items(tuple(warnings(pooled, say)), tag=say("note"))
-    hosts = hosts_table(pooled, say)
+    yield Title(title, tuple(pool_tables.opening(pooled, say)), kicker=kicker)
+    yield from notices(say, unfinished=False)
+    yield Items(tuple(pool_tables.warnings(pooled, say)), tag=say("note"))
+    hosts = pool_tables.hosts_table(pooled, say)
     yield Heading(titled(hosts.title, measured), "hosts", hosts.title)
     yield replace(hosts, title="", whole=True)
     for at, metric in enumerate(pooled.metrics):
         own = [
-            captioned(table) for table in (means_table(pooled, metric, say), apart_table(pooled, metric, say)) if table
+            captioned(table)
+            for table in (pool_tables.means_table(pooled, metric, say), pool_tables.apart_table(pooled, metric, say))
+            if table
         ]
-        each = captioned(hosts_effects_table(pooled, metric, say))
+        each = captioned(pool_tables.hosts_effects_table(pooled, metric, say))
         yield Heading(metric.name, f"metric-{at + 1}")
         yield Paragraph(metric.summary, dim=True)
-        yield Figures(plates.of("forest", metric=at))
+        yield Figures(page_figures.of("forest", metric=at))
         yield from own
         if each:
             yield Fold(each.title, (replace(each, title=""),)) if own else each
     if pooled.claims:
         yield Heading(say("Claims"), "claims")
-        yield captioned(pooled_claims_table(pooled.claims, say))
+        yield captioned(pool_tables.pooled_claims_table(pooled.claims, say))
     yield Heading(say("How to read it"), "reading")
-    yield Items(tuple(notes(pooled, say)))
+    yield Items(tuple(pool_tables.notes(pooled, say)))

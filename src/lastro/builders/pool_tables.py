@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from lastro.analysis.claims import Verdict as ClaimVerdict
 from lastro.analysis.claims import tally
 from lastro.analysis.host_facts import named_facts
-from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledStudy
+from lastro.analysis.pooled_study import JudgedClaim, PooledEffect, PooledStudy
 from lastro.builders.stat_tables import claims_table
 from lastro.document import Table
 from lastro.results.members import NAMELESS
@@ -19,7 +19,7 @@ from lastro.words.claims_text import TALLY_WORDS
 from lastro.words.estimates import estimate_text, numeric, p_text
 from lastro.words.language import Language
 from lastro.words.numbers import direction_text, metric_heading, ratio_range, ratio_text, verdict_counts, verdict_text
-from lastro.words.phrases import joined
+from lastro.words.phrases import joined, said_once
 from lastro.words.pool import ratio_on
 
 _FEW = 3  # ratios, which the first sentences name one by one
@@ -109,12 +109,7 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
             yield say("The campaign of {host} is unfinished.", host=host.name)
     if any(named_facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
         yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
-    known: dict[str, list[str]] = {}
-    for host in pooled.hosts:
-        for premise in premises(host.report, say):
-            known.setdefault(premise, []).append(host.name)
-    for premise, hosts in known.items():
-        yield premise if len(hosts) == len(pooled.hosts) else f"{joined(hosts, say)}: {premise}"
+    yield from said_once(((host.name, premises(host.report, say)) for host in pooled.hosts), say, len(pooled.hosts))
 
 
 # Tables

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedPanel
 from lastro.analysis.claim_cells import DID_YOU_MEAN
 from lastro.builders.content import Content
-from lastro.builders.plates import Plates
+from lastro.builders.page_figures import PageFigures
 from lastro.builders.tables import captioned
 from lastro.document import Block, Figures, Fold, Paragraph, Table, section
 from lastro.stats.intervals import Interval
@@ -34,13 +34,13 @@ _MOST_NUMBERS = 4  # columns of numbers that a page holds without line breaks in
 NOTHING_OF_IT = N_("{title}: this campaign has no trial of it.")
 
 
-def published_blocks(content: Content, plates: Plates) -> Iterator[Block]:
+def published_blocks(content: Content, page_figures: PageFigures) -> Iterator[Block]:
     """Yield the tables of the source, then its figures, each with its numbers."""
     if content.published is None:
         return
     say, confidence = content.say, content.report.study.design.confidence
     measured = place(content.report, say)
-    drawn = {figure.title: figure for figure in plates.of("published")}
+    drawn = {figure.title: figure for figure in page_figures.of("published")}
     blocks: list[Block] = [
         captioned(table, content.report, say)
         for each in content.published.tables
@@ -53,7 +53,7 @@ def published_blocks(content: Content, plates: Plates) -> Iterator[Block]:
         if isinstance(found, MatchedBars) and (table := bars_table(found, confidence, say, noted=not figure)):
             name, many = titled(table.title, measured), figure and len(table.rows) > _MANY_BARS
             blocks.append(Fold(name, (replace(table, title=""),)) if many else replace(table, title=name))
-        elif not figure and (plates or isinstance(found, MatchedBars)):
+        elif not figure and (page_figures or isinstance(found, MatchedBars)):
             blocks.append(Paragraph(say(NOTHING_OF_IT, title=title), dim=True))
     if blocks:
         yield from section(say("As published"), Paragraph(say(INTRODUCTION)), *blocks, anchor="published")

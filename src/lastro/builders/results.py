@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from lastro import document as doc
 from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
 from lastro.builders.decision import decision_section
+from lastro.builders.page_figures import NOT_DRAWN, PageFigures
 from lastro.builders.part_properties import part_tables
-from lastro.builders.plates import NOT_DRAWN, Plates
 from lastro.builders.published_tables import published_blocks
 from lastro.builders.results_grid import results_grid
 from lastro.builders.search_tables import tables_of
@@ -31,24 +32,6 @@ from lastro.builders.tables import (
     really_table,
     remarks_table,
 )
-from lastro.document import (
-    Block,
-    Code,
-    CommandLine,
-    Facts,
-    Figure,
-    Figures,
-    Fold,
-    Heading,
-    Items,
-    Notes,
-    Paragraph,
-    Span,
-    Table,
-    Text,
-    Title,
-    section,
-)
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
 from lastro.words import campaign as words
@@ -67,45 +50,47 @@ _INVALID = N_(
 )
 
 
-def paper_blocks(content: Content) -> Iterator[Block]:
+def paper_blocks(content: Content) -> Iterator[doc.Block]:
     """Yield what a paper needs: the answer, the sections with tables, and the limitations."""
     kept = True
     for block in results_blocks(content):
-        if isinstance(block, Heading) and block.level == 2:
+        if isinstance(block, doc.Heading):
             kept = block.anchor in _PAPER
-        if kept and not isinstance(block, CommandLine):
+        if kept and not isinstance(block, doc.CommandLine):
             yield block
 
 
-def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Block]:
+def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> Iterator[doc.Block]:
     """Yield the answer, the results, the statistics, what is missing, and how to repeat it, with these figures."""
     report, say = content.report, content.say
     title = report.study.title or report.study.name
     tiles = tiles_of([report], say)
-    yield Title(title, opening(report, say, content.analysis), words.summary(report, say), say("Lastro report"), tiles)
-    yield from notices(report, say)
-    yield from decision_section(report, say, plates.of("decision"))
-    yield from _effects(content, plates)
-    yield from _claims(content, plates)
-    yield from published_blocks(content, plates)
+    yield doc.Title(
+        title, opening(report, say, content.analysis), words.summary(report, say), say("Lastro report"), tiles
+    )
+    yield from notices(say, unfinished=not report.progress.finished)
+    yield from decision_section(report, say, page_figures.of("decision"))
+    yield from _effects(content, page_figures)
+    yield from _claims(content, page_figures)
+    yield from published_blocks(content, page_figures)
     yield from _results(content)
     yield from _missing(content)
-    yield from _course(content, plates)
-    yield from _statistics(content, plates)
+    yield from _course(content, page_figures)
+    yield from _statistics(content)
     yield from _provenance(content)
     yield from _study(report, say)
-    yield from section(say("Testbed"), Figures(plates.of("topology")), anchor="testbed")
-    commands = (CommandLine(what, line) for what, line in words.commands(report, say))
-    yield from section(say("How to repeat it"), *commands, anchor="repeat", short=say("Repeat"))
-    yield from section(say("Limitations"), Items(tuple(words.limitations(report, say))), anchor="limitations")
+    yield from doc.section(say("Testbed"), doc.Figures(page_figures.of("topology")), anchor="testbed")
+    commands = (doc.CommandLine(what, line) for what, line in words.commands(report, say))
+    yield from doc.section(say("How to repeat it"), *commands, anchor="repeat", short=say("Repeat"))
+    yield from doc.section(say("Limitations"), doc.Items(tuple(words.limitations(report, say))), anchor="limitations")
 
 
-def notices(report: CampaignResults, say: Language) -> Iterator[Block]:
-    """Yield what is not translated, and how an unfinished campaign continues."""
+def notices(say: Language, *, unfinished: bool) -> Iterator[doc.Block]:
+    """Yield what is not translated, and how an unfinished campaign or suite continues."""
     if say.code != "en":
-        yield Paragraph(say(words.AS_WRITTEN), dim=True)
-    if not report.progress.finished:
-        yield CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
+        yield doc.Paragraph(say(words.AS_WRITTEN), dim=True)
+    if unfinished:
+        yield doc.CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
 
 
 def tiles_of(reports: Sequence[CampaignResults], say: Language) -> tuple[tuple[str, str, str], ...]:
@@ -122,102 +107,105 @@ def tiles_of(reports: Sequence[CampaignResults], say: Language) -> tuple[tuple[s
     return tuple((say.integer(number), text, kind if number else "") for number, text, kind in tiles)
 
 
-def _captioned(tables: Iterable[Table], content: Content) -> tuple[Table, ...]:
+def _captioned(tables: Iterable[doc.Table], content: Content) -> tuple[doc.Table, ...]:
     return tuple(captioned(table, content.report, content.say) for table in tables if table)
 
 
-def _effects(content: Content, plates: Plates) -> Iterator[Block]:
+def _effects(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     """Yield the values themselves (curves, every trial), then effects, and interactions."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
     title, short = say("How metrics vary with numeric factors"), say("Curves")
-    drawn = {(each.metric, each.factor): each.figure for each in plates if each.kind == "curve"}
+    drawn = {(each.metric, each.factor): each.figure for each in page_figures if each.kind == "curve"}
     tables = {key: captioned(table, report, say) for key, table in curve_tables(report, say).items()}
-    curves = tuple(replace(drawn.get(key, Figure("")), table=table) for key, table in tables.items())
-    yield from section(title, Figures(curves), anchor="curves", short=short)
+    curves = tuple(replace(drawn.get(key, doc.Figure("")), table=table) for key, table in tables.items())
+    yield from doc.section(title, doc.Figures(curves), anchor="curves", short=short)
     trials = (
         replace(figure, note=view.metric.summary)
         for view in report.views
-        for figure in plates.of("distribution", metric=view.index)
+        for figure in page_figures.of("distribution", metric=view.index)
     )
-    yield from section(say("Every trial"), Figures(tuple(trials)), anchor="trials", short=say("Trials"))
+    yield from doc.section(say("Every trial"), doc.Figures(tuple(trials)), anchor="trials", short=say("Trials"))
     effects = _captioned((effects_table(metric, say) for metric in metrics), content)
-    numbers = _in_numbers(plates.of("effects"), effects, say)
-    yield from section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
+    numbers = _in_numbers(page_figures.of("effects"), effects, say)
+    yield from doc.section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
     interactions = _captioned(
         (interaction_table(each, one, say) for each in metrics for one in each.interactions), content
     )
     if interactions:
-        yield Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
+        yield doc.Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
         which = say("Interactions that explain at least 1 % of the variation and stay significant after correction.")
-        yield Paragraph(which, dim=True)
-        yield from _in_numbers(plates.of("interaction"), interactions, say)
+        yield doc.Paragraph(which, dim=True)
+        yield from _in_numbers(page_figures.of("interaction"), interactions, say)
 
 
-def _in_numbers(figures: tuple[Figure, ...], tables: tuple[Table, ...], say: Language) -> Iterator[Block]:
+def _in_numbers(figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], say: Language) -> Iterator[doc.Block]:
     """Yield figures with their numbers folded below, or without figures the numbers alone."""
-    yield Figures(figures)
-    yield from (Fold(say("The same in numbers"), tables),) if figures else tables
+    yield doc.Figures(figures)
+    yield from (doc.Fold(say("The same in numbers"), tables),) if figures else tables
 
 
-def _claims(content: Content, plates: Plates) -> Iterator[Block]:
+def _claims(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     """Yield the judged claims, with what was published and measured."""
     say = content.say
     if judged := _captioned([claims_table(content.judgements, content.claims_note, say)], content):
-        tally, figures = Paragraph(content.claims_tally), Figures(plates.of("claims"))
-        yield from section(say("Claims"), tally, figures, *judged, anchor="claims")
+        tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(page_figures.of("claims"))
+        yield from doc.section(say("Claims"), tally, figures, *judged, anchor="claims")
 
 
-def _results(content: Content) -> Iterator[Block]:
+def _results(content: Content) -> Iterator[doc.Block]:
     """Yield the results, and what was really measured."""
     report, say = content.report, content.say
     searches, grid = _captioned(tables_of(report, say), content), results_grid(content)
     title = words.titled(say("Results"), words.place(report, say))
-    yield from section(title, grid, *searches, anchor="results", short=say("Results"))
-    really = really_table(report, say)
+    yield from doc.section(title, grid, *searches, anchor="results", short=say("Results"))
+    really = really_table(report)
     tables = (really, *part_tables(report, say), doses_table(report, say), remarks_table(report, say))
-    yield from section(
+    yield from doc.section(
         say("What was really measured"),
-        Paragraph(say(words.REALLY) if really else ""),
+        doc.Paragraph(say(words.REALLY) if really else ""),
         *_captioned(tables, content),
         anchor="really",
         short=say("Really measured"),
     )
 
 
-def _missing(content: Content) -> Iterator[Block]:
+def _missing(content: Content) -> Iterator[doc.Block]:
     """Yield what cannot run here, what was invalid, and what has not run yet."""
     report, say = content.report, content.say
     (gaps,) = _captioned([gaps_table(report, say)], content) or (None,)
-    yield Heading(say("What is missing, and why"), "missing", say("Missing"))
+    yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
     if gaps:
-        yield Notes(say("Unavailable on this host"), tuple(_gaps(report, say)), gaps)
+        yield doc.Notes(say("Unavailable on this host"), tuple(_gaps(report, say)), gaps)
     if report.invalid_attempts:
-        yield Paragraph(say(_INVALID, attempts=say.count(len(report.invalid_attempts), "attempt")))
+        yield doc.Paragraph(say(_INVALID, attempts=say.count(len(report.invalid_attempts), "attempt")))
         yield from _captioned([invalid_table(report, say)], content)
     if not report.progress.finished:
-        yield Paragraph(words.not_run_yet(report, say))
+        yield doc.Paragraph(words.not_run_yet(report, say))
     elif not (gaps or report.invalid_attempts):
-        yield Paragraph(say(words.NOTHING_MISSING))
+        yield doc.Paragraph(say(words.NOTHING_MISSING))
 
 
-def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[Text, ...]]]:
+def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[doc.Text, ...]]]:
     """Yield each reason with the number to which the results refer."""
     for number, gap in enumerate(report.gaps, 1):
-        where = (Span(gap.where, "strong"), Span(" · ", "dim")) if gap.where else ()
+        where = (doc.Span(gap.where, "strong"), doc.Span(" · ", "dim")) if gap.where else ()
         counts = f"{say.count(len(gap.treatments), 'treatment')}, {say.count(gap.n_trials, 'trial')}"
-        texts: list[Text] = [(Span(f"[{number}]", "strong"), Span(" "), *where, Span(counts)), gap.reason]
+        texts: list[doc.Text] = [
+            (doc.Span(f"[{number}]", "strong"), doc.Span(" "), *where, doc.Span(counts)),
+            gap.reason,
+        ]
         if gap.remedy:
-            texts.append((Span(say("Remedy: {remedy}", remedy=gap.remedy), "dim"),))
+            texts.append((doc.Span(say("Remedy: {remedy}", remedy=gap.remedy), "dim"),))
         yield f"gap-{number}", tuple(texts)
 
 
-def _course(content: Content, plates: Plates) -> Iterator[Block]:
+def _course(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     """Yield the campaign over time, and the resources that it used."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
-    yield Heading(say("Time course"), "time")
-    yield Figures(plates.of("scenario"))
-    sentences = Items(tuple(text for each in metrics for text in time_sentences(each, content.analysis.alpha, say)))
-    events = Table(
+    yield doc.Heading(say("Time course"), "time")
+    yield doc.Figures(page_figures.of("scenario"))
+    sentences = doc.Items(tuple(text for each in metrics for text in time_sentences(each, content.analysis.alpha, say)))
+    events = doc.Table(
         "events",
         "",
         ("UTC", say("event"), say("what")),
@@ -226,58 +214,58 @@ def _course(content: Content, plates: Plates) -> Iterator[Block]:
         whole=True,
     )
     if not report.attempts:
-        yield Paragraph(say("No trial has run yet."))
-    yield Figures(plates.of("course"), beside=tuple(filter(None, (sentences, events))))
-    yield Heading(say("Resources"), "resources")
+        yield doc.Paragraph(say("No trial has run yet."))
+    yield doc.Figures(page_figures.of("course"), beside=tuple(filter(None, (sentences, events))))
+    yield doc.Heading(say("Resources"), "resources")
     if not (used := words.resources(report, say)):
-        yield Paragraph(say("No trial recorded any."))
+        yield doc.Paragraph(say("No trial recorded any."))
         return
-    yield Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
+    yield doc.Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
     yield from _captioned((property_table(name, title, table, say, ours=True) for name, title, table in used), content)
 
 
-def _statistics(content: Content, plates: Plates) -> Iterator[Block]:
+def _statistics(content: Content) -> Iterator[doc.Block]:
     """Yield the statistics of each metric, folded, and how they grow with sizes."""
     say = content.say
-    yield Heading(say("The statistics behind it"), "statistics", say("Statistics"))
-    yield Paragraph(say(words.HOW_TO_READ), dim=True)
-    yield Paragraph(noise_floor_sentence(content.analysis, say))
+    yield doc.Heading(say("The statistics behind it"), "statistics", say("Statistics"))
+    yield doc.Paragraph(say(words.HOW_TO_READ), dim=True)
+    yield doc.Paragraph(noise_floor_sentence(content.analysis, say))
     for metric in content.analysis.metrics:
         tables = (captioned(table, content.report, say) for table in tables_behind(metric, say))
-        first, *others = (table if table else Paragraph(table.note, dim=True) for table in tables)
+        first, *others = (table if table else doc.Paragraph(table.note, dim=True) for table in tables)
         body = (
-            Paragraph(" ".join(statistics_sentences(metric, say))),
+            doc.Paragraph(" ".join(statistics_sentences(metric, say))),
             first,
             *others,
         )
-        summary = (Span(metric.metric.name, "strong"), Span(f": {metric_summary(metric, say)}"))
-        yield Fold(summary, tuple(filter(None, body)))
-    yield from section(say("Growth"), *_captioned(growth_tables(content.report, say), content), anchor="growth")
+        summary = (doc.Span(metric.metric.name, "strong"), doc.Span(f": {metric_summary(metric, say)}"))
+        yield doc.Fold(summary, tuple(filter(None, body)))
+    yield from doc.section(say("Growth"), *_captioned(growth_tables(content.report, say), content), anchor="growth")
 
 
-def _provenance(content: Content) -> Iterator[Block]:
+def _provenance(content: Content) -> Iterator[doc.Block]:
     """Yield how the platforms still differed, and what was recorded of the host."""
     report, say = content.report, content.say
-    yield Heading(say("Residual differences"), "residuals", listed=False)
+    yield doc.Heading(say("Residual differences"), "residuals", listed=False)
     if report.residuals:
-        yield Paragraph(say(words.RESIDUALS))
+        yield doc.Paragraph(say(words.RESIDUALS))
         table = property_table("residuals", "", report.residuals, say, ours=False)
         yield replace(table, tags=tuple(say("differs") if row.differs else "" for row in report.residuals.rows))
     else:
-        yield Paragraph(say("No trial recorded any."))
-    yield Heading(say("Provenance"), "provenance")
-    yield Facts(report.provenance) if report.provenance else Paragraph(say("None was recorded."))
-    yield Facts(report.calibrations, say("Calibrations"))
+        yield doc.Paragraph(say("No trial recorded any."))
+    yield doc.Heading(say("Provenance"), "provenance")
+    yield doc.Facts(report.provenance) if report.provenance else doc.Paragraph(say("None was recorded."))
+    yield doc.Facts(report.calibrations, say("Calibrations"))
     known = {name: value for name, value in (report.noise_floor or {}).items() if (name, value) != ("guest", None)}
     title = words.titled(say("Noise floor of this host"), words.place(report, say))
-    yield Facts(known, title)  # a host has no guest, which is not unknown
+    yield doc.Facts(known, title)  # a host has no guest, which is not unknown
 
 
-def _study(report: CampaignResults, say: Language) -> Iterator[Block]:
+def _study(report: CampaignResults, say: Language) -> Iterator[doc.Block]:
     """Yield the study as it was run."""
     study, design = report.study, report.study.design
-    yield Heading(say("The study"), "study", listed=False)
-    yield Paragraph(study.description)
+    yield doc.Heading(say("The study"), "study", listed=False)
+    yield doc.Paragraph(study.description)
     designed = [say.count(design.replicates, "replicate"), design.order, say("seed {seed}", seed=design.seed)]
     designed += [say("profile {profile}", profile=study.profile)] if study.profile else []
     designed += [" ".join(study.changes)] if study.changes else []
@@ -295,5 +283,5 @@ def _study(report: CampaignResults, say: Language) -> Iterator[Block]:
         facts[say("fraction")] = fraction_text(fraction, design.fraction, say)
         facts[say("defining relation")] = relation_text(fraction)
         facts[say("measured together")] = fraction.chains()
-    yield Facts(facts | ({say("excluded"): excluded} if excluded else {}))
-    yield Fold(say("The study file, as run"), (Code(study.source),))
+    yield doc.Facts(facts | ({say("excluded"): excluded} if excluded else {}))
+    yield doc.Fold(say("The study file, as run"), (doc.Code(study.source),))

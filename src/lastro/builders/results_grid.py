@@ -13,20 +13,9 @@ from lastro.builders.tables import captioned, levels_of, n_text, results_table
 from lastro.document import Grid, GridCell, GridRow, Span
 from lastro.stats.intervals import Estimate
 from lastro.words import campaign as words
+from lastro.words import numbers as formats
 from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
 from lastro.words.language import Language
-from lastro.words.numbers import (
-    GEOMETRIC,
-    NO_INTERVAL,
-    STATUS_WORDS,
-    VERDICT_WORDS,
-    comparison_text,
-    direction_text,
-    interval_text,
-    is_undecided,
-    mean_text,
-    ratio_text,
-)
 from lastro.words.remarks import meaning
 
 MANY = 40  # with more treatments, the leading factors become headings of groups
@@ -56,7 +45,7 @@ def results_grid(content: Content) -> Grid:
 
 
 def _heading(view: MetricView, say: Language) -> GridCell:
-    below = ", ".join(filter(None, (view.metric.unit, direction_text(view.metric, say))))
+    below = ", ".join(filter(None, (view.metric.unit, formats.direction_text(view.metric, say))))
     return GridCell(((Span(view.metric.name),), (Span(below),)) if below else ((Span(view.metric.name),),))
 
 
@@ -71,7 +60,7 @@ def _note(report: CampaignResults, say: Language) -> Iterator[str]:
         )
     yield from absences(report, say)
     if report.on_logs:
-        yield f"{', '.join(report.on_logs)}: {say(GEOMETRIC)}."
+        yield f"{', '.join(report.on_logs)}: {say(formats.GEOMETRIC)}."
 
 
 def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
@@ -91,7 +80,7 @@ def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
             first = (GridCell(((Span(level),),), head=True) for level in levels_of(report, row, say)[hoisted:])
             counted = GridCell(((Span(n_text(row, say)),),), right=True)
             if row.n_valid == 0 and row.cells:
-                why = say(STATUS_WORDS[row.status])
+                why = say(formats.STATUS_WORDS[row.status])
                 cells: Sequence[GridCell] = [_absent(why, numbers.get(row.treatment.index), len(row.cells))]
             else:
                 cells = [_cell(content, row, at, reach) for at, reach in enumerate(reaches)]
@@ -114,15 +103,15 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     ]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))
-    interval, alone = interval_text(cell.summary, say), is_alone(cell)
+    interval, alone = formats.interval_text(cell.summary, say), is_alone(cell)
     known = cell.summary.interval is not None
     of = (Span(f" (n = {cell.summary.n})", "dim"),) if cell.missing else ()
-    lines = [(Span(mean_text(cell.summary, say), "mean", interval if known else ""), *of, *marks)]
+    lines = [(Span(formats.mean_text(cell.summary, say), "mean", interval if known else ""), *of, *marks)]
     lines += [] if known or alone else [(Span(interval),)]
     if lacks_ratio(row, cell):
         lines += [(Span(DASH, "dim"),)] if has_ratios(content.report) else []
-    elif comparison := comparison_text(row, cell, judged := verdict(cell), say):
-        comparison = comparison.removesuffix(f" {say(NO_INTERVAL)}") if alone else comparison
+    elif comparison := formats.comparison_text(row, cell, judged := verdict(cell), say):
+        comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}") if alone else comparison
         axis = _axis(cell.ratio, reach) if cell.ratio else None
         floor = [Span(say("below the noise floor"), "note")] if (row.treatment.index, at) in content.under_floor else []
         lines.append((Span(comparison, judged or "dim", _explained(cell, judged, say), axis=axis), *floor))
@@ -132,9 +121,9 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
 def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
     """Return what a verdict means, with a ratio that is not shown because it says too little."""
     if cell.ratio is None:
-        return say(VERDICT_WORDS[judged])
-    hidden = ratio_text(cell.ratio, say) if judged in ("", "same") and is_undecided(cell.ratio) else ""
-    parts = (hidden, say(VERDICT_WORDS[judged]), words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
+        return say(formats.VERDICT_WORDS[judged])
+    hidden = formats.ratio_text(cell.ratio, say) if judged in ("", "same") and formats.is_undecided(cell.ratio) else ""
+    parts = (hidden, say(formats.VERDICT_WORDS[judged]), words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
     return "; ".join(filter(None, parts))
 
 

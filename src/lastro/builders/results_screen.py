@@ -7,30 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.decision import decision_of
-from lastro.analysis.selected import TableChoice
+from lastro.analysis.table_choice import TableChoice
 from lastro.analysis.verdicts import verdict
 from lastro.builders.decision import answer
 from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, growth_tables, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
+from lastro.words import numbers as formats
 from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, is_alone, lacks_ratio
 from lastro.words.campaign import legend, premises, sequential_note
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH
-from lastro.words.numbers import (
-    GEOMETRIC,
-    NO_INTERVAL,
-    STATUS_WORDS,
-    UNDECIDED,
-    WIDEST,
-    comparison_text,
-    count,
-    direction_text,
-    interval_text,
-    is_undecided,
-    mean_text,
-)
 from lastro.words.opening import incomplete, segment_sentences
 from lastro.words.reasons import grouped
 from lastro.words.remarks import signs
@@ -44,7 +32,7 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     The first table has the chosen treatments, in the order that was chosen."""
     rows = choice.rows(report) if choice else report.rows
     yield Title(report.study.title or report.study.name)
-    shown = f"{len(rows)} of {count(len(report.rows), 'treatment')} shown"
+    shown = f"{len(rows)} of {formats.count(len(report.rows), 'treatment')} shown"
     yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
     yield _results(report, rows)
     yield from map(_as_grid, filter(None, (*growth_tables(report, ENGLISH), doses_table(report, ENGLISH))))
@@ -60,7 +48,8 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
 def _tally(report: CampaignResults) -> str:
     counts, progress = report.progress.counts, report.progress
     states = [f"{counts[s]:,} {s}" for s in ("valid", "invalid", "unavailable", "running", "pending") if counts.get(s)]
-    return f"{count(len(report.rows), 'treatment')}, {count(progress.n_trials, 'trial')}: {', '.join(states)}"
+    treatments, trials = formats.count(len(report.rows), "treatment"), formats.count(progress.n_trials, "trial")
+    return f"{treatments}, {trials}: {', '.join(states)}"
 
 
 def _lines(*lines: tuple[str, str], head: bool = False, right: bool = False) -> GridCell:
@@ -95,7 +84,7 @@ def _results(report: CampaignResults, shown: Sequence[Row]) -> Grid:
 
 def _heading(view: MetricView) -> GridCell:
     metric = view.metric
-    return _lines((metric.name, "strong"), (metric.unit, "dim"), (direction_text(metric), "dim"))
+    return _lines((metric.name, "strong"), (metric.unit, "dim"), (formats.direction_text(metric), "dim"))
 
 
 def _n_text(row: Row) -> str:
@@ -108,18 +97,18 @@ def _cell(row: Row, cell: Cell, *, compared: bool) -> GridCell:
     if row.status == "pending":
         return _lines((DASH, "dim"))
     if cell.summary is None:
-        words = "not measured" if row.n_valid else STATUS_WORDS[row.status]
+        words = "not measured" if row.n_valid else formats.STATUS_WORDS[row.status]
         return _lines((f"{words}{signs(cell.marks)}", "warning" if row.status in ("invalid", "partly") else "dim"))
-    mean = mean_text(cell.summary) + signs(cell.marks)
+    mean = formats.mean_text(cell.summary) + signs(cell.marks)
     lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
     judged = verdict(cell)
     if lacks_ratio(row, cell):
         lines += [(DASH, "dim")] if compared else []
-    elif comparison := comparison_text(row, cell, judged):
+    elif comparison := formats.comparison_text(row, cell, judged):
         kind = "baseline" if row.is_baseline else judged or "dim"
-        lines.append((comparison.removesuffix(f" {NO_INTERVAL}") if is_alone(cell) else comparison, kind))
+        lines.append((comparison.removesuffix(f" {formats.NO_INTERVAL}") if is_alone(cell) else comparison, kind))
     if cell.summary.interval is None and not is_alone(cell):
-        lines.append((interval_text(cell.summary), "dim"))
+        lines.append((formats.interval_text(cell.summary), "dim"))
     return _lines(*lines)
 
 
@@ -159,24 +148,28 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
         with_interval = f" with its {confidence} interval" if any(ratio.interval for ratio in ratios) else ""
         sentences.append(f"× is the ratio to the baseline{with_interval}.")
     if n := max((sum(cell.decision != "unknown" for cell in view.cells) for view in report.views), default=0):
-        corrected = f"corrected for the {count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
+        corrected = (
+            f"corrected for the {formats.count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
+        )
         sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
     pending = [NOT_RUN] if any(row.status == "pending" for row in report.rows) else []
     yield from (" ".join(each) for each in (sentences, [*pending, *absences(report, ENGLISH)]) if each)
     if report.on_logs:
-        yield f"{', '.join(report.on_logs)}: {GEOMETRIC}."
-    if any(map(is_undecided, ratios)):
-        yield f"{ENGLISH(UNDECIDED, widest=WIDEST)} --json shows it."
+        yield f"{', '.join(report.on_logs)}: {formats.GEOMETRIC}."
+    if any(map(formats.is_undecided, ratios)):
+        yield f"{ENGLISH(formats.UNDECIDED, widest=formats.WIDEST)} --json shows it."
     if report.study.design.sequential:
         yield sequential_note(report, ENGLISH)
     yield from (legend(kind, ENGLISH) for kind in report.kinds_of_marks)
     yield from _reasons_of_ratios(report)
     for number, gap in enumerate(report.gaps, 1):
         where = f"{gap.where}: " if gap.where else ""
-        yield f"[{number}] {where}{gap.reason} ({count(len(gap.treatments), 'treatment')})"
+        yield f"[{number}] {where}{gap.reason} ({formats.count(len(gap.treatments), 'treatment')})"
         if gap.remedy:
             yield f"    remedy: {gap.remedy}"
-    yield from _invalid_groups(report)
+    reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
+    for reason, trials in sorted(grouped(reasons), key=lambda group: -len(set(group[1]))):
+        yield f"✕ invalid: {reason} ({_trial_list(set(trials))})"
 
 
 def _marks(report: CampaignResults) -> str:
@@ -194,12 +187,6 @@ def _reasons_of_ratios(report: CampaignResults) -> Iterator[str]:
         if cell.ratio is not None and cell.ratio.absent_because and min(cell.ratio.sides) > 1
     }
     yield from sorted(reasons)
-
-
-def _invalid_groups(report: CampaignResults) -> Iterator[str]:
-    reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
-    for reason, trials in sorted(grouped(reasons), key=lambda group: -len(set(group[1]))):
-        yield f"✕ invalid: {reason} ({_trial_list(set(trials))})"
 
 
 def _trial_list(trials: Iterable[int]) -> str:

@@ -39,7 +39,7 @@ def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator
     yield Title(
         report.study.title or report.study.name, opening(report, say, content.analysis), words.summary(report, say)
     )
-    yield from notices(report, say)
+    yield from notices(say, unfinished=not report.progress.finished)
     yield from decision_section(report, say)
     if content.claims_tally:
         yield Paragraph(f"{say('Claims')}: {content.claims_tally}")

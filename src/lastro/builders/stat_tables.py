@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from lastro.builders.baseline_tables import comparisons_table
+from lastro.analysis.claims import Judgement
+from lastro.analysis.model import BaselineComparison, FactorPairs, Interaction, LevelEffect, MetricAnalysis
 from lastro.document import Table
 from lastro.figures.effects import judged, mark_words
-from lastro.stats.anova import TYPE
+from lastro.stats.anova import TYPE, Anova, Effect
+from lastro.stats.contrasts import MeanComparison
+from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_
 from lastro.words import claims as claim_words
 from lastro.words.claims_text import measured_text
@@ -18,14 +20,9 @@ from lastro.words.numbers import VERDICT_MARKS, metric_heading, ratio_text
 from lastro.words.pairs import with_aliases
 from lastro.words.remarks import signs_of
 
-if TYPE_CHECKING:
-    from lastro.analysis.claims import Judgement
-    from lastro.analysis.model import FactorPairs, Interaction, LevelEffect, MetricAnalysis
-    from lastro.stats.anova import Anova, Effect
-    from lastro.stats.contrasts import MeanComparison
-    from lastro.stats.intervals import Estimate
-
 LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
+METHODS = {"max-t": "max-|t|", "benjamini-hochberg": "Benjamini–Hochberg"}
+DECISIONS = {"different": N_("different"), "same": N_("not distinguishable here"), "unknown": N_("not testable")}
 
 
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
@@ -216,3 +213,31 @@ def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequenc
     kind = say("Type {kind}, n = {n}.", kind=TYPE, n=say.integer(anova.n))
     notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
     return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes))
+
+
+def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
+    """Return a table of every treatment against its baseline: raw and corrected p."""
+    method = METHODS[metric.correction]
+    columns = (say("treatment"), say("ratio to the baseline"), "p", f"p ({method})", say("verdict"))
+    return Table(
+        f"comparisons-{metric.metric.name}",
+        say("Comparisons with the baseline in {metric}", metric=metric.metric.name),
+        columns,
+        tuple(_comparison_row(comparison, say) for comparison in metric.comparisons),
+        numeric(2, 4),
+        frozenset({0}),
+        note=say("Corrected by {method} over the {n} of this table.", method=method, n=len(metric.comparisons)),
+    )
+
+
+def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str, ...]:
+    verdict = say(DECISIONS[comparison.decision])
+    if comparison.under_floor:
+        verdict = say("{verdict}: below the noise floor", verdict=verdict)
+    return (
+        comparison.treatment.label,
+        ratio_text(comparison.ratio, say) if comparison.ratio else say("no ratio"),
+        p_text(comparison.p, say),
+        p_text(comparison.p_adjusted, say),
+        verdict,
+    )

@@ -6,30 +6,18 @@ the smallest difference that is distinguishable on this host."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
-from lastro.analysis.verdicts import Verdict
-from lastro.builders.baseline_tables import METHODS
-from lastro.builders.stat_tables import named_with_aliases, of_variation
+from lastro.builders.stat_tables import METHODS, named_with_aliases, of_variation
 from lastro.figures.effects import judged
+from lastro.stats.anova import Anova
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.estimates import p_text, share_text
 from lastro.words.language import Language
 from lastro.words.mean_caveats import lost_sentences, mode_sentences
-from lastro.words.numbers import MINUS, ratio_text
+from lastro.words.numbers import MINUS, VERDICTS, ratio_text
 from lastro.words.pairs import with_aliases
-
-if TYPE_CHECKING:
-    from lastro.stats.anova import Anova
-
-EFFECT_WORDS: dict[Verdict, str] = {
-    "better": N_("better"),
-    "worse": N_("worse"),
-    "higher": N_("higher"),
-    "lower": N_("lower"),
-}
 
 
 def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
@@ -108,7 +96,7 @@ def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         level=_level(effect, say),
         reference=effect.reference,
         ratio=ratio,
-        verdict=say(EFFECT_WORDS.get(judged(metric.metric, effect), "")),
+        verdict=say(VERDICTS[judged(metric.metric, effect)]),
         p=p_text(effect.p_adjusted, say, sign=True),
         comparisons=say.count(n, "comparison"),
     )

@@ -10,9 +10,10 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.document import Block, CommandLine, Grid, GridCell, GridRow, Items, Paragraph, Span, Table, Title
 from lastro.stats.notes import N_
 from lastro.units import human_duration
+from lastro.words.campaign import of_guest
 from lastro.words.estimates import number_text, numeric
-from lastro.words.guests import of_guests
 from lastro.words.language import Language
+from lastro.words.phrases import said_once
 
 Facts = Mapping[str, Any]
 _BAR = 24  # characters, which fit on a telephone
@@ -80,8 +81,8 @@ def _title(text: str, facts: Facts, say: Language) -> Title:
 
 def _of_guests(measured: Sequence[tuple[str, Facts]], say: Language) -> Iterator[str]:
     """Yield in which guests campaigns are measured, from their names and statuses; nothing for real hosts."""
-    places = [(name, MeasuredIn(**facts["guest"]) if facts["guest"] else None) for name, facts in measured]
-    return of_guests(places, say)
+    guests = ((name, MeasuredIn(**facts["guest"]) if facts["guest"] else None) for name, facts in measured)
+    return said_once(((name, of_guest(guest, say)) for name, guest in guests), say, len(measured))
 
 
 def _progress(facts: Facts, say: Language) -> Iterator[str]:

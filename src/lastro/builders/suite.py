@@ -8,24 +8,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lastro import document as doc
 from lastro.builders.content import Content
-from lastro.builders.plates import planned, plate
-from lastro.builders.results import tiles_of
+from lastro.builders.page_figures import planned, svgs_of
+from lastro.builders.results import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
-from lastro.document import (
-    Block,
-    CommandLine,
-    Figure,
-    Figures,
-    Heading,
-    Items,
-    Notes,
-    Paragraph,
-    Span,
-    Table,
-    Text,
-    Title,
-)
 from lastro.words import campaign as words
 from lastro.words.claims_text import explanation, tally_text
 from lastro.words.language import Language
@@ -56,66 +43,63 @@ class StudySection:
     link: str
 
 
-def suite_blocks(title: str, description: str, sections: Sequence[StudySection], say: Language) -> Iterator[Block]:
+def suite_blocks(title: str, description: str, sections: Sequence[StudySection], say: Language) -> Iterator[doc.Block]:
     """Yield the document on the studies of a suite, in their order."""
     contents = [section.content for section in sections if section.content]
     judged = [one for content in contents for one in content.judgements]
     reports = [content.report for content in contents]
     tiles = ((say.integer(len(sections)), say("studies"), ""), *tiles_of(reports, say))
-    yield Title(title, (tally_text(judged, say),) if judged else (), description, say("Lastro report"), tiles)
-    if say.code != "en":
-        yield Paragraph(say(words.AS_WRITTEN), dim=True)
+    yield doc.Title(title, (tally_text(judged, say),) if judged else (), description, say("Lastro report"), tiles)
     unfinished = any(section.content is None or not section.content.report.progress.finished for section in sections)
-    if unfinished:
-        yield CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
+    yield from notices(say, unfinished=unfinished)
     for section in sections:
         yield from _study(section, say)
     unjudged = [section.name for section in sections if section.unjudged]
     if judged or unjudged:
-        yield Heading(say("Claims"), "claims")
+        yield doc.Heading(say("Claims"), "claims")
         yield from [_claims(sections, say)] if judged else ()
         for name in unjudged:
-            yield Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
-    yield Heading(say("What is missing, and why"), "missing", say("Missing"))
+            yield doc.Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
+    yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
     gaps = tuple(("", lines) for lines in _gaps(sections, say))
-    yield Notes("", gaps)
+    yield doc.Notes("", gaps)
     invalid = sum(report.progress.n_invalid_attempts for report in reports)
     if invalid:
         attempts = say.count(invalid, "attempt")
-        yield Paragraph(f"{say('{attempts} judged invalid and set aside', attempts=attempts)}.")
+        yield doc.Paragraph(f"{say('{attempts} judged invalid and set aside', attempts=attempts)}.")
     if unfinished:
-        yield Paragraph(say("Trials that have not run yet are missing too."))
+        yield doc.Paragraph(say("Trials that have not run yet are missing too."))
     elif not gaps and not invalid:
-        yield Paragraph(say(words.NOTHING_MISSING))
+        yield doc.Paragraph(say(words.NOTHING_MISSING))
 
 
-def _study(section: StudySection, say: Language) -> Iterator[Block]:
+def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
     title = f"{section.name}: {section.title}" if section.title else section.name
-    yield Heading(title, f"study-{section.name}", section.name)
+    yield doc.Heading(title, f"study-{section.name}", section.name)
     if stopped := section.stopped:
-        yield Items((stopped.reason,), tag=say("ended by an error") if stopped.midway else say("could not run"))
+        yield doc.Items((stopped.reason,), tag=say("ended by an error") if stopped.midway else say("could not run"))
         if stopped.remedy:
-            yield Paragraph(say("Remedy: {remedy}", remedy=stopped.remedy), dim=True)
+            yield doc.Paragraph(say("Remedy: {remedy}", remedy=stopped.remedy), dim=True)
     if (content := section.content) is None:
-        yield Paragraph(say("It has not started."))
+        yield doc.Paragraph(say("It has not started."))
         return
-    yield from map(Paragraph, opening(content.report, say, content.analysis))
-    yield Figures(tuple(_key_figure(content)))
+    yield from map(doc.Paragraph, opening(content.report, say, content.analysis))
+    yield doc.Figures(tuple(_key_figure(content)))
     if content.judgements:
-        yield Paragraph(tally_text(content.judgements, say))
-    yield Paragraph(words.summary(content.report, say), dim=True)
-    yield Paragraph((Span(say("The whole report of this study"), link=section.link),))
+        yield doc.Paragraph(tally_text(content.judgements, say))
+    yield doc.Paragraph(words.summary(content.report, say), dim=True)
+    yield doc.Paragraph((doc.Span(say("The whole report of this study"), link=section.link),))
 
 
-def _key_figure(content: Content) -> Iterator[Figure]:
+def _key_figure(content: Content) -> Iterator[doc.Figure]:
     """Yield the first figure of a measured metric: as in the report of the study, it shows the values themselves."""
     views = content.report.views
     plans = (plan for plan in planned(content) if plan.metric is not None and views[plan.metric].n_blocks)
-    drawn = (Figure(plan.title, plate(plan)) for plan in plans)
+    drawn = (doc.Figure(plan.title, svgs_of(plan)) for plan in plans)
     yield from itertools.islice((figure for figure in drawn if figure.svgs), 1)
 
 
-def _claims(sections: Sequence[StudySection], say: Language) -> Table:
+def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
     """Return one table with the claims of all studies, with a column for the study."""
     judged = [(section.name, section.content) for section in sections if section.content and section.content.judgements]
     tables = [(name, claims_table(content.judgements, "", say)) for name, content in judged]
@@ -124,7 +108,7 @@ def _claims(sections: Sequence[StudySection], say: Language) -> Table:
         explanation(next(section.content.report for section in sections if section.content), say),
         say("The claims of each study are a separate family."),
     )
-    return Table(
+    return doc.Table(
         first.name,
         words.titled(first.title, words.place_of([content.report.guest for _, content in judged], say)),
         (say("study"), *first.columns),
@@ -136,16 +120,16 @@ def _claims(sections: Sequence[StudySection], say: Language) -> Table:
     )
 
 
-def _gaps(sections: Sequence[StudySection], say: Language) -> Iterator[tuple[Text, ...]]:
+def _gaps(sections: Sequence[StudySection], say: Language) -> Iterator[tuple[doc.Text, ...]]:
     """Yield each reason for unavailability once, with the studies and levels that it affects."""
-    where: dict[tuple[str, str | None], list[Span]] = {}
+    where: dict[tuple[str, str | None], list[doc.Span]] = {}
     for section in sections:
         for gap in section.content.report.gaps if section.content else ():
             spans = where.setdefault((gap.reason, gap.remedy), [])
-            levels = (Span(" · ", "dim"), Span(gap.where)) if gap.where else ()
-            counted = Span(f", {say.count(gap.n_trials, 'trial')}")
-            spans += [*([Span("; ")] if spans else []), Span(section.name, "strong"), *levels, counted]
+            levels = (doc.Span(" · ", "dim"), doc.Span(gap.where)) if gap.where else ()
+            counted = doc.Span(f", {say.count(gap.n_trials, 'trial')}")
+            spans += [*([doc.Span("; ")] if spans else []), doc.Span(section.name, "strong"), *levels, counted]
     for (reason, remedy), spans in where.items():
-        lines: list[Text] = [tuple(spans), reason]
-        lines += [(Span(say("Remedy: {remedy}", remedy=remedy), "dim"),)] if remedy else []
+        lines: list[doc.Text] = [tuple(spans), reason]
+        lines += [(doc.Span(say("Remedy: {remedy}", remedy=remedy), "dim"),)] if remedy else []
         yield tuple(lines)

@@ -16,23 +16,12 @@ from lastro.analysis.verdicts import verdict
 from lastro.builders.content import Content
 from lastro.document import Table
 from lastro.figures.scenario_additions import growth_of
+from lastro.grouping import by_key
 from lastro.words import campaign as words
+from lastro.words import numbers as formats
 from lastro.words.absences import DASH, is_alone
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
 from lastro.words.language import Language
-from lastro.words.numbers import (
-    GEOMETRIC,
-    NO_INTERVAL,
-    STATUS_WORDS,
-    UNDECIDED,
-    WIDEST,
-    comparison_text,
-    interval_text,
-    is_undecided,
-    mean_text,
-    metric_heading,
-    ratio_text,
-)
 from lastro.words.numeric import against_text, level_text, sizes_text, why_missing
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short, sign, signs
@@ -51,7 +40,7 @@ def results_table(content: Content, view: MetricView) -> Table:
     heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
     return Table(
         f"results-{view.index + 1}",
-        metric_heading(view.metric),
+        formats.metric_heading(view.metric),
         (*factors, "n", heading, say("ratio to the baseline")),
         tuple(
             (*levels_of(report, row, say), *_result(row, cell, say, key in under))
@@ -77,7 +66,7 @@ def ratios_table(content: Content) -> Table:
         if row.status != "unavailable"
     )
     right = frozenset(range(len(factors), len(factors) + 1 + len(report.metrics)))
-    return Table("ratios", "", (*factors, "n", *map(metric_heading, report.metrics)), rows, right)
+    return Table("ratios", "", (*factors, "n", *map(formats.metric_heading, report.metrics)), rows, right)
 
 
 def n_text(row: Row, say: Language) -> str:
@@ -91,8 +80,8 @@ def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
         return DASH
     _, mean, comparison = _result(row, cell, say, under_floor)
     if is_alone(cell) and cell.summary is not None:
-        mean = mean_text(cell.summary, say) + signs(cell.marks)
-        comparison = comparison.removesuffix(f" {say(NO_INTERVAL)}")
+        mean = formats.mean_text(cell.summary, say) + signs(cell.marks)
+        comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}")
     if cell.summary is None or (cell.ratio is None and not row.is_baseline):
         return mean
     return f"{mean} ({say('baseline')})" if row.is_baseline else comparison + signs(cell.marks)
@@ -101,8 +90,10 @@ def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
 def _legends(view: MetricView, say: Language) -> tuple[str, ...]:
     """Return what the marks on a metric mean."""
     ratios = [cell.ratio for cell in view.cells if cell.ratio]
-    undecided = (say(UNDECIDED, widest=WIDEST).rstrip("."),) if any(map(is_undecided, ratios)) else ()
-    geometric = (say(GEOMETRIC),) if view.metric.name in view.report.on_logs else ()
+    undecided = (
+        (say(formats.UNDECIDED, widest=formats.WIDEST).rstrip("."),) if any(map(formats.is_undecided, ratios)) else ()
+    )
+    geometric = (say(formats.GEOMETRIC),) if view.metric.name in view.report.on_logs else ()
     return (*(short(kind, say) for kind in view.kinds_of_marks), *geometric, *undecided)
 
 
@@ -114,10 +105,10 @@ def levels_of(report: CampaignResults, row: Row, say: Language) -> tuple[str, ..
 
 def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str, str, str]:
     if cell.summary is None:
-        why = say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
+        why = say("not measured") if row.n_valid else say(formats.STATUS_WORDS[row.status])
         return "0", why + signs(cell.marks), ""
     mean = _mean(cell, say)
-    comparison = comparison_text(row, cell, verdict(cell), say)
+    comparison = formats.comparison_text(row, cell, verdict(cell), say)
     return str(cell.summary.n), mean, f"{comparison} ({say('below the noise floor')})" if under_floor else comparison
 
 
@@ -151,7 +142,7 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
     fixed = len(others) + 1
     return Table(
         f"curve-{view.index + 1}-{curve.factor}",
-        say("{metric} by {factor}", metric=metric_heading(view.metric), factor=curve.factor),
+        say("{metric} by {factor}", metric=formats.metric_heading(view.metric), factor=curve.factor),
         (*others, head, *columns),
         tuple(rows),
         frozenset(range(fixed, fixed + len(columns))),
@@ -162,11 +153,8 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
 def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
     """Return {line: a text for each number}; a dash if the study has no such treatment."""
     own = {line.name: line.rows for line in panel.lines}
-    cells: dict[str, list[str]] = {}
-    for name in curve.line_names:
-        rows = own.get(name, (None,) * len(curve.labels))
-        cells[name] = [_curve_cell(row, view, say) for row in rows]
-    return cells
+    rows = {name: own.get(name, (None,) * len(curve.labels)) for name in curve.line_names}
+    return {name: [_curve_cell(row, view, say) for row in of_line] for name, of_line in rows.items()}
 
 
 def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
@@ -179,8 +167,8 @@ def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
 def _mean(cell: Cell, say: Language) -> str:
     """Return the mean, its interval or the reason why it has none, and its marks."""
     assert cell.summary is not None
-    mean = mean_text(cell.summary, say) + signs(cell.marks)
-    return mean if cell.summary.interval is not None else f"{mean} ({interval_text(cell.summary, say)})"
+    mean = formats.mean_text(cell.summary, say) + signs(cell.marks)
+    return mean if cell.summary.interval is not None else f"{mean} ({formats.interval_text(cell.summary, say)})"
 
 
 def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
@@ -191,7 +179,7 @@ def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
     columns = (*first, say(sized.heading, factor=sized.factor), say("growth"), *map(say, sized.columns))
     tables: list[Table] = []
     for view in report.views:
-        title = say("Growth of {metric}", metric=metric_heading(view.metric))
+        title = say("Growth of {metric}", metric=formats.metric_heading(view.metric))
         rows = tuple(
             (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], len(sized.measures), say))
             for row in growths.rows
@@ -205,11 +193,11 @@ def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
 def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
     if growth is None:
         return say("not measured"), *"—" * (n_measures + 1)
-    ratio = ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
+    ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
     return "; ".join(sizes_text(growth)), ratio, *(against_text(against, say) for against in growth.against.values())
 
 
-def really_table(report: CampaignResults, say: Language) -> Table:
+def really_table(report: CampaignResults) -> Table:
     """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
     really = report.properties.really
     rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))
@@ -273,9 +261,7 @@ def gaps_table(report: CampaignResults, say: Language) -> Table:
 def invalid_table(report: CampaignResults, say: Language) -> Table:
     """Return a table with a row for each trial with invalid attempts: how many, and why."""
     columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("state of the trial"))
-    trials: dict[int, list[InvalidAttempt]] = {}
-    for attempt in report.invalid_attempts:
-        trials.setdefault(attempt.trial, []).append(attempt)
+    trials = by_key((attempt.trial, attempt) for attempt in report.invalid_attempts)
     rows = tuple(
         (str(number), str(len(them)), str(them[0].block), them[0].treatment.label, _why(them), say(them[0].trial_state))
         for number, them in trials.items()

@@ -5,7 +5,6 @@ one would. With adaptive allocation, the next block has only the candidates that
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean
@@ -13,6 +12,7 @@ from statistics import fmean
 from lastro.analysis.build import build_report
 from lastro.analysis.decision import SlaDecision, look_at
 from lastro.campaign.sequential import NextStep
+from lastro.grouping import by_key
 from lastro.results.looks import Look, Stop, settled_by
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
@@ -72,7 +72,5 @@ def _events(decision: SlaDecision | None, look: Look, why: str, *, adaptive: boo
 
 def block_s(store: Store, kept: frozenset[int] | None) -> float:
     """Return how long a block of these treatments takes, by their trials so far; of all treatments if None."""
-    took_s: dict[int, list[float]] = defaultdict(list)
-    for treatment, seconds in store.durations():
-        took_s[treatment].append(seconds)
+    took_s = by_key(store.durations())
     return sum(fmean(seconds) for treatment, seconds in took_s.items() if kept is None or treatment in kept)

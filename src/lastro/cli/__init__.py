@@ -39,6 +39,7 @@ COMMANDS = {
         "decide": "say which candidate keeps the service levels, at what cost, and how sure that is",
         "advise-replicates": "estimate how many blocks the next campaign needs",
         "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
+        "history": "keep campaigns over months; say where their means changed, and what else did",
         "pool": "pool one study over several hosts: mean, spread, and what a new host will see",
         "bundle": "write a campaign as one archive that others can cite and verify: an RO-Crate",
         "verify": "check the hashes of a bundle; make its report again from its data, and compare",
@@ -56,7 +57,7 @@ COMMANDS = {
     },
 }
 
-WRITERS = ("new", "run", "ab", "resume", "noise-floor", "results", "report", "compare", "pool", "bundle")
+WRITERS = ("new", "run", "ab", "resume", "noise-floor", "results", "report", "compare", "history", "pool", "bundle")
 
 
 def main(argv: list[str] | None = None) -> int:

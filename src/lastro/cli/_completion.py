@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import shtab
 
@@ -16,75 +16,33 @@ from lastro import __version__, papers, registry
 from lastro.cli import COMMANDS, command_parser
 from lastro.cli._shell import HOME
 
-# How to complete the value of an argument: {argument, or (command, argument): name of a shell function, kind of part,
-# or None where there is nothing to propose}. A test asserts that no argument is missing.
-COMPLETERS: dict[str | tuple[str, str], str | None] = {
-    "study": "_lastro_studies",
-    ("noise-floor", "study"): "_lastro_campaigns_and_studies",
-    ("ab", "study"): "_lastro_campaigns_and_studies",
-    ("ab", "output"): "_lastro_directories",
-    "dir": "_lastro_campaigns",
-    "dirs": "_lastro_campaigns",
-    "a": "_lastro_campaigns",
-    "b": "_lastro_campaigns",
-    ("noise-floor", "output"): "_lastro_campaigns",
-    ("bundle", "output"): "_lastro_paths",
-    ("serve", "dir"): "_lastro_directories",
-    "bundle": "_lastro_paths",
-    ("run", "output"): "_lastro_directories",
-    ("setup", "source"): "_lastro_directories",
-    ("report", "output"): "_lastro_paths",
-    ("pool", "output"): "_lastro_paths",
-    ("show", "output"): "_lastro_paths",
-    "csv": "_lastro_paths",
-    "parquet": "_lastro_paths",
-    "junit": "_lastro_paths",
-    "pilot": "_lastro_campaigns",
-    "source": "_lastro_studies",
-    "file": "_lastro_toml",
-    "testbed": "_lastro_toml",
-    "fleet": "_lastro_toml",
-    "claims": "_lastro_toml",
-    "profile": "_lastro_profiles",
-    "only": "_lastro_only",
-    "settings": "_lastro_settings",
-    "part": "part",
-    "platform": "platform",
-    "scenario": "scenario",
-    "attempt": None,
-    "of_a": None,
-    "of_b": None,
-    "blocks": None,
-    "margin": None,
-    "service_levels": None,
-    "cost": None,
-    "under": None,
-    "require": None,
-    "wish": None,
-    "prices": None,
-    "weights": None,
-    "where": None,
-    "sort": None,
-    "top": None,
-    "authors": None,
-    "campaigns": None,
-    "confidence": None,
-    "decimal": None,
-    "fail_over": None,
-    "gate": None,
-    "license": None,
-    "may_differ": None,
-    "fail_invalid": None,
-    "metric": None,
-    "name": None,
-    "port": None,
-    "precision": None,
-    "replicates": None,
-    "separator": None,
-    "snapshot": None,
-    "trial": None,
-    "within": None,
-}
+# How to complete the value of an argument, or of a command's argument: by a function of the shell, or by the names of a
+# kind of part. A test asserts that no argument is missing.
+_ARGUMENTS: dict[str, Sequence[str | tuple[str, str]]] = {
+    "_lastro_studies": ("study", "source"),
+    "_lastro_campaigns": ("dir", "dirs", "a", "b", "names", "pilot", ("noise-floor", "output")),
+    "_lastro_campaigns_and_studies": (("noise-floor", "study"), ("ab", "study")),
+    "_lastro_directories": (("ab", "output"), ("run", "output"), ("setup", "source"), ("serve", "dir")),
+    "_lastro_paths": (
+        "csv", "history", "parquet", "junit", "bundle",
+        *((command, "output") for command in ("bundle", "history", "report", "pool", "show")),
+    ),
+    "_lastro_toml": ("file", "testbed", "fleet", "claims"),
+    "_lastro_profiles": ("profile",),
+    "_lastro_only": ("only",),
+    "_lastro_settings": ("settings",),
+    "part": ("part",),
+    "platform": ("platform",),
+    "scenario": ("scenario",),
+    # There is nothing to propose for numbers, names of one's own, and sentences.
+    "": (
+        "attempt", "authors", "blocks", "campaigns", "confidence", "cost", "decimal", "fail_invalid", "fail_over",
+        "gate", "label", "license", "margin", "may_differ", "metric", "name", "note", "of_a", "of_b", "port",
+        "precision", "prices", "replicates", "require", "sentinel", "separator", "service_levels", "snapshot", "sort",
+        "top", "trial", "under", "weights", "where", "wish", "within",
+    ),
+}  # fmt: skip
+COMPLETERS = {argument: completer for completer, arguments in _ARGUMENTS.items() for argument in arguments}
 # zsh and fish have these built in.
 NATIVE = {
     ("zsh", "_lastro_directories"): "_files -/",
@@ -182,7 +140,7 @@ def _complete(command: str, action: argparse.Action, shell: str) -> None:
     if kinds:
         infos = [info for kind in kinds for info in registry.parts(kind).values()]
         action.choices = sorted({info.name for info in infos if info.origin.startswith("lastro.")})
-    elif completer is not None:
+    elif completer:
         call = f"({completer})" if shell == "fish" else completer
         action.complete = {shell: NATIVE.get((shell, completer), call)}  # type: ignore[attr-defined]
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lastro import papers
+from lastro.builders.data.encoder import only
 from lastro.cli._properties import property_list
 from lastro.platforms.base import Availability
 from lastro.scenarios.shared.properties import PartProperties
@@ -43,12 +44,8 @@ def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
 
 
 def _plain(availability: Availability) -> dict[str, Any]:
-    return {
-        "available": bool(availability),
-        "mark": WORKS if availability else FAILS,
-        "reason": availability.reason,
-        "remedy": availability.remedy,
-    }
+    mark = WORKS if availability else FAILS
+    return {"available": bool(availability), "mark": mark, **only(availability, "reason remedy")}
 
 
 def document(
@@ -124,7 +121,8 @@ def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     yield f"{'platform':<{first}}{''.join(f'{kind:<{len(kind) + _GAP}}' for kind in kinds)}".rstrip()
     for each in of["platform"]:
         if each.availability:
-            counts = [_count([f for f in of[kind] if f.on == each.name]) for kind in kinds]
+            tried = [[bool(f.availability) for f in of[kind] if f.on == each.name] for kind in kinds]
+            counts = [f"{sum(works_here)}/{len(works_here)}" for works_here in tried]
             cells = (f"{text:<{len(kind) + _GAP}}" for kind, text in zip(kinds, counts, strict=True))
             yield f"{each.name:<{first}}{''.join(cells)}".rstrip()
         else:
@@ -142,10 +140,6 @@ def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     for kind, name in shown:
         reason = next(f.availability.reason for f, _ in nowhere if (f.kind, f.name) == (kind, name))
         yield _short(f"  {kind} {name}: {reason}", width)
-
-
-def _count(findings: Sequence[ProbedPart]) -> str:
-    return f"{sum(bool(f.availability) for f in findings)}/{len(findings)}"
 
 
 def _short(line: str, width: int) -> str:

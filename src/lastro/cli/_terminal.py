@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.plain import unfiltered, without_controls
+from lastro.document import Document
+from lastro.plain import json_text, unfiltered, without_controls
+from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
-    from lastro.document import Document
     from lastro.figures import Picture
-    from lastro.words.language import Language
 
 _LEAST_WIDTH = 60
 
@@ -37,6 +38,21 @@ def print_blocks(document: Document, say: Language, *, everything: bool = False)
     for line in styled_lines(document, width, say, everything=everything):
         console.print(line, no_wrap=True, crop=False, overflow="ignore")
     unfiltered(sys.stdout).write(text.getvalue())
+
+
+def print_answer(
+    args: argparse.Namespace,
+    document: Callable[[], object],
+    blocks: Callable[[Language], Document],
+    *,
+    everything: bool = False,
+) -> None:
+    """Print what a command has found: as JSON if its arguments say `json`, or else as blocks in their language."""
+    if args.json:
+        print(json_text(document()))
+    else:
+        say = language(args.lang)
+        print_blocks(blocks(say), say, everything=everything)
 
 
 def print_document(text: str) -> None:

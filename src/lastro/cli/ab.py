@@ -16,6 +16,7 @@ so a campaign may have up to twice the blocks. Needs root when the scenario does
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,20 +105,18 @@ def _plan(args: argparse.Namespace, margin: float | None) -> Plan:
 def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> int:
     from lastro.analysis.variants import answer, question
     from lastro.app.contents import report_of
-    from lastro.builders.data.variants import document_text, junit
+    from lastro.builders.data.variants import document, junit
     from lastro.builders.variants import variant_blocks
-    from lastro.cli._terminal import print_blocks
+    from lastro.cli._terminal import print_answer
     from lastro.render.markdown import markdown
 
     report = report_of(directory)
     found = answer(report, question(report.study, args.metric, margin))
-    say = language(args.lang)
     if args.junit:
         write_junit(args.junit, junit(found))
-    if args.json:
-        print(document_text(found))
-    elif args.format == "md":
+    if args.format == "md":
+        say = language(args.lang)
         print(markdown(variant_blocks(found, say), say), end="")
     else:
-        print_blocks(variant_blocks(found, say), say)
+        print_answer(args, partial(document, found), partial(variant_blocks, found))
     return _EXIT[found.outcome]

@@ -12,15 +12,11 @@ Use a pilot campaign of at least five blocks. Needs no root."""
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from functools import partial
 
 from lastro.app.campaign_dirs import open_campaign
 from lastro.cli._common import campaign_argument, language_argument, share
-from lastro.cli._terminal import print_blocks
-from lastro.words.language import language
-
-if TYPE_CHECKING:
-    from lastro.analysis.advice import DecisionAdvice
+from lastro.cli._terminal import print_answer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,29 +34,16 @@ def run(args: argparse.Namespace) -> int:
     from lastro.analysis import advice
     from lastro.analysis.build import build_report
     from lastro.analysis.decision import decision_of
-    from lastro.builders.advice import advice_blocks, document_text
+    from lastro.builders.advice import advice_blocks, decision_advice_blocks, decision_advice_document, document
     from lastro.results.read import load_campaign
 
     precision = share(args.precision or "5%", "--precision", above_zero=True)
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
         if not args.precision and (decision := decision_of(report)):
-            return _for_the_decision(advice.for_the_decision(decision), args)
+            found = advice.for_the_decision(decision)
+            print_answer(args, partial(decision_advice_document, found), partial(decision_advice_blocks, found))
+            return 0
         advised = advice.advise(report, precision)
-    if args.json:
-        print(document_text(advised))
-    else:
-        say = language(args.lang)
-        print_blocks(advice_blocks(advised, say), say)
-    return 0
-
-
-def _for_the_decision(advice: DecisionAdvice, args: argparse.Namespace) -> int:
-    from lastro.builders.advice import decision_advice_blocks, decision_advice_text
-
-    if args.json:
-        print(decision_advice_text(advice))
-    else:
-        say = language(args.lang)
-        print_blocks(decision_advice_blocks(advice, say), say)
+    print_answer(args, partial(document, advised), partial(advice_blocks, advised))
     return 0

@@ -16,6 +16,7 @@ Needs no root. A verdict is not an error: without --fail-on the exit code is 0."
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,8 @@ from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, lo
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
 from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import print_blocks
+from lastro.cli._terminal import print_answer
 from lastro.errors import InputError
-from lastro.plain import json_text
 from lastro.words.claims_text import source_text
 from lastro.words.language import Language, language
 
@@ -58,23 +58,23 @@ def run(args: argparse.Namespace) -> int:
     if not others and suites.is_suite(first):
         return _run_suite(args, first)
     from lastro.builders.claims import claims_blocks
-    from lastro.builders.data.claims import claims_text
+    from lastro.builders.data.claims import claims_document
 
     data = loaded_together(args.dirs)
-    say = language(args.lang)
-    judged_claims = judged(data, args.claims or find_claims(first, data.study.name))
-    if args.json:
-        print(claims_text(judged_claims.claims, judged_claims.judgements, judged_claims.report, say))
-    else:
-        title = source_text(judged_claims.claims.source) or judged_claims.claims.file
-        print_blocks(claims_blocks(title, {"": (judged_claims.judgements, judged_claims.report)}, say), say)
-    return _exit_code(args.fail_on, judged_claims.judgements)
+    found = judged(data, args.claims or find_claims(first, data.study.name))
+    title = source_text(found.claims.source) or found.claims.file
+    print_answer(
+        args,
+        lambda: claims_document(found.claims, found.judgements, found.report, language(args.lang)),
+        partial(claims_blocks, title, {"": (found.judgements, found.report)}),
+    )
+    return _exit_code(args.fail_on, found.judgements)
 
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     if args.claims:
         refuse_suite(directory, "--claims FILE")
-    suite, say = suites.read(directory), language(args.lang)
+    suite = suites.read(directory)
     found: dict[str, JudgedClaims] = {}
     waiting: list[str] = []  # studies that have claims but no campaign yet
     for member in suite.studies:
@@ -91,13 +91,14 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
             f"put them into {directory}/STUDY/claims.toml, or before the run into"
             " claims/STUDY.toml next to the study files; docs/explanation-claims.md explains how to write one",
         )
-    if args.json:
-        print(json_text(_suite_document(directory, suite, found, waiting, say)))
-    else:
-        from lastro.builders.claims import claims_blocks
+    from lastro.builders.claims import claims_blocks
 
-        rows = {name: (judged.judgements, judged.report) for name, judged in found.items()}
-        print_blocks(claims_blocks(suite.label, rows, say, suite=True, waiting=waiting), say)
+    rows = {name: (judged.judgements, judged.report) for name, judged in found.items()}
+    print_answer(
+        args,
+        lambda: _suite_document(directory, suite, found, waiting, language(args.lang)),
+        partial(claims_blocks, suite.label, rows, suite=True, waiting=waiting),
+    )
     judgements = [one for judged in found.values() for one in judged.judgements]
     return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 

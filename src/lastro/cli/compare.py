@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
 from lastro.cli._common import junit_argument, language_argument, share, write_junit
-from lastro.cli._terminal import print_blocks
+from lastro.cli._terminal import print_answer
 from lastro.errors import InputError
 from lastro.words.language import language
 
@@ -138,17 +139,15 @@ def _is_same(a: Path, b: Path) -> bool:
 def _print(args: argparse.Namespace, comparison: Comparison) -> None:
     from lastro.builders.compare import compare_blocks
     from lastro.builders.compare_github import workflow_commands
-    from lastro.builders.data.comparison import document_text
+    from lastro.builders.data.comparison import document
     from lastro.render.fitting import markdown_within
     from lastro.render.markdown import markdown
 
     say = language(args.lang)
-    if args.json:
-        print(document_text(comparison))
+    if args.json or args.format == "text":
+        print_answer(args, partial(document, comparison), partial(compare_blocks, comparison), everything=args.all)
     elif args.format == "github":
         print("".join(f"{line}\n" for line in workflow_commands(comparison, fail_lost=args.fail_lost)), end="")
-    elif args.format == "text":
-        print_blocks(compare_blocks(comparison, say), say, everything=args.all)
     elif args.all:
         print(markdown(compare_blocks(comparison, say), say), end="")
     else:

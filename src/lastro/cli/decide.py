@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import argparse
 import re
+from functools import partial
 
 from lastro import papers
 from lastro.app.campaign_dirs import open_campaign, refuse_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaign_argument, language_argument, levels_named, share
-from lastro.cli._terminal import print_blocks
+from lastro.cli._terminal import print_answer
 from lastro.errors import InputError, did_you_mean
 from lastro.shapes import MOST_MEASURED
-from lastro.words.language import language
 
 _NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.build import build_report
     from lastro.analysis.decision import SlaQuestion, decide
-    from lastro.builders.data.decision import document_text
+    from lastro.builders.data.decision import document
     from lastro.builders.decision import decision_blocks
     from lastro.results.read import load_campaign
 
@@ -95,11 +95,7 @@ def run(args: argparse.Namespace) -> int:
         required,
     )
     found = decide(report, question)
-    if args.json:
-        print(document_text(found))
-    else:
-        say = language(args.lang)
-        print_blocks(decision_blocks(found, say), say, everything=args.all)
+    print_answer(args, partial(document, found), partial(decision_blocks, found), everything=args.all)
     if required is None:
         return 0
     return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[found.choice.outcome]
@@ -108,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_suite(args: argparse.Namespace, required: float | None) -> int:
     from lastro.analysis.build import build_report
     from lastro.analysis.suite_decision import decide_suite
-    from lastro.builders.data.decision import suite_document_text
+    from lastro.builders.data.decision import suite_document
     from lastro.builders.suite_decision import suite_decision_blocks
     from lastro.results.read import load_campaign
 
@@ -121,11 +117,8 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
             with open_campaign(args.dir / member.name) as store:
                 reports[member.name] = build_report(load_campaign(store))
     decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or 0.95)
-    if args.json:
-        print(suite_document_text(decision))
-    else:
-        say, recommended = language(args.lang), papers.recommended(suite.source)
-        print_blocks(suite_decision_blocks(suite.label, decision, recommended, say), say, everything=args.all)
+    blocks = partial(suite_decision_blocks, suite.label, decision, papers.recommended(suite.source))
+    print_answer(args, partial(suite_document, decision), blocks, everything=args.all)
     if required is None:
         return 0
     if any(column.decision for column in decision.columns):

@@ -28,14 +28,14 @@ from lastro.app import noise_floor
 from lastro.app.studies import load_study, load_testbed
 from lastro.campaign.runner import utc_now
 from lastro.cli._common import language_argument, testbed_argument
-from lastro.cli._terminal import print_blocks
+from lastro.cli._terminal import print_answer
+from lastro.document import Document, Paragraph
 from lastro.errors import InputError
 from lastro.files import require_own_directory
-from lastro.plain import json_text
 from lastro.results.database import holds_campaign
 from lastro.study.model import Study
 from lastro.study.selection import Selection
-from lastro.words.language import language
+from lastro.words.language import Language
 
 if TYPE_CHECKING:
     from lastro.analysis.noise_floor import NoiseFloors
@@ -114,14 +114,11 @@ def _place(args: argparse.Namespace, judged: Path | None, study: Study) -> Path:
 
 
 def _print(args: argparse.Namespace, floors: NoiseFloors, directory: Path, judged: Path | None) -> None:
-    if args.json:
-        from lastro.analysis.noise_floor import to_dict
-
-        print(json_text(to_dict(floors, utc_now())))
-        return
+    from lastro.analysis.noise_floor import to_dict
     from lastro.builders.noise_floor import KEPT_IN, KEPT_WITH, noise_floor_blocks
-    from lastro.document import Paragraph
 
-    say = language(args.lang)
-    kept = say(KEPT_WITH, place=judged) if judged else say(KEPT_IN, place=directory)
-    print_blocks([*noise_floor_blocks(floors, say), Paragraph(kept)], say)
+    def blocks(say: Language) -> Document:
+        kept = say(KEPT_WITH, place=judged) if judged else say(KEPT_IN, place=directory)
+        return [*noise_floor_blocks(floors, say), Paragraph(kept)]
+
+    print_answer(args, lambda: to_dict(floors, utc_now()), blocks)

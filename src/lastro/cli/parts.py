@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lastro import registry
+from lastro.builders.data.encoder import only
 from lastro.registry import PartInfo
 from lastro.study.model import Setting
 
@@ -58,21 +59,8 @@ def _option_lines(info: PartInfo) -> Iterator[str]:
 
 
 def _plain(info: PartInfo) -> dict[str, Any]:
-    return {
-        "kind": info.kind,
-        "name": info.name,
-        "summary": info.summary,
-        "origin": info.origin,
-        "broken": info.broken,
-        "options": [
-            {
-                "name": option.name,
-                "default": option.default,
-                "summary": option.summary,
-                "choices": list(option.choices) or None,
-                "minimum": option.minimum,
-                "maximum": option.maximum,
-            }
-            for option in _options(info)
-        ],
-    }
+    options = [
+        only(option, "name default summary") | {"choices": option.choices or None} | only(option, "minimum maximum")
+        for option in _options(info)
+    ]
+    return only(info, "kind name summary origin broken") | {"options": options}

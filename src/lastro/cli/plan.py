@@ -22,6 +22,7 @@ from lastro.app import plans
 from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, ProbeOptions, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
+from lastro.builders.data.encoder import only
 from lastro.campaign.duration import EMULATED_TRIAL_S
 from lastro.cli._common import language_argument, selection, share, study_arguments, testbed_argument
 from lastro.cli._terminal import print_blocks, table
@@ -186,16 +187,11 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
     study, treatments = plan.study, plan.treatments
     found: dict[str, Any] = {
         "study": study.name,
-        "profile": study.profile,
-        "changes": list(study.changes),
-        "scenario": study.scenario,
-        "replicates": study.design.replicates,
-        "stopping": study.design.stopping,
+        **only(study, "profile changes scenario"),
+        **only(study.design, "replicates stopping"),
         "most_replicates": study.design.most_blocks,
         "seed": study.design.seed,
-        "trials": plan.trials,
-        "probed": plan.probed,
-        "emulated": plan.emulated,
+        **only(plan, "trials probed emulated"),
         "expected_s": round(plan.forecast.total_s, 1),
         "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [
@@ -232,7 +228,9 @@ def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     rows.append(_sum(plans))
     title = given.folder.title or given.folder.name
     found = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
-    return [*found, *_reasons(planned), *_hints(plans), *_in_software([plan for _, plan in plans])]
+    unprobed = [plan.busy for _, plan in plans if not plan.probed]
+    hints = ["", _not_probed(unprobed[0])] if unprobed else []
+    return [*found, *_reasons(planned), *hints, *_in_software([plan for _, plan in plans])]
 
 
 def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
@@ -269,11 +267,6 @@ def _reasons(planned: Sequence[Planned]) -> list[str]:
     for (reason, remedy), names in where.items():
         lines += [f"  {', '.join(names)}: {reason}", *([f"    remedy: {remedy}"] if remedy else [])]
     return lines
-
-
-def _hints(plans: Sequence[tuple[str, StudyPlan]]) -> list[str]:
-    unprobed = [plan.busy for _, plan in plans if not plan.probed]
-    return ["", _not_probed(unprobed[0])] if unprobed else []
 
 
 def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: bool) -> dict[str, Any]:

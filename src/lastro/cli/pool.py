@@ -28,7 +28,7 @@ from lastro.errors import InputError
 from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
-    from lastro.analysis.pooled import PooledStudy
+    from lastro.analysis.pooled_study import PooledStudy
     from lastro.figures import FigurePlan
 
 
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.claims.load import load_claims
-    from lastro.analysis.pooled import pool_hosts
+    from lastro.analysis.pooled_study import pool_hosts
     from lastro.figures import pictures
     from lastro.figures.forest import plans
 
@@ -88,10 +88,11 @@ def _rendered(
     args: argparse.Namespace, pooled: PooledStudy, say: Language, planned: list[FigurePlan], links: dict[str, str]
 ) -> str:
     if args.json:
-        from lastro.builders.data.pool import document_text
+        from lastro.builders.data.pool import document
+        from lastro.plain import json_text
 
-        return f"{document_text(pooled)}\n"
-    from lastro.builders.plates import drawn, linked
+        return f"{json_text(document(pooled))}\n"
+    from lastro.builders.page_figures import drawn, linked
     from lastro.builders.pool import pool_blocks
 
     if args.format == "html":

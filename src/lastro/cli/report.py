@@ -116,7 +116,7 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
     """Write the document of one campaign, and its figures if they are wanted, and print their paths.
 
     Below `base`, no link is followed."""
-    from lastro.builders.plates import planned
+    from lastro.builders.page_figures import planned
     from lastro.figures import pictures
 
     output = wanted.output or str(directory / f"report.{SUFFIXES[wanted.format]}")
@@ -128,7 +128,7 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the document as text; only the modules for this kind are imported."""
-    from lastro.builders.plates import drawn, linked, planned
+    from lastro.builders.page_figures import drawn, linked, planned
     from lastro.builders.results import paper_blocks, results_blocks
 
     say = content.say

@@ -32,7 +32,7 @@ from lastro.plain import json_text
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import CampaignResults
-    from lastro.analysis.selected import TableChoice
+    from lastro.analysis.table_choice import TableChoice
     from lastro.results.export import CsvStyle
     from lastro.results.read import CampaignData
 
@@ -78,10 +78,10 @@ def _run(args: argparse.Namespace) -> int:
     data = loaded_together(args.dirs)
     _export(args, data)
     if args.json:
-        from lastro.builders.data.results import document_text
+        from lastro.builders.data.results import document
 
         report = build_report(data, all_metrics=args.all_metrics)
-        print(document_text(report, published_of(args.dirs[0], data)))
+        print(json_text(document(report, published_of(args.dirs[0], data))))
     elif not (args.csv or args.parquet):
         print_table(build_report(data, all_metrics=args.all_metrics), choice)
     return 0
@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _choice(args: argparse.Namespace) -> TableChoice:
     """Return what the arguments choose for the table. Raises: InputError where there is no table, and for no rows."""
-    from lastro.analysis.selected import TableChoice
+    from lastro.analysis.table_choice import TableChoice
 
     chosen = args.where or args.sort is not None or args.top is not None
     if chosen and (args.json or args.csv or args.parquet):

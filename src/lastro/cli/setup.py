@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lastro.builders.data.encoder import only
 from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from lastro.setup.machine import Machine
     from lastro.setup.plan import after, make_plan
     from lastro.setup.run import execute
-    from lastro.setup.scripts import CLICK
+    from lastro.setup.scripts import CLICK, shell_script
     from lastro.setup.selection import click_source, select
 
     if args.all and args.part:
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     wanted = select(args.part, everything=args.all, click_tree=bool(sources))
     plan = make_plan(wanted, Machine.this(), sources, builds=not args.packages)
     if args.dry_run:
-        print(_as_json(plan, plan.findings, []) if args.json else _script(command, plan), end="")
+        script = shell_script(command, plan.machine.path, plan.steps, [_words(finding) for finding in plan.blocked])
+        print(_as_json(plan, plan.findings, []) if args.json else script, end="")
         return 0
     plan.require_feasible(command)
     ended = execute(plan.steps, plan.machine, lambda line: print(line, file=sys.stderr if args.json else None))
@@ -60,12 +62,6 @@ def run(args: argparse.Namespace) -> int:
     print(_as_json(plan, findings, ended) if args.json else _summary(plan, findings), end="")
     _raise_for(findings)
     return 0
-
-
-def _script(command: str, plan: SetupPlan) -> str:
-    from lastro.setup.scripts import shell_script
-
-    return shell_script(command, plan.machine.path, plan.steps, [_words(finding) for finding in plan.blocked])
 
 
 def _words(finding: UnmetRequirements) -> str:
@@ -107,11 +103,9 @@ def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequ
         "parts": [
             {
                 "kind": finding.part.kind or None,
-                "name": finding.part.name,
-                "required": finding.part.required,
+                **only(finding.part, "name required"),
                 "status": "unavailable" if finding.reason else "ready" if finding.ready else "missing",
-                "reason": finding.reason,
-                "remedy": finding.remedy,
+                **only(finding, "reason remedy"),
             }
             for finding in findings
         ],

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,12 @@ from lastro.app.campaign_dirs import open_campaign
 from lastro.builders.data.encoder import encode, only
 from lastro.campaign.script import shell_script, undoing
 from lastro.cli._common import campaign_argument
-from lastro.cli._origin import foreign
 from lastro.cli._terminal import print_document
 from lastro.cli._topology import show_topology
 from lastro.errors import InputError
+from lastro.host import facts
 from lastro.plain import json_text
+from lastro.results.database import DB_NAME
 from lastro.results.export import HOST, measured_in
 from lastro.results.rows import Attempt, TrialRow
 from lastro.results.store import Store
@@ -80,7 +82,13 @@ def run(args: argparse.Namespace) -> int:
         elif args.topology:
             show_topology(args, store, trial, chosen)
         elif args.json:
-            print(json_text(encode(_document(store, trial, attempts), {})))
+            found = {
+                "trial": trial.number,
+                **only(trial, "block state"),
+                "levels": _levels(store, trial),
+                "attempts": [_attempt_document(store, attempt) for attempt in attempts],
+            }
+            print(json_text(encode(found, {})))
         else:
             print("\n".join(_lines(store, trial, attempts, chosen)))
     return 0
@@ -103,7 +111,7 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: 
     if attempt is None:
         raise InputError(f"trial {trial.number} has not run ({trial.state})", "there are no commands to repeat")
     records = store.transcript(trial.number, attempt.attempt)
-    if (origin := foreign(store)) and not trusted:
+    if (origin := _foreign(store)) and not trusted:
         raise InputError(
             f"the commands of {store.directory} cannot be trusted: {origin}",
             "review them with `lastro show --json`; --trust prints the script, which is to be run as root",
@@ -114,14 +122,20 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: 
     return shell_script(records, title, undo=undo, origin=origin)
 
 
-def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[str, Any]:
-    return {
-        "trial": trial.number,
-        "block": trial.block,
-        "state": trial.state,
-        "levels": _levels(store, trial),
-        "attempts": [_attempt_document(store, attempt) for attempt in attempts],
-    }
+def _foreign(store: Store) -> str:
+    """Return why a campaign was not recorded by this user on this machine; empty when it was.
+
+    A campaign from before Lastro recorded the controller is identified by the host that it measured."""
+    for place in (store.directory, store.directory / DB_NAME):
+        if (owner := place.stat().st_uid) not in {0, os.geteuid()}:
+            return f"{place} belongs to user {owner}"
+    here, recorded = facts.controller(), store.provenance
+    there = recorded.get("controller") or recorded.get("host", {})
+    if there.get("machine") and here["machine"]:
+        same = there["machine"] == here["machine"]
+    else:
+        same = bool(here["hostname"]) and there.get("hostname") == here["hostname"]
+    return "" if same else f"it was recorded on {there.get('hostname', 'a machine without a name')!r}, not here"
 
 
 def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:

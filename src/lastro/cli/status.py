@@ -8,9 +8,9 @@ import argparse
 
 from lastro.app.status import facts_of
 from lastro.cli._common import campaign_argument, language_argument
-from lastro.cli._terminal import print_blocks
-from lastro.plain import json_text
-from lastro.words.language import language
+from lastro.cli._terminal import print_answer
+from lastro.document import Document
+from lastro.words.language import Language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,11 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     facts = facts_of(args.dir)
-    if args.json:
-        print(json_text(facts))
-        return 0
-    from lastro.builders.status import status_document
 
-    say = language(args.lang)
-    print_blocks(status_document(facts, say), say)
+    def blocks(say: Language) -> Document:
+        from lastro.builders.status import status_document
+
+        return status_document(facts, say)
+
+    print_answer(args, lambda: facts, blocks)
     return 0

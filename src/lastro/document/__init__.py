@@ -49,14 +49,11 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a section, or of a part of one (`level` 3).
-
-    With an anchor, it is in the contents as `short`, unless it is not `listed`."""
+    """The heading of a section; with an anchor, it is in the contents as `short`, unless it is not `listed`."""
 
     text: str
     anchor: str = ""
     short: str = ""
-    level: int = 2
     listed: bool = True
 
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from lastro.analysis.as_published import MatchedBars
+from lastro.analysis.as_published import AsPublished, MatchedBars
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claims import Judgement
 from lastro.analysis.curves import curves
 from lastro.analysis.model import Analysis
-from lastro.figures.aligned import draw_aligned
+from lastro.figures.aligned_series import draw_aligned
 from lastro.figures.claims import draw_claims
 from lastro.figures.curve import draw_curve
 from lastro.figures.distribution import draw_distribution
 from lastro.figures.effects import draw_effects, draw_interaction
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.milestones import draw_milestones
-from lastro.figures.paired import draw_paired
+from lastro.figures.paired_series import draw_paired
 from lastro.figures.published_bars import draw_bars
 from lastro.figures.published_lines import draw_lines
 from lastro.figures.scenario_additions import figures_of
@@ -31,17 +33,11 @@ from lastro.words.campaign import place, titled
 from lastro.words.language import ENGLISH, Language
 from lastro.words.published import title_of
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lastro.analysis.as_published import AsPublished
-    from lastro.analysis.claims import Judgement
-
 __all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", "plans"]
 
 Kind = Literal[
     "curve", "effects", "interaction", "distribution", "claims", "course",
-    "published", "scenario", "topology", "forest", "decision",
+    "published", "scenario", "topology", "forest", "decision", "history",
 ]  # fmt: skip
 
 

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lastro.analysis.claims import Judgement, has_magnitude, judged_measure, tolerated
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
 from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import GREY
+from lastro.grouping import by_key
 from lastro.results.samples import Metric
+from lastro.stats.intervals import Estimate
 from lastro.words.claims import VERDICT_MARKS, VERDICT_WORDS, effect_text
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lastro.stats.intervals import Estimate
 
 Group = tuple[str, str]  # measure and unit
 
 
 def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequence[Metric] = ()) -> Figure | None:
     """Draw the claims with a measured effect; None when there is none. The table of claims has all claims."""
-    groups: dict[Group, list[Judgement]] = {}
-    for one in judgements:
-        if one.part is not None and judged_effect(one)[1] is not None:
-            measure, _ = judged_effect(one)
-            groups.setdefault((measure, one.unit if measure in ("difference", "level") else ""), []).append(one)
+    effects = ((one, *judged_effect(one)) for one in judgements if one.part is not None)
+    groups = by_key(
+        ((measure, one.unit if measure in ("difference", "level") else ""), one)
+        for one, measure, effect in effects
+        if effect is not None
+    )
     if not groups:
         return None
     panels = [_panel(group, found, metrics, say) for group, found in groups.items()]

@@ -8,11 +8,11 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.curves import MOST_PANELS, Curve, CurveLine, Panel
 from lastro.analysis.remarks import in_order
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import AxisEnds, reach
 from lastro.figures.style import GREY, MARKERS, PALETTE, STROKES, axis_title, metric_title
 from lastro.figures.text import safe
@@ -22,9 +22,6 @@ from lastro.words.language import Language
 from lastro.words.numbers import margin_text
 from lastro.words.numeric import level_text, why_missing
 from lastro.words.remarks import short, signs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PANEL_IN = {1: 2.2, 2: 1.8}  # 1.6 for more panels
 _DECADE = 10.0

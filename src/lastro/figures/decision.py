@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, decision_of
-from lastro.figures.scale import AxisEnds, Ends, reach
+from lastro.figures.matplotlib_types import Figure
+from lastro.figures.scale import Ends, reach
 from lastro.figures.style import DASHED, FAINT, GREY, PALETTE, axis_title
 from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whiskers, drawn
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_NAMED, _FEW = 12, 8
 _LOOKS: dict[str, tuple[str, Look]] = {
@@ -37,7 +34,7 @@ def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
     unit = next((m.unit for m in report.metrics if m.name == decision.question.cost.text), "")
     amount = Metric(decision.question.cost.text, unit, "lower", "")
     x = reach(amount, [mid for mid, _, _ in costs.values()], [(low, high) for _, low, high in costs.values()])
-    panels = [_panel(decision, number, costs, x, say) for number in range(len(decision.question.levels))]
+    panels = [_panel(decision, number, costs) for number in range(len(decision.question.levels))]
     names = [
         f"{number}  {decision.candidates[at].label}" for number, at in enumerate(order, 1) if number <= _MOST_NAMED
     ]
@@ -59,9 +56,7 @@ def _kinds(decision: SlaDecision, order: list[int], say: Language) -> Iterator[t
     yield from ((say(name), {**look, "linestyle": "none"}) for key, (name, look) in _LOOKS.items() if key in there)
 
 
-def _panel(
-    decision: SlaDecision, number: int, costs: dict[int, tuple[float, float, float]], x: AxisEnds, say: Language
-) -> PlotPanel:
+def _panel(decision: SlaDecision, number: int, costs: dict[int, tuple[float, float, float]]) -> PlotPanel:
     level = decision.question.levels[number]
     odds_at = {at: odds for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
     whiskers: list[Ends] = [(odds.low, odds.high) for odds in odds_at.values()]

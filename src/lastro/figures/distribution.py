@@ -10,11 +10,11 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
-from lastro.analysis.measured import pooled
+from lastro.analysis.metric_values import pooled
 from lastro.analysis.model import MetricAnalysis
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import AxisEnds, reach
 from lastro.figures.style import (
     DASHED,
@@ -41,12 +41,10 @@ from lastro.figures.xy import (
     dots,
     drawn,
 )
+from lastro.grouping import by_key
 from lastro.words.language import Language
 from lastro.words.numbers import WHY_MISSING, margin_text
 from lastro.words.remarks import short, signs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST_PLACES = 60
 _SLOT_IN = 0.155  # height of one place
@@ -147,9 +145,8 @@ def _grid(view: MetricView, analysis: MetricAnalysis) -> _Grid:
     def place(row: Row, names: tuple[str, ...]) -> str:
         return " · ".join(str(row.treatment.levels[name]) for name in names)
 
-    at: dict[tuple[str, str, str], list[Row]] = {}
-    for row in report.rows:
-        at.setdefault((place(row, roles.rows), place(row, roles.colours), place(row, roles.panels)), []).append(row)
+    shown = (roles.rows, roles.colours, roles.panels)
+    at = by_key(((place(row, shown[0]), place(row, shown[1]), place(row, shown[2])), row) for row in report.rows)
     colours = combined(roles.colours)
     seen = {colour for (_, colour, _), rows in at.items() if any(view.of(row).summary for row in rows)}
     absent = tuple(colour for colour in colours if colour not in seen) if roles.colours else ()

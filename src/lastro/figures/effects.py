@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lastro.analysis.model import Interaction, LevelEffect, MetricAnalysis
 from lastro.analysis.remarks import in_order
 from lastro.analysis.verdicts import Verdict, decided
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
 from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import GREY, PALETTE, metric_title
@@ -16,9 +16,6 @@ from lastro.results.samples import Metric
 from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, axis_numbers, margin_text, no_exponent, ratio_text
 from lastro.words.remarks import short, signs_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_ROWS = 100
 COLOURS: dict[Verdict, str] = {"better": PALETTE[0], "worse": PALETTE[1], "higher": "black", "lower": "black"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from lastro.analysis.pooled import PooledEffect, PooledStudy
+from lastro.analysis.pooled_study import PooledEffect, PooledStudy
 from lastro.figures import FigurePlan
 from lastro.figures.effects import COLOURS
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
 from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
@@ -17,10 +17,6 @@ from lastro.words.campaign import titled
 from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, margin_text, no_exponent, ratio_range, ratio_text
 from lastro.words.pool import place, ratio_on
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lastro.analysis.campaign import CampaignResults
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowDot, RowPanel, drawn_rows
 from lastro.figures.scale import from_zero
 from lastro.figures.style import colour_of, marker_of
 from lastro.figures.xy import Look
 from lastro.results.additions import Milestones
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def draw_milestones(milestones: Milestones, report: CampaignResults, say: Language) -> Figure | None:

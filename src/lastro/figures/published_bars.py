@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import MatchedBars, PublishedBar, PublishedPanel
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import GREY, SMALL_PT, axis_title, colour_of, is_narrow, page_in
 from lastro.figures.text import chars, em, wrapped
 from lastro.figures.xy import (
@@ -24,9 +24,6 @@ from lastro.figures.xy import (
 from lastro.words.language import Language
 from lastro.words.numbers import margin_text
 from lastro.words.published import marks_of, side_text, title_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _AXIS_IN = 0.6  # at the left of a panel, for its numbers and its name
 _GROUP = 0.8  # of the distance between two groups, for the bars of one

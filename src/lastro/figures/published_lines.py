@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import MatchedLines
 from lastro.analysis.campaign import CampaignResults
-from lastro.figures.aligned import attempts_of, counts_of, mean_line
+from lastro.figures.aligned_series import attempts_of, counts_of, mean_line
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import colour_of
 from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotPanel, drawn
 from lastro.results.additions import AlignedSeries
 from lastro.study.model import Levels
 from lastro.words.language import Language
 from lastro.words.published import side_text, title_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Trials = list[list[tuple[float, ...]]]  # for each line, for each trial, a value for each second; empty if missing
 

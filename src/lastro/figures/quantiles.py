@@ -6,26 +6,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.histograms import PooledHistogram, pooled
 from lastro.analysis.remarks import BY_SIZE_OF_POOLED, lost_by_its_size, marks_by_metric
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.panels import MOST_PANELS, not_all, treatment_title
 from lastro.figures.style import GREY, PALETTE, STROKES, colour_of, marker_of
 from lastro.figures.text import safe
 from lastro.figures.xy import ACROSS, Look, Plot, PlotAxis, PlotLine, PlotPanel, drawn
 from lastro.results.additions import QuantileCurves, QuantilesByLoad
+from lastro.results.rows import Attempt
 from lastro.stats.histograms import LEAST_BEYOND, Histogram, upper_ends
 from lastro.stats.notes import N_
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lastro.results.rows import Attempt
 
 _CURVE_IN = {1: 2.4, 2: 1.9}  # 1.5 for more panels
 _MOST_CURVES = 12  # panels in one figure

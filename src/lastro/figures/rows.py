@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lastro.figures.matplotlib_types import Axes, Figure
 from lastro.figures.scale import AxisEnds, Ends, interval_bars
 from lastro.figures.style import (
     FAINT,
@@ -26,10 +27,6 @@ from lastro.figures.style import (
 from lastro.figures.text import CHAR_EM, chars, em, lines_of, safe, wrapped
 from lastro.figures.xy import Look, handle
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _NAME_PT, _AXIS_PT = 8.0, 8.5
 _LINE_IN = 1.22 * _NAME_PT / 72

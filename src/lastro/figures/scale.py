@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from lastro.figures.matplotlib_types import Axes
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Summary
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Ends = tuple[float, float]
 

@@ -15,19 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import escape
 
+from lastro.figures.matplotlib_types import Axes, Figure, Text
 from lastro.figures.svg import compact
 from lastro.figures.text import chars, em, lines_of, safe, wrapped
 from lastro.results.samples import Metric
 from lastro.words.language import Language
 from lastro.words.numbers import direction_text, metric_heading
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
 # Okabe and Ito, Color Universal Design (2008): distinguishable with any colour vision; markers differ too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A")

@@ -43,7 +43,7 @@ def own_ids(svg: str, prefix: str) -> str:
 
 def _short_tag(tag: re.Match[str]) -> str:
     text = re.sub(r'<g id="[^"]*"', "<g", _FAMILY.sub("", _UNTURNED.sub("", tag[0]))).replace('; "', '"')
-    text = _GEOMETRY.sub(lambda found: _LONG.sub(_rounded, found[0]), text)
+    text = _GEOMETRY.sub(lambda found: _LONG.sub(lambda number: _short(number[0]), found[0]), text)
     return _PATH.sub(lambda found: f' d="{" ".join(found[1].split())}"', text)
 
 
@@ -60,10 +60,6 @@ def _one_path(group: re.Match[str]) -> str:
     look = f"fill: none; stroke: {colour[1] if colour else '#000000'}; stroke-opacity: {opacity[1] if opacity else 1}"
     shape = f"stroke-width: {_short(str(10 * float(group[1])))}; stroke-linecap: round; stroke-linejoin: round"
     return f'<g {clip[0] if clip else ""}><path transform="scale(.1)" d="{dots}" style="{look}; {shape}"/></g>'
-
-
-def _rounded(number: re.Match[str]) -> str:
-    return _short(number[0])
 
 
 def _short(number: str) -> str:

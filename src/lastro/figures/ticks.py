@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.ticker import Formatter, Locator, NullLocator
 
+from lastro.figures.matplotlib_types import Axes
 from lastro.figures.text import em
 from lastro.words.language import Language
 from lastro.words.numbers import axis_numbers
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Ladder = Callable[[float, float, bool], Iterable[Sequence[float]]]  # ends, logarithmic or not -> ticks, most first
 

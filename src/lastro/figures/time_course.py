@@ -9,23 +9,19 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import Analysis
 from lastro.analysis.trends import deviations, parse_utc
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import GREY, PALETTE
 from lastro.figures.text import safe
 from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, dots, drawn
+from lastro.stats.drift import Drift
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lastro.stats.drift import Drift
 
 _MOST_EVENTS = 40
 _NAME_SHARE = 0.05  # of the axis: the room for the name of an event

@@ -7,19 +7,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import cos, pi, sin
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.topology import beside, is_mesh, loads, n_hosts, shown, versions
+from lastro.figures.matplotlib_types import Axes, Figure
 from lastro.figures.style import GREY, PALETTE, SMALL_PT, Picture, new_figure, style, width_of
 from lastro.figures.text import chars, safe, wrapped
 from lastro.results.topology import Device, Link, LinkEnd, Node, Topology
 from lastro.words.language import ENGLISH, Language
 from lastro.words.topology import description, facts, heading
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _WIDEST_IN, _LINE_IN, _PAD_IN = 4.1, 0.155, 0.07
 _LEFT_IN, _EDGE_IN, _WIRE_IN, _LOAD_IN = 0.42, 0.18, 0.7, 0.24

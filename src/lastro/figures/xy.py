@@ -7,16 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from lastro.figures.matplotlib_types import Axes, Figure
 from lastro.figures.scale import AxisEnds, Ends, interval_bars
 from lastro.figures.style import GREY, GRID, SMALL_PT, fit, headed, is_narrow, legend, new_figure, numbers_in, width_of
 from lastro.figures.text import chars, em, wrapped
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Look = Mapping[str, Any]  # what matplotlib's `plot` takes: color, marker, linestyle and so on
 ACROSS = 3  # small panels beside each other; two on a narrow figure

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.errors import PlatformError, Unavailable
-from lastro.functions._forwarding_path import CounterReading, ForwardingPath
+from lastro.functions._forwarding_path import BROKEN, CounterReading, ForwardingPath
 from lastro.host.base import Process
 from lastro.platforms.base import Instance
 
@@ -32,7 +32,6 @@ CONDITION = {
 }
 _FILE, _SOCKET = "/run/function.click", "/run/function.socket"
 _FUNCTION, CROSSED = "function", "crossed"
-BROKEN = "broken"  # packets that Click cannot read: cut off at the length of a frame, or with a wrong header
 _START_TIMEOUT_S = 60.0  # on an emulated machine; elsewhere some milliseconds
 _MOST_WORDS = 600  # characters of Click's own error
 

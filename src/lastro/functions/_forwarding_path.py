@@ -74,6 +74,9 @@ class ForwardingPath:
         ]
 
 
+BROKEN = "broken"  # packets that cannot be read: cut off at the length of a frame, or with a wrong header
+
+
 class CounterReading(NamedTuple):
     packets: int
     bytes: int

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
 from lastro.errors import Unavailable, hinted
-from lastro.functions import _click
-from lastro.functions._click import BROKEN
-from lastro.functions._click import CONDITION as ON_CLICK
-from lastro.functions._forwarding_path import PATHS, CounterReading, ForwardingPath
+from lastro.functions import _click, _xdp
+from lastro.functions._forwarding_path import BROKEN, PATHS, CounterReading, ForwardingPath
+from lastro.functions._xdp import PASSED, BlockedFrames
 from lastro.platforms.base import Instance
 from lastro.study.parts import Part
 from lastro.testbed import IN_A_GUEST
 
 _USUAL_PATH = PATHS["4"]
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """What runs functions. `counts` names their counters; `condition` is how links are measured, for the report.
+
+    `packages` are Debian packages that it needs in the image; `version_argv` prints its version."""
+
+    counts: str
+    condition: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    version_argv: tuple[str, ...] = ()
+
+
+IMPLEMENTATIONS: Mapping[str, Implementation] = {
+    "kernel": Implementation("its rules"),
+    "click": Implementation("its elements", _click.CONDITION, version_argv=("click", "--version")),
+    "xdp": Implementation("its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION_ARGV),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +48,7 @@ class Step:
 
 
 class Function(Part):
-    """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
+    """A network function; a new one defines its rules in the kernel and, if it can, in Click and XDP.
 
     `rules` are statements of nftables inside the table of the path, in its address family. Each may count in counters
     of its own.
@@ -62,6 +80,12 @@ class Function(Part):
         function. Raises: Unavailable if there are no elements."""
         raise Unavailable(f"function '{self.name}' has no Click configuration", 'use implementation = "kernel"')
 
+    def xdp(self, path: ForwardingPath) -> BlockedFrames:
+        """Return the frames to drop before the kernel sees them. Raises: Unavailable if the function does more."""
+        raise Unavailable(
+            f"function '{self.name}' does not run in XDP: xdp-filter only drops frames", 'use implementation = "kernel"'
+        )
+
     @contextmanager
     def installed(
         self, instance: Instance, path: ForwardingPath, implementation: str = "kernel"
@@ -70,6 +94,12 @@ class Function(Part):
         if implementation == "click":
             with _click.running(instance, self.click(path), path) as router:
                 yield router.counted
+        elif implementation == "xdp":
+            forwarding = Function()
+            with _xdp.attached(instance, self.xdp(path), path.inside) as program:
+                forwarding._load(instance, path)
+                # Read last, the program has passed what the kernel has forwarded.
+                yield lambda: {**forwarding.counters(instance, path), **program.counted()}
         else:
             self._load(instance, path)
             yield partial(self.counters, instance, path)
@@ -127,4 +157,7 @@ class Service(Part):
     version_argv: ClassVar[tuple[str, ...]] = ()
 
 
-__all__ = ["BROKEN", "ON_CLICK", "PATHS", "CounterReading", "ForwardingPath", "Function", "Service", "Step"]
+__all__ = [
+    "BROKEN", "IMPLEMENTATIONS", "PASSED", "PATHS", "BlockedFrames", "CounterReading", "ForwardingPath", "Function",
+    "Service", "Step",
+]  # fmt: skip

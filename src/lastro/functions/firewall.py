@@ -1,13 +1,16 @@
 """A stateless firewall: it drops packets that match fixed patterns, and passes the rest.
 
 The size of its set of rules is a parameter of every benchmark of firewalls (RFC 3511, section 4.5). nftables compares a
-packet with one rule after the other, where a set of addresses or ports is one rule. Click makes one decision tree."""
+packet with one rule after the other, where a set of addresses or ports is one rule. Click makes one decision tree. XDP
+looks up an address in a hash table, however many there are; of a network, the table has each address."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_network
 
-from lastro.functions.base import ForwardingPath, Function
+from lastro.errors import Unavailable
+from lastro.functions.base import BlockedFrames, ForwardingPath, Function
 from lastro.study.model import Setting
 
 BLOCKED_PORTS = (7, 9, 13, 19, 23, 135, 137, 138, 139, 445)  # old or dangerous services; 9 is "discard"
@@ -46,6 +49,12 @@ class Firewall(Function):
             f"input[0] -> rules :: IPFilter(1 {sources}, 1 {ports}, {hosts}0 all); "
             "rules[0] -> [0]output; rules[1] -> blocked :: Counter -> Discard; input[1] -> [1]output;"
         )
+
+    def xdp(self, path: ForwardingPath) -> BlockedFrames:
+        if path.version == "6":
+            raise Unavailable("xdp-filter cannot block a network of IPv6", 'use ip = "4", or implementation = "kernel"')
+        networks = [str(each) for source in BLOCKED_SOURCES for each in ip_network(source)]
+        return BlockedFrames(BLOCKED_PORTS, [*networks, *self._hosts(path)])
 
     def _hosts(self, path: ForwardingPath) -> Iterator[str]:
         """Yield an address for each further rule, outside of the networks of the path."""

@@ -39,7 +39,7 @@ class BroughtFunction(Function):
     ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
         """Run its command for as long as the block lasts. Raises: Unavailable; PlatformError if it ends before."""
         if implementation != "kernel":
-            self.click(path)  # which it does not have
+            {"click": self.click, "xdp": self.xdp}[implementation](path)  # which it does not have
         if (found := function_in(instance.testbed.original, self.name)) is None:
             raise Unavailable(f"the root filesystem has no function '{self.name}'", "run a study that brings it")
         _open(instance, self.name, found)

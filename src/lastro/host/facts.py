@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from lastro import __version__
 from lastro.errors import HostUnfit, LastroError
+from lastro.grouping import by_key
 from lastro.host import cgroups
 from lastro.host.activity import meminfo
 from lastro.host.base import Host
@@ -199,10 +200,8 @@ def _speeds(host: Host) -> dict[str, str]:
     policies = [f"{_POLICIES}/{name}" for name in sorted(names, key=lambda name: (len(name), name))]
     files = [f"{policy}/{name}" for policy in policies for name in ("scaling_governor", "affected_cpus")]
     seen = _texts(host, _SMT, _BOOST, _NO_TURBO, *files)
-    governors: dict[str, list[str]] = {}
-    for policy in policies:
-        if governor := seen[f"{policy}/scaling_governor"]:
-            governors.setdefault(governor, []).append(seen[f"{policy}/affected_cpus"])
+    known = ((seen[f"{policy}/scaling_governor"], seen[f"{policy}/affected_cpus"]) for policy in policies)
+    governors = by_key((governor, cpus) for governor, cpus in known if governor)
     each = [f"{governor} (CPUs {' '.join(cpus)})" for governor, cpus in governors.items()]
     return {
         "governor": ", ".join(governors if len(governors) == 1 else each) or "unknown (no cpufreq)",

@@ -24,22 +24,14 @@ from lastro.host.files import start_time, stat_fields
 _POLL_S = 0.2
 
 
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-def _command() -> str:
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-
-
 @dataclass(frozen=True, slots=True)
 class LockHolder:
     """A process that holds a host or waits for it: its purpose, its command, and its start (local time)."""
 
     purpose: str
     pid: int = field(default_factory=os.getpid)
-    command: str = field(default_factory=_command)
-    since: str = field(default_factory=_now)
+    command: str = field(default_factory=lambda: shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+    since: str = field(default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
 
     @property
     def text(self) -> str:

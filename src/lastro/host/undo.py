@@ -96,10 +96,6 @@ def _undo_netns_dir(host: Host, name: str) -> None:
         host.view.remove_empty([name], below=False)
 
 
-def _is_own_cgroup(owner: Owner, name: str) -> bool:
-    return _is_below(name, PurePosixPath("/lastro", owner.token))
-
-
 def _undo_cgroup(host: Host, name: str) -> None:
     groups = cgroups.detect(files=host.view)
     left = [each for each in map(str, groups.directories(name)) if host.view.exists(each)]
@@ -109,10 +105,6 @@ def _undo_cgroup(host: Host, name: str) -> None:
     if left:
         host.transcript.add_rmdir(left)
     host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # other sessions may use it
-
-
-def _is_own_directory(owner: Owner, name: str) -> bool:
-    return _is_below(name, owner.host.run_root / owner.token, owner.state / "scratch" / owner.token)
 
 
 def _undo_directory(host: Host, name: str) -> None:
@@ -194,8 +186,10 @@ def mounts_below(host: Host, directory: str) -> list[str]:
 UNDO: dict[str, ObjectKind] = {
     "netns": ObjectKind(_of_netns, _undo_netns),
     "netns-dir": ObjectKind(lambda _, name: name == str(NETNS_DIR), _undo_netns_dir),
-    "cgroup": ObjectKind(_is_own_cgroup, _undo_cgroup),
-    "directory": ObjectKind(_is_own_directory, _undo_directory),
+    "cgroup": ObjectKind(lambda of, name: _is_below(name, PurePosixPath("/lastro", of.token)), _undo_cgroup),
+    "directory": ObjectKind(
+        lambda of, name: _is_below(name, of.host.run_root / of.token, of.state / "scratch" / of.token), _undo_directory
+    ),
     "mount": ObjectKind(_is_own_mount, _undo_mount),
     "interface": ObjectKind(_is_own_interface, _undo_interface),
     "zpool": ObjectKind(_matches("lastro-TOKEN-[a-z]+"), _undo_zpool),

@@ -125,12 +125,13 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
     host.run([*_appending(part), *_files_of(own.name, tree)], timeout_s=_COPY_S)
     with open(part, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
+    variables = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
     installed = InstalledFunction(
         command=own.command or (*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
         sha256=digest,
         ready=own.ready,
         ready_s=own.ready_s,
-        environment={"PATH": SEARCHED} | _variables(config.get("Env") or ()) | dict(own.environment),
+        environment={"PATH": SEARCHED, **variables, **own.environment},
         forwarding=own.forwarding,
         directory=config.get("WorkingDir") or "/",
     )
@@ -138,10 +139,6 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
     part.unlink()
     write_atomically(described / f"{own.name}.json", json.dumps(asdict(installed), indent=1, sort_keys=True) + "\n")
     return tree
-
-
-def _variables(lines: Sequence[str]) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def _pulled(own: OwnFunction, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:

@@ -258,17 +258,13 @@ def _keep_modules(source: Path, kept: Path, patterns: Iterable[str]) -> None:
     for path in sorted(wanted):
         (kept / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / path, kept / path)
-    names = {_module_name(path) for path in wanted}
+    names = {path.rpartition("/")[2].partition(".ko")[0].replace("-", "_") for path in wanted}
     dependencies = [f"{path}: {' '.join(needs[path])}".rstrip() for path in sorted(wanted)]
     (kept / "modules.dep").write_text("\n".join(dependencies) + "\n")
     aliases = (source / "modules.alias").read_text(encoding="utf-8").splitlines()
     (kept / "modules.alias").write_text("".join(f"{line}\n" for line in aliases if line.split()[-1] in names))
     for extra in ("modules.builtin", "modules.order"):
         shutil.copy(source / extra, kept / extra)
-
-
-def _module_name(path: str) -> str:
-    return path.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
 
 
 def ensure_initramfs(

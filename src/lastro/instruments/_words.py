@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from lastro.errors import InstrumentError
+from lastro.grouping import by_key
 
 _MOST_CHARS = 40
 
@@ -15,11 +16,7 @@ def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
     lines = text.splitlines()
     if not lines or lines[0] != f"{program} 1" or lines[-1] != "end":
         raise InstrumentError(f"{program} printed an incomplete report: {text[:80]!r}")
-    values: dict[str, list[list[str]]] = {}
-    for line in lines:
-        name, *words = line.split() or [""]
-        values.setdefault(name, []).append(words)
-    return values
+    return by_key((name, words) for name, *words in (line.split() or [""] for line in lines))
 
 
 def numbers(lines: dict[str, list[list[str]]], name: str) -> list[float]:

@@ -13,17 +13,7 @@ from itertools import accumulate
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import (
-    TIME_HOST,
-    UNWATCHED,
-    WORK_DIR,
-    Watch,
-    Workload,
-    failure,
-    positive,
-    run_timed,
-    with_host_time,
-)
+from lastro.instruments import base
 from lastro.instruments.disk_workload import NO, YES, with_caches
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -31,7 +21,7 @@ from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
 
 _PATTERN_BYTES = 1 << 20
-_SOURCE, _TARGET = f"{WORK_DIR}/lastro-gzip", f"{WORK_DIR}/lastro-gzip.gz"
+_SOURCE, _TARGET = f"{base.WORK_DIR}/lastro-gzip", f"{base.WORK_DIR}/lastro-gzip.gz"
 _SPEED_BPS = 3e7  # of an ordinary core at level 6
 _FILL_BPS = 1.5e9
 
@@ -63,12 +53,12 @@ _LEVEL = Setting("level", 6, "compression level of gzip", 1, 9)
 _SYNCED = Setting("synced", NO, "measure until the compressed file is on the disk", choices=(NO, YES))
 
 
-class Gzip(Workload):
+class Gzip(base.Workload):
     name = "gzip"
     summary = "compression of a file of reproducible text by gzip, timed on the host's clock"
     packages = ("gzip",)
     version_argv = ("gzip", "--version")
-    by_host_clock = frozenset({TIME_HOST.name, "gzip_rate", "gzip_ratio"})
+    by_host_clock = frozenset({base.TIME_HOST.name, "gzip_rate", "gzip_ratio"})
     past_caches = frozenset({"gzip_ratio"})
     options = (_SIZE, _LEVEL, _SYNCED)
     metrics = (
@@ -98,14 +88,14 @@ class Gzip(Workload):
         argv = ["sh", "-c", script]
         done = instance.run(argv, stdin=pattern(), timeout_s=120 + self.size / 1e6, check=False)
         if done.returncode != 0:
-            raise failure(instance, argv, done, "making the file")
+            raise base.failure(instance, argv, done, "making the file")
 
-    def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
+    def run(self, instance: Instance, limit_s: float, watch: base.Watch = base.UNWATCHED) -> Reading:
         """Compress, and remove the files: otherwise cached data would be written to the disk during the next trial."""
-        timed = run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
+        timed = base.run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         looking = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
         reading = self.judged(timed.host_s, instance.run(["sh", "-c", looking]).text)
-        reading = with_host_time(reading, timed, "gzip_rate")
+        reading = base.with_host_time(reading, timed, "gzip_rate")
         return with_caches(reading, self.size, False, instance, apart=self.past_caches)
 
     def judged(self, host_s: float | None, output: str) -> Reading:
@@ -117,14 +107,14 @@ class Gzip(Workload):
             raise InstrumentError(f"gzip's result cannot be read: {output[:80]!r}") from None
         if len(trailer) != 8:
             raise InstrumentError(f"gzip's result has no trailer: {output[:80]!r}")
-        positive("the compressed size", compressed)
+        base.positive("the compressed size", compressed)
         crc, length = (int.from_bytes(trailer[place : place + 4], "little") for place in (0, 4))
         reasons: tuple[str, ...] = ()
         if length != self.size % 2**32 or crc != checksum(self.size):
             reasons = ("gzip did not compress the file that was made",)
         values = {"gzip_ratio": self.size / compressed}
         if host_s is not None:
-            values |= {TIME_HOST.name: host_s, "gzip_rate": self.size / 2**20 / host_s}
+            values |= {base.TIME_HOST.name: host_s, "gzip_rate": self.size / 2**20 / host_s}
         return Reading(values, invalid_because=reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:

@@ -11,12 +11,13 @@ import csv
 import io
 import re
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from lastro.errors import CommandFailed, InstrumentError
+from lastro.grouping import by_key
 from lastro.host.base import Host
 from lastro.instruments import _jmeter_plan, http_load
 from lastro.instruments.http_load import ClosedLoad, Endpoint, HttpLoad, LoadOrigin, Request
@@ -117,10 +118,8 @@ class Jmeter(HttpLoad):
         if reading.invalid_because:
             return reading
         measured = [row for row in rows if not row.warm_up]
-        by_client: dict[str, list[_Row]] = defaultdict(list)
-        for row in measured:
-            by_client[row.sample.client].append(row)
-        cycles_ms = [_lasted_ms([row.sample for row in own]) / len(own) for own in by_client.values()]
+        by_client = by_key((row.sample.client, row.sample) for row in measured)
+        cycles_ms = [_lasted_ms(own) / len(own) for own in by_client.values()]
         notes = {"connect_mean_ms": fmean(row.connect_ms for row in measured),
                  "first_byte_mean_ms": fmean(row.latency_ms for row in measured),
                  "by_proxy_ms": _by_proxy(measured)}  # fmt: skip
@@ -191,7 +190,5 @@ def _lasted_ms(samples: Sequence[Request]) -> float:
 
 
 def _by_proxy(rows: Sequence[_Row]) -> dict[str, float]:
-    by_group: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        by_group[row.group.split()[-1]].append(row.sample.time_ms)
+    by_group = by_key((row.group.split()[-1], row.sample.time_ms) for row in rows)
     return {proxy: round(fmean(times_ms), 3) for proxy, times_ms in sorted(by_group.items())}

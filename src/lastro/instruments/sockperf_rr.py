@@ -1,15 +1,16 @@
 """TCP requests and responses by sockperf, one after the other over one connection, as in netperf's TCP_RR.
 
-Both ends sleep until a packet comes, so each transaction includes two wake-ups besides the path. The loop is closed: a
-late response delays all later requests, which percentiles would hide (coordinated omission: Tene 2013), so there are
-none. Written for 3.7 to 3.10; source: sockperf(1)."""
+Both ends sleep until a packet comes, so each transaction includes two wake-ups besides the path. sockperf prints
+percentiles of half a round trip; a transaction is a whole one. Written for 3.7 to 3.10; source: sockperf(1)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError
+from lastro.instruments._transactions import QUANTILES, time_metrics, times
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.bounds import bounded
 from lastro.instruments.load_generator import PORT
@@ -28,14 +29,21 @@ _RUN = re.compile(r"\[Total Run\] RunTime=(\d{1,9}\.\d{1,9}) sec;.{0,90} Receive
 _VALID = re.compile(
     r"\[Valid Duration\] RunTime=(\d{1,9}\.\d{1,9}) sec; SentMessages=(\d{1,15}); ReceivedMessages=(\d{1,15})\b"
 )
+_PERCENTILE = re.compile(r"---> percentile (\d\d)\.000 = {1,20}(\d{1,12}\.\d{1,6})\b")
+_TIMES = "tcp_transaction"
 
 
 class SockperfRr(Instrument):
     name = "sockperf-rr"
-    summary = "TCP requests and responses of 64 bytes over one connection, by sockperf: transactions a second"
+    summary = (
+        "TCP requests and responses of 64 bytes over one connection, by sockperf: how many a second, and their times"
+    )
     packages = ("sockperf",)
     version_argv = ("sockperf", "--version")
-    metrics = (Metric("tcp_transactions", "1/s", "higher", "TCP requests with their responses, one after the other"),)
+    metrics = (
+        Metric("tcp_transactions", "1/s", "higher", "TCP requests with their responses, one after the other"),
+        *time_metrics(_TIMES, "times from a TCP request to its response"),
+    )
 
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
@@ -63,8 +71,13 @@ class SockperfRr(Instrument):
             reasons.append(f"sockperf ran for {duration_s:g} s, and measured {lasted_s:g} s: its clock is wrong")
         if not received:
             reasons.append("no TCP request was answered")
-        reading = Reading(
-            {self.metrics[0].name: received / valid_s},
+        half_us = {int(percent): float(value) for percent, value in _PERCENTILE.findall(text)}
+        if received and not half_us.keys() >= QUANTILES.keys():
+            raise InstrumentError(f"sockperf printed no percentiles: {text.strip()[-80:]!r}")
+        timed = times(_TIMES, {percent: 2 * value / 1000 for percent, value in half_us.items()}, received)
+        reading = replace(
+            timed,
+            measurements={self.metrics[0].name: received / valid_s, **timed.measurements},
             payload_bytes=MESSAGE_BYTES * answered,
             lasted_s=lasted_s,
             invalid_because=tuple(reasons),

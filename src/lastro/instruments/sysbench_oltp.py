@@ -16,19 +16,8 @@ from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.host.local import here
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments import _databases, _sysbench
+from lastro.instruments import _databases, _sysbench, base
 from lastro.instruments._sysbench import EVENTS, THREADS, TIME_S
-from lastro.instruments.base import (
-    PREPARATION_LIMIT_S,
-    TIME_HOST,
-    TIME_TOOL,
-    UNWATCHED,
-    Watch,
-    Workload,
-    failure,
-    run_timed,
-    with_host_time,
-)
 from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -47,14 +36,14 @@ _SERVER = Setting("server", _MARIADB, "database server; mysql: provided by the u
 _ROWS = Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True)
 
 
-class SysbenchOltp(Workload):
+class SysbenchOltp(base.Workload):
     name = "sysbench-oltp"
     summary = "transactions on a table of a database by sysbench: read-only or read-write, for a given time or number"
     packages = (*_databases.PACKAGES, "sysbench")
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
     options = (_MODE, _SERVER, _ROWS, THREADS, EVENTS, TIME_S)
     metrics = (
-        TIME_TOOL,
+        base.TIME_TOOL,
         Metric("db_transactions", "1/s", "higher", "transactions per second, all threads together (sysbench)"),
         Metric("db_queries", "1/s", "higher", "statements per second, all threads together (sysbench)"),
         Metric("db_latency_mean", "ms", "lower", "mean time of a transaction (sysbench)"),
@@ -78,7 +67,7 @@ class SysbenchOltp(Workload):
     def from_client(self, client: Instance, address: str) -> None:
         """Send the transactions from an instance with the host's clock, to this address of the server."""
         self._client, self._address = client, address
-        self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, TIME_HOST))
+        self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, base.TIME_HOST))
 
     def _command(self, what: str) -> list[str]:
         way = [f"--mysql-host={self._address}", f"--mysql-port={_databases.PORT}"]
@@ -93,7 +82,7 @@ class SysbenchOltp(Workload):
         return self._command("run")
 
     @contextmanager
-    def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
+    def prepared(self, instance: Instance, limit_s: float = base.PREPARATION_LIMIT_S) -> Iterator[None]:
         """Start a server and fill the table, all within `limit_s`, until every row is on the disk."""
         if _SERVER.of(self.chosen) == _MYSQL:
             _databases.sources(here(instance.testbed.host))  # raises with the reason if it is not there
@@ -115,7 +104,7 @@ class SysbenchOltp(Workload):
         argv = self._command("prepare")
         done = client.run(argv, timeout_s=ready.left_s(), check=False)
         if done.returncode != 0:
-            raise failure(client, argv, done, self.name)
+            raise base.failure(client, argv, done, self.name)
         self._filled_s = done.duration_s
 
     def _counted(self, limit_s: float) -> tuple[str, ...]:
@@ -124,11 +113,11 @@ class SysbenchOltp(Workload):
         asked = str(_ROWS.of(self.chosen))
         return () if rows == asked else (f"the table has {rows} rows, not {asked}",)
 
-    def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
+    def run(self, instance: Instance, limit_s: float, watch: base.Watch = base.UNWATCHED) -> Reading:
         """Run the transactions and count the rows again: read-write transactions delete as many rows as they add."""
         assert self._server is not None, "it is prepared"
-        timed = run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
-        reading = with_host_time(self.read(timed.done.text), timed)
+        timed = base.run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
+        reading = base.with_host_time(self.read(timed.done.text), timed)
         database = {
             "server": self._server.sql("SELECT VERSION()"),
             "variables": self._variables,
@@ -159,7 +148,7 @@ class SysbenchOltp(Workload):
             values |= {name: _quantile(buckets, q * n) for name, q in _QUANTILES if q == 0.5 or n >= least_n_for(q)}
         else:
             reasons += (f"sysbench's histogram has {n} of {done.events} events",)
-        return bounded(self.metrics, Reading(values, invalid_because=reasons), values[TIME_TOOL.name])
+        return bounded(self.metrics, Reading(values, invalid_because=reasons), values[base.TIME_TOOL.name])
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER

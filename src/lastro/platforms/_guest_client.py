@@ -152,12 +152,18 @@ class Channel:
         del data[: at if at >= 0 else max(0, len(data) - len(ours) + 1)]
 
     def exchange(self, kind: bytes, timeout_s: float) -> bytes | None:
-        """Send a request and return the answer; None if there was none in time."""
-        deadline_s = time.monotonic() + timeout_s
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            self.send(kind)
+        """Send a request and return the answer; None if there was none in time.
+
+        It is asked again when the line may have lost it, so there may be a second answer. The nonce of each exchange is
+        another, so that such an answer is not taken for that to the next request."""
+        self.nonce = os.urandom(8).hex().encode()
+        deadline_s, again_s = time.monotonic() + timeout_s, 0.0
+        while (now_s := time.monotonic()) < deadline_s:
+            if now_s >= again_s:
+                self.send(kind)
+                again_s = now_s + ASK_AGAIN_S
             self.flush()
-            if select.select([self.fd], [], [], min(left_s, ASK_AGAIN_S))[0]:
+            if select.select([self.fd], [], [], min(deadline_s, again_s) - now_s)[0]:
                 for _, body in self.receive():
                     return body
         return None
@@ -256,14 +262,16 @@ def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
 
 
 def print_clocks(channel: Channel, count: int) -> int:
+    """Print up to `count` readings: one without an answer is left out, since the best of them is wanted."""
+    code = NO_ANSWER
     for _ in range(count):
         before = time.monotonic_ns()
         answer = channel.exchange(b"C", ASK_AGAIN_S)
         after = time.monotonic_ns()
-        if answer is None:
-            return NO_ANSWER
-        write_all(1, b"%d %d %s\n" % (before, after, answer))
-    return 0
+        if answer is not None:
+            write_all(1, b"%d %d %s\n" % (before, after, answer))
+            code = 0
+    return code
 
 
 def main() -> int:

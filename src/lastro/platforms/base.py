@@ -246,18 +246,19 @@ class Instance(ABC):
         limited = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
         return self.wrap([*limited, *self.spec.security.prefix, *argv])
 
-    def run_with_rights(self, script: str) -> None:
+    def run_with_rights(self, script: str, *, of_host: bool = False) -> str:
         """Run a script for sh on the files of the instance, with rights that no process inside needs to have.
 
-        On the host's kernel, these are the host's own, or all within the user namespace of the instance, so nothing of
-        a user may have run inside before. On another kernel, they are those of its root. Raises: CommandFailed."""
+        On the host's kernel, these are the host's own, or all within the user namespace of the instance unless
+        `of_host`, so nothing of a user may have run inside before. On another kernel, they are those of its root.
+        Return what it prints. Raises: CommandFailed."""
         if not self.shares_kernel:
-            self.run(["sh", "-e"], stdin=script)
-            return
+            return self.run(["sh", "-e"], stdin=script).text
         pids = " ".join(map(str, sorted(self.pids())))
         # A process of the tool that watches the instance may be in its group, too.
-        entering = f"for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -a -r sh -e; done; exit 1"
-        self.testbed.host.run(["sh", "-c", entering], stdin=script)
+        enter = f"nsenter -t $pid {'-m -n -p' if of_host else '-a'} -r"
+        entering = f"for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec {enter} sh -e; done; exit 1"
+        return self.testbed.host.run(["sh", "-c", entering], stdin=script).text
 
     def usage(self) -> Usage:
         """Return CPU time, memory and disk traffic since the start, from the instance's own cgroup.

@@ -43,9 +43,9 @@ class NativeInstance(Instance):
             "chroot", str(self._home / "root"), *_without_capabilities(self.spec.security), *argv,
         ]  # fmt: skip
 
-    def run_with_rights(self, script: str) -> None:
-        inside = ["nsenter", f"--mount={self._home / 'mnt'}", "chroot", str(self._home / "root"), "sh", "-e"]
-        self.testbed.host.run(inside, stdin=script)
+    def run_with_rights(self, script: str, *, of_host: bool = False) -> str:
+        enter = ["nsenter", f"--net={NETNS_DIR / self._net}", f"--mount={self._home / 'mnt'}"]
+        return self.testbed.host.run([*enter, "chroot", str(self._home / "root"), "sh", "-e"], stdin=script).text
 
     def links(self) -> list[dict[str, Any]]:
         """Return the interfaces that its processes see."""

@@ -58,7 +58,11 @@ def latex_environment() -> Environment:
         keep_trailing_newline=True,
         finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(str(value))),
     )
-    made.filters |= {"label": _label, "columns": _columns, "caption": _caption}
+    made.filters |= {
+        "label": lambda name: re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "table",
+        "columns": _columns,
+        "caption": lambda table: ". ".join(filter(None, (table.title, table.note))),
+    }
     return made
 
 
@@ -73,10 +77,6 @@ def _character(char: str) -> str:
     if char in _SPECIAL:
         return _SPECIAL[char]
     return char if ord(char) < 0x100 else rf"\textless{{}}U+{ord(char):04X}\textgreater{{}}"
-
-
-def _caption(table: Table) -> str:
-    return ". ".join(part for part in (table.title, table.note) if part)
 
 
 def _columns(table: Table) -> Markup:
@@ -102,7 +102,3 @@ def _kind(right: bool, width: float | None) -> str:
         return "r" if right else "l"
     side = "left" if right else "right"
     return rf">{{\ragged{side}\arraybackslash\hspace{{0pt}}}}p{{{width / _LINE:.3f}\linewidth}}"
-
-
-def _label(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "table"

@@ -8,24 +8,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable
 
-from lastro.document import (
-    Block,
-    Code,
-    CommandLine,
-    Document,
-    Facts,
-    Figure,
-    Figures,
-    Fold,
-    Grid,
-    Heading,
-    Items,
-    Notes,
-    Paragraph,
-    Table,
-    Title,
-    plain_text,
-)
+from lastro import document as doc
 from lastro.plain import plain
 from lastro.words.language import Language
 
@@ -45,7 +28,7 @@ def escape(text: str) -> str:
     return re.sub(r"^(\d+)?([-+=.)])", r"\1\\\2", line)
 
 
-def markdown(document: Document, say: Language) -> str:
+def markdown(document: doc.Document, say: Language) -> str:
     """Return the whole document."""
     return joined(block_text(block, say) for block in document) + "\n"
 
@@ -55,46 +38,46 @@ def joined(parts: Iterable[str]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def block_text(block: Block, say: Language, text: Callable[[str], str] = escape, keep: Keep = list) -> str:
+def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = escape, keep: Keep = list) -> str:
     """Return one block; `text` escapes, and `keep` chooses from a list."""
 
-    def inner(blocks: Iterable[Block]) -> str:
+    def inner(blocks: Iterable[doc.Block]) -> str:
         return joined(block_text(each, say, text, keep) for each in blocks)
 
     match block:
-        case Title(title, answer, lead):
+        case doc.Title(title, answer, lead):
             return joined([f"# {text(title)}", *keep([f"**{text(sentence)}**" for sentence in answer]), text(lead)])
-        case Heading(heading, level=level):
-            return f"{'#' * level} {text(heading)}"
-        case Paragraph(paragraph):
-            return text(plain_text(paragraph))
-        case Items(texts, numbered, title):
+        case doc.Heading(heading):
+            return f"## {text(heading)}"
+        case doc.Paragraph(paragraph):
+            return text(doc.plain_text(paragraph))
+        case doc.Items(texts, numbered, title):
             marks = (f"{at}. " if numbered else "- " for at in itertools.count(1))
             lines = keep([mark + text(each) for each, mark in zip(texts, marks, strict=False)])
             return joined([f"**{text(title)}**" if title and texts else "", "\n".join(lines)])
-        case CommandLine(label, line):
+        case doc.CommandLine(label, line):
             return f"{text(label)}:\n\n{code(line, 'sh')}"
-        case Code(lines):
+        case doc.Code(lines):
             return code(lines)
-        case Facts(title=title):
-            facts = Items(block.leaves())
+        case doc.Facts(title=title):
+            facts = doc.Items(block.leaves())
             summary = title or say("Show all {n}", n=say.integer(len(facts.texts)))
             return fold(summary, block_text(facts, say, text, keep))
-        case Figures(figures, beside):
+        case doc.Figures(figures, beside):
             return joined([*keep([_figure(figure, say) for figure in figures]), inner(beside)])
-        case Table():
+        case doc.Table():
             return table_text(block, say)
-        case Grid(tables=tables):
+        case doc.Grid(tables=tables):
             return inner(tables)
-        case Notes():
+        case doc.Notes():
             return inner([block.as_text()])
-        case Fold(summary, (Table() as table,)):
-            return table_text(table, say, plain_text(summary))
-        case Fold(summary, blocks):
-            return fold(plain_text(summary), inner(blocks))
+        case doc.Fold(summary, (doc.Table() as table,)):
+            return table_text(table, say, doc.plain_text(summary))
+        case doc.Fold(summary, blocks):
+            return fold(doc.plain_text(summary), inner(blocks))
 
 
-def _figure(figure: Figure, say: Language) -> str:
+def _figure(figure: doc.Figure, say: Language) -> str:
     """Return a figure that is in a file, with its note, and the table with its numbers."""
     image = f"![{escape(figure.title)}](<{_address(figure.address)}>)" if figure.address else ""
     return joined((image, escape(figure.note) if image else "", table_text(figure.table, say) if figure.table else ""))
@@ -107,7 +90,7 @@ def code(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def table_text(table: Table, say: Language, summary: str = "") -> str:
+def table_text(table: doc.Table, say: Language, summary: str = "") -> str:
     """Return a table with its title and note; with a `summary`, or if it is long, it is folded."""
     body = "\n".join(table_lines(table))
     if not summary and len(table.rows) > FOLD_ABOVE:
@@ -116,7 +99,7 @@ def table_text(table: Table, say: Language, summary: str = "") -> str:
     return joined((title, escape(table.note), fold(summary, body) if summary else body))
 
 
-def table_lines(table: Table) -> list[str]:
+def table_lines(table: doc.Table) -> list[str]:
     """Return the two lines of the heading, then one for each row."""
     rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
     return [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]

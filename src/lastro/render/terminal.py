@@ -7,25 +7,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from lastro import document as doc
 from lastro.console import grid
-from lastro.document import (
-    Block,
-    Code,
-    CommandLine,
-    Document,
-    Facts,
-    Figures,
-    Fold,
-    Grid,
-    Heading,
-    Items,
-    Notes,
-    Paragraph,
-    Table,
-    Title,
-    plain_text,
-)
-from lastro.document import Text as DocumentText
 from lastro.plain import plain
 from lastro.render.terminal_grid import STYLES, grid_lines
 from lastro.words.language import Language
@@ -33,69 +16,69 @@ from lastro.words.language import Language
 _HANGING = "    "  # before what continues a text of a list, or a row
 
 
-def terminal_lines(document: Document, width: int, say: Language, *, everything: bool = False) -> list[str]:
+def terminal_lines(document: doc.Document, width: int, say: Language, *, everything: bool = False) -> list[str]:
     """Return the lines without styles, with a blank one between blocks; the title stands on what follows it.
 
     Lines are at most `width` cells wide. With `everything`, folds are open."""
     return [line.plain for line in styled_lines(document, width, say, everything=everything)]
 
 
-def styled_lines(document: Document, width: int, say: Language, *, everything: bool = False) -> list[Text]:
+def styled_lines(document: doc.Document, width: int, say: Language, *, everything: bool = False) -> list[Text]:
     """Return the same lines with their styles."""
     lines: list[Text] = []
     separated = True
     for block in document:
         if block_lines := list(_block(block, width, say, everything)):
             lines += block_lines if separated else [Text(), *block_lines]
-            separated = isinstance(block, Title)
+            separated = isinstance(block, doc.Title)
     return lines
 
 
-def _block(block: Block, width: int, say: Language, everything: bool) -> Iterator[Text]:
+def _block(block: doc.Block, width: int, say: Language, everything: bool) -> Iterator[Text]:
     match block:
-        case Title(text, answer, lead):
+        case doc.Title(text, answer, lead):
             for sentence in answer:
                 yield from _wrapped(sentence, width)
             yield from [Text()] * bool(answer)
             yield from _wrapped(text, width, style="bold")
             yield from _wrapped(lead, width)
-        case Heading(text):
+        case doc.Heading(text):
             yield from _wrapped(text, width, style="bold")
-        case Paragraph(content, dim):
+        case doc.Paragraph(content, dim):
             yield from _wrapped(content, width, style="dim" if dim else "")
-        case Items(texts, numbered, title, tag):
+        case doc.Items(texts, numbered, title, tag):
             yield from _wrapped(title, width)
             for at, text in enumerate(texts, 1):
                 style = "bold yellow" if tag else ""
                 yield from _wrapped(f"{at}. {text}" if numbered else text, width, _HANGING, style)
-        case CommandLine(label, text):
+        case doc.CommandLine(label, text):
             yield Text(plain(f"{label}: {text}"))
-        case Code(text):
+        case doc.Code(text):
             yield from (Text(plain(line)) for line in text.splitlines())
-        case Facts(title=title):
-            yield from _block(Items(block.leaves(), title=title), width, say, everything)
-        case Figures():
+        case doc.Facts(title=title):
+            yield from _block(doc.Items(block.leaves(), title=title), width, say, everything)
+        case doc.Figures():
             yield from styled_lines(block.as_text(), width, say, everything=everything)
-        case Table():
+        case doc.Table():
             yield from _table(block, width)
-        case Grid(title=title, note=note, legend=legend):
+        case doc.Grid(title=title, note=note, legend=legend):
             yield from _wrapped(title, width, style="bold")
             yield from grid_lines(block, width)
-            yield from (line for text in (note, *legend) for line in _wrapped(plain_text(text), width, _HANGING))
-        case Notes(title, notes):
+            yield from (line for text in (note, *legend) for line in _wrapped(doc.plain_text(text), width, _HANGING))
+        case doc.Notes(title, notes):
             yield from _wrapped(title, width)
             for at, (_, (first, *rest)) in enumerate(notes):
                 yield from [Text()] if at else []
                 yield from _wrapped(first, width, _HANGING)
                 for line in rest:
                     yield from (Text("  ") + part for part in _wrapped(line, width - 2, "  "))
-        case Fold(summary, blocks):
-            text = plain_text(summary)
+        case doc.Fold(summary, blocks):
+            text = doc.plain_text(summary)
             yield from _wrapped(text if everything else say("{what}; --all shows them", what=text), width)
             yield from styled_lines(blocks, width, say, everything=True) if everything else ()
 
 
-def _table(table: Table, width: int) -> Iterator[Text]:
+def _table(table: doc.Table, width: int) -> Iterator[Text]:
     """Yield a table below its title and note; rows of one that is wider than `width` become sentences."""
     if not table:
         return
@@ -115,9 +98,9 @@ def _table(table: Table, width: int) -> Iterator[Text]:
             yield from (Text(_HANGING) + part for part in _wrapped(line, width - len(_HANGING), _HANGING))
 
 
-def _wrapped(text: DocumentText, width: int, hanging: str = "", style: str = "") -> Iterator[Text]:
+def _wrapped(text: doc.Text, width: int, hanging: str = "", style: str = "") -> Iterator[Text]:
     """Yield the lines of a text; those after the first begin with `hanging`. Words keep the styles of their spans."""
-    whole, end = plain_text(text), 0
+    whole, end = doc.plain_text(text), 0
     for at, line in enumerate(textwrap.wrap(whole, width, subsequent_indent=hanging)):
         shown, indent = Text(plain(line), style), len(hanging) if at else 0
         start = max(end, whole.find(line[indent:], end)) - indent

@@ -140,7 +140,7 @@ HOPS = SizedFactor(
     (N_("with the hops"),),
     N_("{factor} (hops)"),
     N_(
-        "What does one more hop add? Three lengths or more: the least-squares line through the valid trials, its "
+        "What does one more hop add? Three lengths or more: the least-squares line through the means, its "
         "parameters ± half their intervals. It is a line if the interval of a bend (the quadratic coefficient) "
         "contains 0. Each interval is for one metric alone, uncorrected."
     ),

@@ -194,10 +194,6 @@ def _noise_floor(value: object) -> Any:
     return floor | {"metrics": {name: _NO_FLOOR | metric for name, metric in floor["metrics"].items()}}
 
 
-def _study(value: object) -> Study:
-    return Study.from_dict(_json(dict[str, Any])(value))
-
-
 def _unavailable(value: object) -> dict[int, tuple[str, str | None]]:
     found: dict[str, _Gap] = _json(dict[str, _Gap])(value)
     return {_count(0)(int(treatment)): (gap["reason"], gap["remedy"]) for treatment, gap in found.items()}
@@ -252,7 +248,7 @@ def _looks(value: object) -> tuple[Look, ...]:
 
 META: dict[str, Callable[[Any], Any]] = {
     "format": _json(int),
-    "study": _study,
+    "study": lambda value: Study.from_dict(_json(dict[str, Any])(value)),
     "provenance": _json(_Provenance),
     "noise_floor": _noise_floor,
     "process": _process,

@@ -1,4 +1,4 @@
-"""The only way to open a campaign's database, which may come from anywhere.
+"""The only way to open a database, that of a campaign or of a history, which may come from anywhere.
 
 Nothing is read before the schema has been verified: no foreign view, trigger or generated column runs. Signals end a
 running statement, and the size of the file limits the amount of data that is read or unpacked.
@@ -11,9 +11,9 @@ import sqlite3
 import stat
 import time
 import zlib
-from collections.abc import Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -143,18 +143,28 @@ def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
     Raises: InputError when there is none; StoreError when the database is damaged, or is not a campaign's."""
     file = directory / DB_NAME
     _require_file(file)
-    _require_plain_beside(directory)
     with translated(directory):
-        mode = _read_mode(file) if readonly else "mode=rw"
-        uri = f"{file.resolve().as_uri()}?{mode}"
-        db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, factory=BoundedConnection)
-        try:
-            db.guard(file)
-            with db.watched(LONGEST_S):
-                _prepare(db, directory, readonly=readonly)
-        except BaseException:
-            db.close()
-            raise
+        return bounded(file, read_mode(file) if readonly else "mode=rw", partial(_check, directory, readonly=readonly))
+
+
+def bounded(file: Path, mode: str, check: Callable[[BoundedConnection], None]) -> BoundedConnection:
+    """Connect to a database in a mode of SQLite's URIs. `check` verifies its schema before anything else is read.
+
+    Raises: StoreError when another kind of file is beside it; sqlite3.Error."""
+    _require_plain_beside(file)
+    uri = f"{file.resolve().as_uri()}?{mode}"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, factory=BoundedConnection)
+    try:
+        db.guard(file)
+        with db.watched(LONGEST_S):
+            for limit, value in _LIMITS.items():
+                db.setlimit(limit, value)
+            for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
+                db.execute(f"PRAGMA {pragma}")
+            check(db)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -177,10 +187,10 @@ def _require_file(file: Path) -> None:
     raise InputError(f"{file.parent} holds no campaign ({DB_NAME} {why})", hint)
 
 
-def _require_plain_beside(directory: Path) -> None:
-    """Raise StoreError when SQLite would wait for a FIFO beside the database, or follow a link out of the campaign."""
+def _require_plain_beside(file: Path) -> None:
+    """Raise StoreError when SQLite would wait for a FIFO beside the database, or follow a link to elsewhere."""
     for beside in _BESIDE:
-        place = directory / f"{DB_NAME}{beside}"
+        place = file.with_name(f"{file.name}{beside}")
         try:
             has_plain(place)
         except OSError as error:
@@ -189,22 +199,18 @@ def _require_plain_beside(directory: Path) -> None:
             ) from error
 
 
-def _prepare(db: BoundedConnection, directory: Path, *, readonly: bool) -> None:
-    for limit, value in _LIMITS.items():
-        db.setlimit(limit, value)
-    for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
-        db.execute(f"PRAGMA {pragma}")
-    schema = dict(db.read(_OBJECTS, ()))
+def _check(directory: Path, db: BoundedConnection, *, readonly: bool) -> None:
+    schema = objects(db)
     if schema.get(_META) == _ours(SCHEMA)[_META]:
         _check_format(db, directory)
-    if reason := _foreign(schema):
+    if reason := foreign(schema, SCHEMA + FLEET_SCHEMA if _FLEET in schema else SCHEMA):
         raise damaged(directory, reason)
     if not readonly:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
 
 
-def _read_mode(file: Path) -> str:
+def read_mode(file: Path) -> str:
     """Return the mode for a reader, which may not be allowed to create files next to the database.
 
     A reader of a WAL database needs its index file. If the reader may not create one, and there is no log, the database
@@ -230,9 +236,14 @@ def _check_format(db: BoundedConnection, directory: Path) -> None:
         )
 
 
-def _foreign(found: Mapping[str, str]) -> str:
-    """Describe foreign or missing objects in the schema; empty for the schema of a campaign."""
-    ours = _ours(SCHEMA + FLEET_SCHEMA if _FLEET in found else SCHEMA)
+def objects(db: BoundedConnection) -> dict[str, str]:
+    """Return all objects in the schema of a database: {kind and name: the statement that made it}."""
+    return dict(db.read(_OBJECTS, ()))
+
+
+def foreign(found: Mapping[str, str], schema: str) -> str:
+    """Describe `objects` that are foreign or missing; empty if they are those that the statements of `schema` make."""
+    ours = _ours(schema)
     for name, made_by in found.items():
         if name not in ours:
             return f"it has an unexpected {name}"

@@ -6,7 +6,8 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lastro.study.design import Treatment, Trial
 DB_NAME = "campaign.db"
 IN_BUNDLE = "campaign"  # the directory of the campaign in a bundle
 _LONGEST = 400  # characters of a reason
+_CHECK_DISK = "check the disk and its permissions"
 
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -85,28 +87,47 @@ def holds_campaign(directory: Path) -> bool:
 
 
 def damaged(directory: Path, reason: object) -> StoreError:
-    """Return the error of a database that cannot be read; SQLite's reason may quote anything from the file."""
-    return StoreError(
-        f"{directory / DB_NAME} is not a readable campaign: {plain(str(reason))[:_LONGEST]}",
-        "restore it from a copy, or run the study again",
-    )
+    """Return the error of a campaign that cannot be read."""
+    return CAMPAIGN.damaged(directory / DB_NAME, reason)
 
 
-@contextmanager
-def translated(directory: Path) -> Iterator[None]:
-    """Turn SQLite's errors into StoreErrors that say what to do."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        # No such table or column: a database, but not a campaign's. Text that is not UTF-8 is not from Lastro.
-        if any(words in str(error) for words in ("no such", "Could not decode")):
-            raise damaged(directory, error) from error
-        hints = {
-            "full": "free some space; the trials written so far are safe, and `lastro resume` continues",
-            "locked": "another Lastro is writing to this campaign: wait for it to end",
-            "readonly": "make the directory writable",
-        }
-        hint = next((text for word, text in hints.items() if word in str(error)), "check the disk and its permissions")
-        raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite quotes bytes that are not text
-        raise damaged(directory, error) from error
+def translated(directory: Path) -> AbstractContextManager[None]:
+    """Turn SQLite's errors on a campaign into StoreErrors that say what to do."""
+    return CAMPAIGN.translated(directory / DB_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseKind:
+    """A kind of database: `what` it is, and what to do when it is damaged, full, or in use by another process."""
+
+    what: str
+    if_damaged: str
+    if_full: str
+    if_locked: str
+
+    def damaged(self, file: Path, reason: object) -> StoreError:
+        """Return the error of a file that cannot be read; SQLite's reason may quote anything from it."""
+        return StoreError(f"{file} is not a readable {self.what}: {plain(str(reason))[:_LONGEST]}", self.if_damaged)
+
+    @contextmanager
+    def translated(self, file: Path) -> Iterator[None]:
+        """Turn SQLite's errors on a file into StoreErrors that say what to do."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            # No such table or column: a database of another kind. Text that is not UTF-8 is not from Lastro.
+            if any(words in str(error) for words in ("no such", "Could not decode")):
+                raise self.damaged(file, error) from error
+            hints = {"full": self.if_full, "locked": self.if_locked, "readonly": "make the directory writable"}
+            hint = next((text for word, text in hints.items() if word in str(error)), _CHECK_DISK)
+            raise StoreError(f"{file}: {error}", hint) from error
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite quotes bytes that are no text
+            raise self.damaged(file, error) from error
+
+
+CAMPAIGN = DatabaseKind(
+    "campaign",
+    "restore it from a copy, or run the study again",
+    "free some space; the trials written so far are safe, and `lastro resume` continues",
+    "another Lastro is writing to this campaign: wait for it to end",
+)

@@ -16,12 +16,12 @@ import io
 import math
 import re
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lastro.errors import OutputError
+from lastro.grouping import by_key
 from lastro.plain import without_controls
 from lastro.results.files import write_atomically
 from lastro.results.read import CampaignData
@@ -90,9 +90,7 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     """Yield the rows in running order, with the columns that `columns` names."""
     units = {metric.name: metric.unit for metric in (*data.study.all_metrics, *data.study.metrics)}
     treatments = {row.treatment.index: row for row in data.treatments}
-    attempts: dict[int, list[Attempt]] = defaultdict(list)
-    for attempt in data.attempts:
-        attempts[attempt.trial].append(attempt)
+    attempts = by_key((attempt.trial, attempt) for attempt in data.attempts)
     places = {block: member.provenance for member in data.members for block in member.blocks}
     setting, more = data.study.settings.get(_GUEST), _optional(data)
     for trial in data.trials:
@@ -100,7 +98,7 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
         head = (row.treatment.id, *(row.treatment.levels[factor.name] for factor in data.study.factors))
         place = (trial.block, trial.number, trial.state)
         machine = measured_in(places.get(trial.block, data.provenance), str(row.treatment.levels.get(_GUEST, setting)))
-        for testbed, *tail in _tails(trial, row, attempts[trial.number], units):
+        for testbed, *tail in _tails(trial, row, attempts.get(trial.number, ()), units):
             last = {"testbed": testbed, "measured_in": None if tail[0] is None else machine}
             yield (*head, *place, *tail, *(last[name] for name in more))
 

@@ -31,7 +31,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
     Raises: InputError if a campaign is given twice, or their studies differ in more than levels and replicates."""
     if len(campaigns) == 1:
         return campaigns[0]
-    ordered = sorted(campaigns, key=_begun)
+    ordered = sorted(campaigns, key=lambda each: min((attempt.started_utc for attempt in each.attempts), default="~"))
     require_one_study(ordered)
     for at, campaign in enumerate(ordered):
         if campaign.directory in {other.directory for other in ordered[:at]}:
@@ -74,10 +74,6 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         segments=tuple(segments),
         members=tuple(member for span, campaign in spanned for member in _members(span, campaign, whole)),
     )
-
-
-def _begun(campaign: CampaignData) -> str:
-    return min((attempt.started_utc for attempt in campaign.attempts), default="~")
 
 
 def require_one_study(campaigns: Sequence[CampaignData]) -> None:

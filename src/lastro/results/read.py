@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lastro.grouping import by_key
 from lastro.results.database import damaged
 from lastro.results.looks import Look
 from lastro.results.members import Member
@@ -90,10 +90,8 @@ def _of_fleet(
     rows = [row for row in testbeds if blocks[row.name]] or testbeds
     runnable = {row.treatment.index for row in data.treatments if row.unavailable is None}
     trials = [each for each in data.trials if each.state != "unavailable" or each.treatment not in runnable]
-    of_block: dict[int, list[int]] = defaultdict(list)
-    for trial in trials:
-        of_block[trial.block].append(trial.number)
-    numbers = {row.name: [n for block in blocks[row.name] for n in of_block[block]] for row in rows}
+    of_block = by_key((trial.block, trial.number) for trial in trials)
+    numbers = {row.name: [n for block in blocks[row.name] for n in of_block.get(block, ())] for row in rows}
     members = tuple(
         Member(row.name, row.provenance, frozenset(blocks[row.name]), frozenset(numbers[row.name]), testbed=True)
         for row in rows

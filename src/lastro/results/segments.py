@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lastro.results.rows import Attempt
+from lastro.results.rows import Attempt
 
 
 @dataclass(frozen=True, slots=True)

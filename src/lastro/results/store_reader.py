@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lastro.errors import InputError, StoreError
+from lastro.grouping import by_key
 from lastro.host.files import boot_id, start_time
 from lastro.results.columns import META, Record, is_histogram, samples_of, transcript_of, typed, wrong
 from lastro.results.connection import BoundedConnection
@@ -261,9 +262,7 @@ class StoreReader:
             if attempt_id not in values:
                 raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
             values[attempt_id][metric] = value
-        places: dict[int, list[BlockPlace]] = {}
-        for place in self.places():
-            places.setdefault(place.block, []).append(place)
+        places = by_key((place.block, place) for place in self.places())
         found = []
         for attempt_id, number, *fields in rows:
             if number not in trials:

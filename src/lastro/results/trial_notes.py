@@ -63,7 +63,7 @@ class TrialNotes:
             _numbers(notes.get("host")),
             {str(role): _amounts(used) for role, used in _object(notes.get("usage")).items()},
             _amounts(notes.get("timeline_s")),
-            _sizes(notes.get("network")),
+            {name: size for name, size in _object(notes.get("network")).items() if type(size) is int and size > 0},
             {metric: text for metric, text in ends.items() if isinstance(text, str)},
         )
 
@@ -109,7 +109,3 @@ def _numbers(value: object) -> dict[str, float]:
 
 def _amounts(value: object) -> dict[str, float]:
     return {name: each for name, each in _numbers(value).items() if each >= 0}
-
-
-def _sizes(value: object) -> dict[str, int]:
-    return {name: each for name, each in _object(value).items() if type(each) is int and each > 0}

@@ -21,6 +21,7 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from lastro.grouping import by_key
 from lastro.stats.intervals import sample_mean
 
 if TYPE_CHECKING:
@@ -50,11 +51,9 @@ def autocorrelation(values: Sequence[float], treatments: Sequence[Hashable]) -> 
     Treatments with one value have no residual and are left out. None with fewer than eight other values, or where
     nothing varies. The p is that of a normal approximation: of simulated campaigns of independent noise, 4 to 7 % have
     one below 0.05 (tests/known/test_autocorrelation.py)."""
-    places: dict[Hashable, list[int]] = {}
     counts = Counter(treatments)
     repeated = [name for name in treatments if counts[name] > 1]
-    for at, name in enumerate(repeated):
-        places.setdefault(name, []).append(at)
+    places = by_key((name, at) for at, name in enumerate(repeated))
     own = [value for value, name in zip(values, treatments, strict=True) if counts[name] > 1]
     means = {name: sample_mean([own[at] for at in found]) for name, found in places.items()}
     left = [value - means[name] for value, name in zip(own, repeated, strict=True)]

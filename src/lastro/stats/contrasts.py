@@ -103,6 +103,19 @@ def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> 
     return contrast.above_zero() if model.linear.bounded_by_zero(weights) else contrast
 
 
+def combined(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
+    """Return a weighted sum of means, which are geometric where the model is of logarithms.
+
+    Its error is then that of the first-order expansion at the means: what slows a whole block down changes the sum of
+    differences, too."""
+    if not model.log:
+        return linear(model, weights, confidence)
+    terms = {key: weight * exponential(model.estimate({key: 1.0}).value) for key, weight in weights.items() if weight}
+    estimate = replace(model.estimate(terms), value=math.fsum(terms.values()))
+    (judged,) = judge([estimate], confidence)
+    return _sum(estimate, judged, confidence)
+
+
 def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
     """Return the ratio of two weighted sums of arithmetic means, of which either may be a difference.
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from lastro.grouping import by_key
 from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.notes import Note
 
@@ -81,9 +82,7 @@ def drift(
 
 def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:
     """Return the residual of each value, by its position, after subtracting its treatment's mean."""
-    members: dict[Hashable, list[int]] = {}
-    for at, treatment in enumerate(treatments):
-        members.setdefault(treatment, []).append(at)
+    members = by_key((treatment, at) for at, treatment in enumerate(treatments))
     residuals: dict[int, float] = {}
     for places in members.values():
         mean = sample_mean([values[at] for at in places])
@@ -96,9 +95,7 @@ def _points(
     residuals: dict[int, float], hours: Sequence[float], blocks: Sequence[int] | None
 ) -> tuple[tuple[float, float], ...]:
     """Return (hour, residual) in order of time, for each trial or block, or for neighbours when there are too many."""
-    groups: dict[int, list[int]] = {}
-    for at in residuals:
-        groups.setdefault(at if blocks is None else blocks[at], []).append(at)
+    groups = by_key((at if blocks is None else blocks[at], at) for at in residuals)
     points = sorted(
         (sample_mean([hours[at] for at in group]), sample_mean([residuals[at] for at in group]))
         for group in groups.values()

@@ -5,6 +5,7 @@ ratios r for which a - r b is not distinguishable from zero. It is unbounded whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -45,6 +46,21 @@ def unpaired_ratio(values: Sequence[float], baseline: Sequence[float], confidenc
     unit = unit_of(values, baseline)
     a, b = (SampledMean.of([value / unit for value in side]) for side in (values, baseline))
     return ratio_of_means(a, b, confidence)
+
+
+def pooled_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
+    """Return the ratio of the means of two independent samples of one variance, which both estimate together."""
+    n, unit = (len(values), len(baseline)), unit_of(values, baseline)
+    sides = [[value / unit for value in side] for side in (values, baseline)]
+    a, b = map(sample_mean, sides)
+    if b == 0:
+        return _ratio(None, None, "unpaired", n, Note(ZERO_BASELINE))
+    df = sum(n) - 2
+    if df < 1:
+        return _ratio(a / b, None, "unpaired", n, Note(FEWER_THAN_TWO, n=min(n)))
+    variance = sum(math.fsum((value - mean) ** 2 for value in side) for side, mean in zip(sides, (a, b), strict=True))
+    variance /= df
+    return _fieller(Moments(a, b, variance / n[0], variance / n[1], 0.0, df), confidence, "unpaired", n)
 
 
 def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float) -> Estimate:

@@ -42,7 +42,9 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
     values = {kind: _part(schema, kind, own) for kind in schema.parts}
     values |= {name: _setting(setting) for name, setting in schema.settings.items()}
     values |= {name: _option(options) for name, options in options_named(schema).items()}
-    lists = {name: _list_of(value) for name, value in values.items()}
+    lists = {
+        name: {"type": "array", "items": value, "minItems": 1, "uniqueItems": True} for name, value in values.items()
+    }
     constants = values | {name: _setting(option) for name, (option,) in options_of_one(schema).items()}
     offered = {name: [setting] for name, setting in schema.settings.items()}
     offered |= options_named(schema) | options_of_one(schema)
@@ -69,10 +71,6 @@ def _metric(schema: ScenarioSchema) -> dict[str, Any]:
 
 def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:
     table |= {"properties": properties, "additionalProperties": False}
-
-
-def _list_of(value: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": value, "minItems": 1, "uniqueItems": True}
 
 
 def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:

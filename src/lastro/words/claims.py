@@ -15,7 +15,7 @@ from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, ratio_text
 
 if TYPE_CHECKING:
-    from lastro.analysis.claims.claim import Claim, Published
+    from lastro.analysis.claims.claim import Claim, PublishedFigure
 
 VERDICT_MARKS: dict[Verdict, str] = {
     "reproduced": "✓",
@@ -41,7 +41,7 @@ def verdict_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     return f"{word}, {say('stand-in')}" if judgement.stand_in else word
 
 
-def published_text(published: Published | None, say: Language = ENGLISH) -> str:
+def published_text(published: PublishedFigure | None, say: Language = ENGLISH) -> str:
     """Format a published figure, such as '×0.8961 ± 0.052, −312.39 Mbit/s'; empty when the source gives no figure.
 
     The judged figure comes first, with its tolerance. Without a tolerance, return the figure as it was printed."""

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.comparison import ComparedCell, Comparison, MissingSide, Side, UnmatchedTreatments
+from lastro.analysis.comparison import ComparedCell, Comparison, MissingSide, UnmatchedTreatments
 from lastro.analysis.host_facts import RANDOMIZATION
+from lastro.grouping import by_key
 from lastro.results.samples import GENERATOR_LIMITED
 from lastro.stats.gate_power import POWER
 from lastro.stats.notes import N_
@@ -18,7 +19,7 @@ from lastro.units import human_duration
 from lastro.words.campaign import of_guest, waiting
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import STATUS_WORDS, margin_text, percent
-from lastro.words.phrases import joined
+from lastro.words.phrases import joined, said_once
 from lastro.words.remarks import meaning, sign
 
 _NONE = {"provenance": N_("not recorded"), "profile": N_("none"), "setting": N_("not set"), "design": ""}
@@ -66,9 +67,7 @@ def differences(comparison: Comparison, say: Language = ENGLISH) -> Iterator[tup
 
 def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
     """Yield what differs, for readers: of long values, where they differ; of a long chapter, only the names."""
-    chapters: dict[str, list[str]] = {}
-    for _, what, *_ in comparison.differences:
-        chapters.setdefault(what.rpartition(".")[0], []).append(what)
+    chapters = by_key((each.what.rpartition(".")[0], each.what) for each in comparison.differences)
     for what, in_a, in_b in differences(comparison, say):
         chapter = what.rpartition(".")[0]
         if not chapter or len(chapters[chapter]) <= _MOST_FACTS:
@@ -143,7 +142,7 @@ def guest_notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str
             "WARNING: A and B ran on different kinds of machines, at least one of them a guest: a ratio B / A compares "
             "these machines, not what the study varies."
         )
-    yield from _by_side(((of_guest(report.guest, say), side) for side, report in comparison.sides), say)
+    yield from said_once(((side, of_guest(report.guest, say)) for side, report in comparison.sides), say)
 
 
 def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
@@ -153,12 +152,10 @@ def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
         if not report.progress.finished:
             n, total = say.integer(waiting(report)), say.integer(report.progress.n_trials)
             yield say("{side} is unfinished: {n} of {all} trials have not run", side=side, n=n, all=total)
-    yield from _by_side(((_marks_on(report, say), side) for side, report in comparison.sides), say)
+    yield from said_once(((side, _marks_on(report, say)) for side, report in comparison.sides), say)
     if dependent := comparison.dependent:
-        metrics: dict[str, list[str]] = {}
-        for side, metric in dependent:
-            metrics.setdefault(metric.name, []).append(side)
-        where = (say("{metric} in {sides}", metric=name, sides=joined(at, say)) for name, at in metrics.items())
+        sides = by_key((metric.name, side) for side, metric in dependent)
+        where = (say("{metric} in {sides}", metric=name, sides=joined(at, say)) for name, at in sides.items())
         yield say(
             "Trials that are close in time are correlated ({where}): intervals and tests take the variance of a mean "
             "to be up to {factor} times that of independent trials",
@@ -180,15 +177,6 @@ def _marks_on(report: CampaignResults, say: Language) -> Iterator[str]:
         else:
             text = f"{say(kind)}: {meaning(kind, say)}"
         yield f"{sign(kind)} {text}"
-
-
-def _by_side(found: Iterable[tuple[Iterable[str], Side]], say: Language) -> Iterator[str]:
-    """Yield each note once, after the campaigns that it is on."""
-    sides: dict[str, list[str]] = {}
-    for notes, side in found:
-        for note in notes:
-            sides.setdefault(note, []).append(side)
-    yield from (f"{joined(those, say)}: {note}" for note, those in sides.items())
 
 
 # The conclusion of the gate

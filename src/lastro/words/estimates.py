@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from lastro.stats.intervals import Estimate, Interval
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, fixed
-
-if TYPE_CHECKING:
-    from lastro.stats.intervals import Estimate, Interval
 
 
 def difference_text(estimate: Estimate, say: Language) -> str:

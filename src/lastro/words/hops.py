@@ -22,16 +22,15 @@ def hop_sentences(
     dearer: list[str] = []
     cheaper: list[str] = []
     for levels, relation in relations:
-        line, bend, where = relation.line, relation.bend, " · ".join(levels)
-        if line is None or line.slope_interval is None:
+        line, where = relation.line, " · ".join(levels)
+        if line is None or line.slope.value is None or line.slope.interval is None:
             continue
-        ends = sorted((sign * line.slope_interval.low, sign * line.slope_interval.high))
-        amount = Amount(sign * line.slope, ends[0], ends[1], behind_number(metric.unit, say)).text(say)
-        costs.append(
-            (sign * line.slope, say("{amount} with {levels}", amount=amount, levels=where) if where else amount)
-        )
-        if bend is not None and not bend.holds(0.0):
-            (dearer if sign * bend.low > 0 else cheaper).append(where or say("here"))
+        value, ends = sign * line.slope.value, line.slope.interval.mapped(lambda end: sign * end)
+        amount = Amount(value, ends.low, ends.high, behind_number(metric.unit, say)).text(say)
+        if line.direction:
+            (dearer if sign * line.direction > 0 else cheaper).append(where or say("here"))
+            amount = say("{amount} on average", amount=amount)
+        costs.append((value, say("{amount} with {levels}", amount=amount, levels=where) if where else amount))
     if not costs:
         return ()
     text = N_("in {metric}, each further hop costs {amounts}")

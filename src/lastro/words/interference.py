@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lastro.analysis.interference import Change, Interference, TestedLevel
+from lastro.grouping import by_key
 from lastro.stats.notes import N_
 from lastro.words.language import Language
 from lastro.words.phrases import PERCENT, Amount, behind_number, joined, sentence
@@ -156,8 +157,6 @@ class _Sentences:
 
     def _by_reason(self, tested: Iterable[TestedLevel]) -> dict[str, str]:
         """Return {reason why nothing is known: the levels it applies to}."""
-        reasons: dict[str, list[str]] = {}
-        for one in tested:
-            if one.effects is None:
-                reasons.setdefault("; ".join(map(self.say.note, one.why_not)), []).append(str(one.level))
+        unknown = (one for one in tested if one.effects is None)
+        reasons = by_key(("; ".join(map(self.say.note, one.why_not)), str(one.level)) for one in unknown)
         return {why: ", ".join(levels) for why, levels in reasons.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 from lastro.analysis.decision import SlaDecision
 from lastro.results.looks import Look
@@ -12,7 +12,7 @@ from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 from lastro.words.phrases import joined
 
-_MOST_NAMED = 3
+_MOST_NAMED = 4
 _STOPS = {
     "decided": N_("the decision is made"),
     "most blocks": N_("there are no more blocks"),
@@ -22,7 +22,7 @@ _STOPS = {
 
 def odds_text(p: float, say: Language) -> str:
     """Format a probability in percent; draws cannot tell one from 0 or 1."""
-    if p != p:
+    if math.isnan(p):
         return "—"
     if p > 0.995:
         return "> " + percent_text(0.99, say)
@@ -72,10 +72,4 @@ def standing(decision: SlaDecision | None, gone: frozenset[int]) -> str:
         open_ones, words = [*choice.open_cheaper, *choice.alike], "may cost less"
     open_ones = [at for at in open_ones if at not in gone and at != lead]
     named = [f"{decision.candidates[at].label} ({odds_text(choice.odds[at].holds, ENGLISH)})" for at in open_ones]
-    return f"{leading}; {words}: {_few(named)}" if named else leading
-
-
-def _few(names: Sequence[str]) -> str:
-    if len(names) <= _MOST_NAMED:
-        return joined(names, ENGLISH)
-    return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} others"
+    return f"{leading}; {words}: {joined(named, ENGLISH, _MOST_NAMED)}" if named else leading

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from lastro.analysis.model import LostTrials, MetricAnalysis
+from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
 from lastro.units import significant
 from lastro.words.estimates import share_text
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, mean_text, ratio_text
 from lastro.words.phrases import behind_number
-
-if TYPE_CHECKING:
-    from lastro.analysis.model import LostTrials, MetricAnalysis
-    from lastro.stats.intervals import Interval
 
 MOST = 6  # treatments that are named
 
@@ -79,31 +76,27 @@ def _lost(lost: LostTrials, say: Language) -> Iterator[str]:
         say(", and {n} of its baseline", n=say.integer(lost.baseline_lost)) if lost.baseline_lost else ""
     )
     if lost.bounds is not None and lost.ratio is not None:
-        low, high = _ends(lost.bounds)
         yield say(
             "{treatment}: {n} of {trials} lost{and_baseline}; the valid ones have a ratio of {ratio}, and with the "
             "lost ones it is between ×{low} and ×{high}.",
             ratio=ratio_text(lost.ratio, say),
-            low=say.number(low),
-            high=say.number(high),
+            **_ends(lost.bounds, say),
             **words,
         )
         if lost.holds is not None:
             yield say(_HOLDS[lost.holds])
     elif lost.mean is not None and lost.summary is not None:
-        low, high = _ends(lost.mean)
         yield say(
             "{treatment}: {n} of {trials} lost{and_baseline}; the valid ones have a mean of {mean}, and with the "
             "lost ones it is between {low} and {high}.",
             mean=mean_text(lost.summary, say),
-            low=say.number(low),
-            high=say.number(high),
+            **_ends(lost.mean, say),
             **words,
         )
     else:
         yield say("{treatment}: {n} of {trials} lost{and_baseline}; too few are valid for bounds.", **words)
 
 
-def _ends(bounds: Interval) -> tuple[str, str]:
-    low, high = (significant(end, 3).replace("-", MINUS) for end in (bounds.low, bounds.high))
-    return low, high
+def _ends(bounds: Interval, say: Language) -> dict[str, str]:
+    ends = {"low": bounds.low, "high": bounds.high}
+    return {name: say.number(significant(end, 3).replace("-", MINUS)) for name, end in ends.items()}

@@ -45,8 +45,7 @@ VERDICT_WORDS: dict[Verdict, str] = {
 }
 DIRECTIONS = {"higher": N_("higher is better"), "lower": N_("lower is better"), "neither": ""}
 VERDICT_MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "higher": "↑", "lower": "↓", "same": "≈", "": ""}
-
-_VERDICTS: dict[Verdict, str] = {
+VERDICTS: dict[Verdict, str] = {
     "better": N_("better"),
     "worse": N_("worse"),
     "higher": N_("higher"),
@@ -64,7 +63,7 @@ _COUNTED: dict[Verdict, str] = {
 
 def verdict_text(verdict: Verdict, say: Language) -> str:
     """Return a verdict with its mark: '▼ worse'."""
-    return f"{VERDICT_MARKS[verdict]} {say(_VERDICTS[verdict])}".strip()
+    return f"{VERDICT_MARKS[verdict]} {say(VERDICTS[verdict])}".strip()
 
 
 def verdict_counts(verdicts: Sequence[Verdict], say: Language) -> str:
@@ -96,12 +95,10 @@ def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
 
     A mean that is not in the middle of its interval becomes '3.1 [0.0, 9.4]', and one that is only a lower bound
     '≥ 52'."""
-    return say.number(_bound(summary.mean) if summary.bounded else _mean(summary))
-
-
-def _bound(least: float) -> str:
-    text = significant(least, 5).replace("-", MINUS)
-    return f"≥ {text.rstrip('0').rstrip('.') if '.' in text else text}"
+    if not summary.bounded:
+        return say.number(_mean(summary))
+    text = significant(summary.mean, 5).replace("-", MINUS)
+    return say.number(f"≥ {text.rstrip('0').rstrip('.') if '.' in text else text}")
 
 
 def _mean(summary: Summary) -> str:

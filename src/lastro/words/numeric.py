@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.growth import Growth, SizeRelation, Verdict
-from lastro.stats.intervals import Summary
+from lastro.stats.intervals import Estimate, Summary
 from lastro.stats.notes import N_
 from lastro.study.model import Level
 from lastro.units import significant
@@ -21,7 +21,6 @@ _GROWS: dict[Verdict, str] = {
     "faster": N_("no: faster than ×{ratio}"),
     "shrinks": N_("no: it shrinks"),
     "line": N_("yes: consistent with a line"),
-    "grows": N_("yes; whether on a line is unknown"),
     "bends up": N_("not on a line: it bends upwards"),
     "bends down": N_("not on a line: it bends downwards"),
     "unknown": N_("undecided"),
@@ -48,13 +47,16 @@ def against_text(against: SizeRelation, say: Language) -> str:
     verdict = say(_GROWS[against.verdict], ratio=ratio)
     if (line := against.line) is None:
         return verdict
-    slope = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
-    intercept = mean_text(Summary(line.n, line.intercept, None, line.intercept_interval), say)
+    slope, intercept = (mean_text(_summary(each), say) for each in (line.slope, line.intercept))
     text = say("{verdict}; {slope} for 1 more, {intercept} at 0", verdict=verdict, slope=slope, intercept=intercept)
-    if (bend := against.bend) is None:
+    if line.bend.interval is None:
         return text
-    middle = Summary(line.n, (bend.low + bend.high) / 2, None, bend)
-    return say("{text}; bend {interval}", text=text, interval=interval_text(middle, say))
+    return say("{text}; bend {interval}", text=text, interval=interval_text(_summary(line.bend), say))
+
+
+def _summary(of_line: Estimate) -> Summary:
+    assert of_line.value is not None
+    return Summary(of_line.n, of_line.value, None, of_line.interval)
 
 
 def sizes_text(growth: Growth) -> Iterator[str]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.model import Analysis
+from lastro.results.rows import State
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from lastro.analysis.model import Analysis
-    from lastro.results.rows import State
 
 MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lastro.grouping import by_key
 from lastro.units import significant
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, fixed
@@ -65,6 +66,12 @@ def joined(names: Sequence[str], say: Language, most: int = 0) -> str:
     if len(names) < 2:
         return "".join(names)
     return say("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])
+
+
+def said_once(said: Iterable[tuple[str, Iterable[str]]], say: Language, n: int = 0) -> Iterator[str]:
+    """Yield each sentence on several things once, after the names of those that it is on; alone if it is on all `n`."""
+    names = by_key((each, name) for name, sentences in said for each in sentences)
+    yield from (each if len(those) == n else f"{joined(those, say)}: {each}" for each, those in names.items())
 
 
 def sentence(clauses: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastro.analysis.host_effects import HostEffect
-from lastro.analysis.pooled import PooledStudy
+from lastro.analysis.pooled_study import PooledStudy
 from lastro.stats.intervals import Estimate
 from lastro.words.campaign import place_of
 from lastro.words.language import Language

@@ -6,6 +6,8 @@ import re
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
+from lastro.grouping import by_key
+
 _NUMBER = re.compile(r"(?<![\w.\-])\d+(?:\.\d+)?(?![\w\-]|\.\d)")  # not a number in a name, such as r0-1 or iperf3
 
 Owner = TypeVar("Owner", bound=Hashable)
@@ -15,9 +17,7 @@ def grouped(reasons: Iterable[tuple[str, Owner]]) -> list[tuple[str, list[Owner]
     """Merge texts that differ only in numbers, with a list of their owners, in the order of first appearance.
 
     Each owner is listed once for each of its reasons."""
-    alike: dict[str, list[tuple[str, Owner]]] = {}
-    for text, owner in reasons:
-        alike.setdefault(_NUMBER.sub("#", text), []).append((text, owner))
+    alike = by_key((_NUMBER.sub("#", text), (text, owner)) for text, owner in reasons)
     return [(_ranged([text for text, _ in each]), [owner for _, owner in each]) for each in alike.values()]
 
 

@@ -110,10 +110,9 @@ def test_three_sizes_have_a_line_with_intervals_and_are_asked_for_a_bend(tmp_pat
     found = native(report_of(campaign(tmp_path, ("3x3", "4x4", "5x5", "ring.toml"))))
     routers, links = found["nodes"].against.values()
     assert list(found["nodes"].sizes) == ["ring.toml", "3x3", "4x4", "5x5"] and found["nodes"].ratio is None
-    assert routers.line is not None and routers.line.slope_interval is not None and routers.bend is not None
-    assert routers.line.slope_interval.holds(10) and routers.bend.holds(0) and routers.verdict == "line"
-    assert routers.line.intercept_interval is not None and routers.line.intercept_interval.holds(0)
-    assert links.line is not None and links.line.n == 20
+    assert routers.line is not None and links.line is not None and routers.verdict == "line"
+    for found_here, truth in ((routers.line.slope, 10), (routers.line.intercept, 0), (routers.line.bend, 0)):
+        assert found_here.interval is not None and found_here.interval.holds(truth)
     assert verdicts(found["square"]) == ["bends up", "bends up"]
     assert verdicts(found["noise"]) == ["unknown", "unknown"]
 
@@ -165,8 +164,8 @@ def test_the_interval_of_a_bend_is_told_with_the_line(tmp_path: Path) -> None:
     report = report_of(campaign(tmp_path, ("3x3", "4x4", "5x5")))
     text = " ".join(shown(report, 60).split())
     assert "yes: consistent with a line" in text and "it bends upwards" in text and "; bend [" in text
-    bend = native(report)["nodes"].against["routers"].bend
-    assert bend is not None
+    line = native(report)["nodes"].against["routers"].line
+    assert line is not None and (bend := line.bend.interval) is not None
     (row,) = (row for row in growth_tables(report, ENGLISH)[0].rows if row[0] == "native")
     assert row[3].endswith(f"; bend [{significant(bend.low, 5)}, {significant(bend.high, 5)}]".replace("-", "−"))
 
@@ -187,8 +186,9 @@ def test_the_document_is_json_with_every_interval(tmp_path: Path) -> None:
     assert [row["levels"] for row in found] == [{"platform": name} for name in ("native", "lxc", "xen")]
     nodes = found[0]["metrics"]["nodes"]
     assert nodes["sizes"]["5x5"] == {"routers": 25, "links": 40} and nodes["ratio"] is None
-    assert nodes["routers"]["verdict"] == "line" and nodes["links"]["line"]["slope_interval"]["confidence"] > 0.5
-    assert nodes["routers"]["bend"]["low"] < 0 < nodes["routers"]["bend"]["high"]
+    assert nodes["routers"]["verdict"] == "line" and nodes["links"]["line"]["slope"]["interval"]["confidence"] > 0.5
+    bend = nodes["routers"]["line"]["bend"]["interval"]
+    assert bend["low"] < 0 < bend["high"]
     assert found[2]["metrics"]["nodes"] is None
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from lastro.analysis.claims import Judgement
 from lastro.analysis.claims.load import parse_claims
-from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
+from lastro.analysis.pooled_study import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, loaded
 from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import opening

@@ -22,12 +22,13 @@ from lastro.analysis.noise_floor import noise_floors
 from lastro.analysis.searches import searches
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
-from lastro.builders.data.results import document, document_text
+from lastro.builders.data.results import document
 from lastro.builders.search_tables import BOUND, LIMIT, tables_of
 from lastro.builders.statistics_words import statistics_sentences
 from lastro.builders.tables import results_table
 from lastro.campaign.sequential import half_widths
 from lastro.figures import plans
+from lastro.plain import json_text
 from lastro.results.export import to_csv
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
@@ -137,7 +138,7 @@ def test_the_document_says_it_for_programs(report: CampaignResults) -> None:
     assert runc["ratio"]["bound"] == ">=" and runc["ratio"]["interval"] is None and runc["ratio"]["verdict"] is None
     assert found["native"]["capacity"]["bounded"] == 0 and found["native"]["capacity"]["interval"]
     assert found["native"]["request_time"]["ended"] == []
-    json.loads(document_text(report))
+    json_text(document(report))
 
 
 def test_a_mean_with_a_bound_is_a_lower_bound_without_an_interval(report: CampaignResults) -> None:

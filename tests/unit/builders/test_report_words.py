@@ -17,11 +17,10 @@ from lastro.analysis.build import build_report
 from lastro.analysis.claims import judge
 from lastro.analysis.claims.load import parse_claims
 from lastro.app import contents
-from lastro.builders.baseline_tables import comparisons_table
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
-from lastro.builders.plates import planned
-from lastro.builders.stat_tables import anova_table, effects_table, tables_behind
+from lastro.builders.page_figures import planned
+from lastro.builders.stat_tables import anova_table, comparisons_table, effects_table, tables_behind
 from lastro.builders.statistics_words import (
     drift_sentence,
     metric_summary,

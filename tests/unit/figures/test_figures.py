@@ -16,7 +16,7 @@ from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects
 from lastro.analysis.claims import Judgement
-from lastro.analysis.claims.claim import Published
+from lastro.analysis.claims.claim import PublishedFigure
 from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.noise_floor import floor_here
 from lastro.figures import FigurePlan, Picture, pictures, plans
@@ -166,8 +166,8 @@ def test_claims_are_drawn_with_what_was_published() -> None:
     compare = {"metric": "latency", "of": {"isolation": "cgroups"}, "to": {"isolation": "none"}}
     found = []
     for name, measure, effect, published in (
-        ("cost", "ratio", contrast, Published(ratio=0.9, tolerance=0.02)),
-        ("recovered", "share", wide, Published(share=0.6, tolerance=0.1)),
+        ("cost", "ratio", contrast, PublishedFigure(ratio=0.9, tolerance=0.02)),
+        ("recovered", "share", wide, PublishedFigure(share=0.6, tolerance=0.1)),
         ("unpublished", "difference", contrast, None),
     ):
         part = ClaimContrast("", measure, effect, None, 0.001, 0.999)  # type: ignore[arg-type]

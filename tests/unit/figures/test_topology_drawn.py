@@ -14,7 +14,7 @@ import pytest
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.topology import shown
-from lastro.builders import plates
+from lastro.builders import page_figures
 from lastro.builders.content import Content
 from lastro.figures.topology import topology_picture
 from lastro.results.read import load_campaign
@@ -168,8 +168,8 @@ def content_of(directory: Path, notes: Any, code: str = "en") -> Content:
 @pytest.fixture
 def topology_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page has no other figure."""
-    drawn = plates.plate
-    monkeypatch.setattr(plates, "plate", lambda plan: drawn(plan) if plan.kind == "topology" else ())
+    drawn = page_figures.svgs_of
+    monkeypatch.setattr(page_figures, "svgs_of", lambda plan: drawn(plan) if plan.kind == "topology" else ())
 
 
 def test_a_report_draws_the_baseline_and_the_neighbours_that_other_treatments_have(

@@ -144,9 +144,13 @@ def test_a_function_that_is_never_ready_is_one_error_with_what_both_printed(tmp_
     assert not instance.process.alive()
 
 
-def test_it_is_neither_on_click_nor_in_an_image_without_it(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="'mine' has no Click configuration"), install(Instance(tmp_path), "click"):
+@pytest.mark.parametrize(("by", "reason"), [("click", "has no Click configuration"), ("xdp", "does not run in XDP")])
+def test_it_has_no_other_implementation(tmp_path: Path, by: str, reason: str) -> None:
+    with pytest.raises(Unavailable, match=f"'mine' {reason}"), install(Instance(tmp_path), by):
         pass
+
+
+def test_it_is_not_in_an_image_without_it(tmp_path: Path) -> None:
     other = make_part(Function, "other")
     instance: Any = Instance(tmp_path / "x")
     with (
@@ -178,8 +182,11 @@ def test_its_directories_are_mounted_from_outside_by_a_process_of_the_instance_i
         tasks.parent.mkdir(parents=True)
         tasks.write_text("41\n7\n")
         instance.run_with_rights("mount a b\n")
+        instance.run_with_rights("mount c d\n", of_host=True)
     at = host.stdins.index("mount a b\n")
     assert host.commands[at][:2] == ["sh", "-c"]
     assert host.commands[at][2] == (
         "for pid in 7 41; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -a -r sh -e; done; exit 1"
     )
+    of_host = host.commands[host.stdins.index("mount c d\n")][2]
+    assert "nsenter -t $pid -m -n -p -r sh -e" in of_host, "not its user namespace"

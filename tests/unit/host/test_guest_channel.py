@@ -408,6 +408,29 @@ def test_clocks(one: Channel) -> None:
     assert not rate.significant
 
 
+def test_a_late_or_second_answer_is_not_taken_for_that_to_the_next_request(tmp_path: Path) -> None:
+    """A slow line brings an answer in pieces, or so late that it is asked for twice: the clock in it is an old one."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "0.sock"))
+    server.listen(1)
+    argv = ["python3", "-I", "-S", str(CLIENT), str(tmp_path), "--clocks", "3"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as client:
+        line, _ = server.accept()
+        for number in (1, 2, 3):
+            request = line.recv(64)
+            assert len(request) == 29, "a piece of an answer is no reason to ask again"
+            answer = request[:20] + b"C00000003%d 0" % number
+            if number == 2:
+                time.sleep(2.5)  # it gives this one up
+            line.sendall(answer[:25])
+            time.sleep(0.2)
+            line.sendall(answer[25:] + answer)
+        assert client.wait(20) == 0 and client.stdout
+        readings = client.stdout.read().splitlines()
+    server.close()
+    assert [reading.split()[2] for reading in readings] == [b"1", b"3"]
+
+
 def test_the_agent_is_silent_while_nothing_is_asked(one: Channel) -> None:
     assert one.run("true").returncode == 0
     ticks = _cpu_ticks(one.agent.pid)

@@ -23,14 +23,14 @@ from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
-from lastro.analysis.pooled import machine, pool_hosts
+from lastro.analysis.pooled_study import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
 from lastro.app.provenance import changes_between
 from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.plates import planned
+from lastro.builders.page_figures import planned
 from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import warnings
 from lastro.builders.suite import StudySection

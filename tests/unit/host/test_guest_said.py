@@ -16,7 +16,7 @@ from lastro.analysis.advice import advise
 from lastro.analysis.compare import compare
 from lastro.analysis.gate_plan import gate_plan
 from lastro.analysis.noise_floor import NoiseFloors, noise_floors, to_dict
-from lastro.analysis.pooled import pool_hosts
+from lastro.analysis.pooled_study import pool_hosts
 from lastro.app import bundle
 from lastro.app.contents import content_of, hosts_of
 from lastro.builders import advice as advised
@@ -212,7 +212,7 @@ def test_a_pool_has_its_guests_in_json(tmp_path: Path) -> None:
     study = make_study(replicates=4, metrics=METRICS[:1])
     made = [make_campaign(tmp_path / str(at), study, provenance=each) for at, each in enumerate(places)]
     found = pool_hosts(hosts_of(made))
-    document = json.loads(pool_document.document_text(found))
+    document = pool_document.document(found)
     assert document["guest"] == {"title": f"2 of 3 hosts in {SOFTWARE}", "emulated": True, "partly": True}
     assert [host["guest"] for host in document["hosts"]] == [None, EMULATED, EMULATED]
     assert {"guest", *EMULATED} <= set(re.findall(r"\w+", str(pool_document.__doc__)))

@@ -21,7 +21,7 @@ from lastro.analysis.claims.claim import Claims, Source
 from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
-from lastro.analysis.pooled import machine
+from lastro.analysis.pooled_study import machine
 from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
 from lastro.attachments.ovs import Ovs

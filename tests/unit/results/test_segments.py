@@ -14,7 +14,7 @@ from lastro.app import campaigns
 from lastro.app.campaigns import ResumeOptions
 from lastro.app.private import private
 from lastro.app.provenance import changed_facts
-from lastro.builders.data.results import document_text
+from lastro.builders.data.results import document
 from lastro.errors import InputError, StoreError
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.segments import HostSegment, apart
@@ -123,7 +123,7 @@ def test_a_segment_is_shown_everywhere(tmp_path: Path) -> None:
     (sentence, *_) = opening(report, ENGLISH)
     assert sentence.startswith("The host changed after 5 attempts (2026-01-01 00:00 UTC): tools.runc was runc 1.1, is")
     assert "The host changed after 5 attempts" in " ".join(line.plain for line in render_terminal(report, 200))
-    assert json.loads(document_text(report))["segments"][0]["changes"] == {"tools.runc": ["runc 1.1", "runc 1.2"]}
+    assert document(report)["segments"][0]["changes"] == {"tools.runc": ["runc 1.1", "runc 1.2"]}
     assert max(point.block for row in report.rows for point in row.cells[0].points) == 5
 
 

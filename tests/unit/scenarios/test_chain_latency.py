@@ -101,9 +101,15 @@ def test_irtt_sends_no_signature() -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "packages"),
-    [({}, ()), ({"latency_tool": "irtt"}, ("irtt",)), ({"loaded_s": 2.0}, ("irtt",)), ({"tcp_rr_s": 1}, ("sockperf",))],
+    [
+        ({}, ()),
+        ({"latency_tool": "irtt"}, ("irtt",)),
+        ({"loaded_s": 2.0}, ("irtt",)),
+        ({"tcp_rr_s": 1}, ("sockperf",)),
+        ({"tcp_crr_s": 1}, ("apache2-utils", "nginx-light")),
+    ],
 )
-def test_the_image_has_irtt_only_where_it_is_used(chosen: dict[str, Any], packages: tuple[str, ...]) -> None:
+def test_the_image_has_a_tool_only_where_it_is_used(chosen: dict[str, Any], packages: tuple[str, ...]) -> None:
     assert image_packages(config(**chosen)) == packages
 
 

@@ -20,6 +20,7 @@ from lastro.scenarios.shared.frames import Frames, frames_of, judge_frames
 
 from ...support.links import attachment
 from ...support.recording import RecordingHost, recording_testbed
+from ...support.scenarios import configured
 from ..attachments.test_attachment_batches import chain_of
 
 EACH = (
@@ -92,7 +93,7 @@ def test_offloads_are_switched_off_by_one_command_before_the_instances_get_their
     [("kvm", "off", True), ("kvm", "kernel", False), ("qemu-tcg", "off", True), ("runc", "off", False)],
 )
 def test_only_a_guest_needs_the_tool_in_its_image(platform: str, offloads: str, needed: bool) -> None:
-    configs = [{"platform": platform, "offloads": offloads, "latency_tool": "ping", "loaded_s": 0, "tcp_rr_s": 0}]
+    configs = [configured(ChainScenario, platform=platform, offloads=offloads)]
     assert ChainScenario.image_needs(RecordingHost(), configs) == (
         ImageAdditions(("ethtool",)) if needed else ImageAdditions()
     )
@@ -110,6 +111,8 @@ def meter(rx_bytes: int, rx_packets: int) -> Any:
 def test_frames_are_those_of_the_function_s_link_and_of_its_own_counter() -> None:
     assert frames_of(chain(), meter(3_000, 2), {}) == Frames(1500, 0, 1500)
     assert frames_of(chain(), meter(3_028, 2), {"crossed": CounterReading(1, 3_000)}) == Frames(1514, 3_014, 1500)
+    seen = {"passed": CounterReading(4, 6_056), "crossed": CounterReading(2, 6_000)}
+    assert frames_of(chain(), meter(6_000, 4), seen) == Frames(1514, 3_014, 1500), "a program sees their headers"
     assert frames_of(chain(), meter(0, 0), {}) is None
     assert frames_of(chain(), SimpleNamespace(moved={}, mtu={}), {}) is None  # type: ignore[arg-type]
 

@@ -47,7 +47,7 @@ def test_the_opening_sentence_says_what_a_hop_costs_and_where_it_costs_more(tmp_
     report = reported(tmp_path, {"platform": ("native", "docker"), "length": (1, 2, 4)})
     first, *rest = key_findings(report, ENGLISH)
     assert first.startswith("In cpu_per_gbit, each further hop costs 0.10") and "s/Gbit [" in first
-    assert " with native and " in first and " with docker; " in first
+    assert " with native and " in first and " on average with docker; " in first
     assert first.endswith("of more hops, each costs more (docker).")
     assert not any("length" in each for each in rest), "the sentence of the hops is that of the factor"
     assert opening(report, language("pt-BR"))[0].startswith("Em cpu_per_gbit, cada salto a mais custa 0,10")

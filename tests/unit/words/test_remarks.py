@@ -109,7 +109,7 @@ def test_the_page_says_by_what_numbers_came_about(report: CampaignResults, code:
 
 
 def test_levels_of_one_platform_have_rows_and_columns_of_their_own(report: CampaignResults) -> None:
-    table = really_table(report, ENGLISH)
+    table = really_table(report)
     assert table.columns == ("platform", "file system")
     assert dict(table.rows) == {
         "native": "ext4", "docker:storage=vfs": "overlay on ext4", "docker:place=volume": "ext4", "kvm": "ext4",

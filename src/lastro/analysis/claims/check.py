@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from lastro.analysis.claims.claim import BOTH_WAYS, Claim, Published, Statement
+from lastro.analysis.claims.claim import BOTH_WAYS, Claim, PublishedFigure, Statement
 from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
@@ -124,7 +124,7 @@ def _check_published(claim: Claim, study: Study) -> None:
         check_unit(published.unit, statement.metric, study)
 
 
-def _check_tolerance(published: Published) -> None:
+def _check_tolerance(published: PublishedFigure) -> None:
     """Reject a tolerance larger than the published effect, or than all of a loss: almost any effect would be near."""
     effect = published.difference if published.ratio is None else published.ratio - 1
     largest = 1.0 if published.share is not None else abs(effect or 0.0)
@@ -136,7 +136,7 @@ def _check_tolerance(published: Published) -> None:
         )
 
 
-def _check_sign(published: Published, direction: str | None) -> None:
+def _check_sign(published: PublishedFigure, direction: str | None) -> None:
     """Reject a figure that contradicts the direction, such as 'higher' with a ratio below 1: one is mistyped."""
     signs = [] if published.ratio is None else [published.ratio - 1]
     signs += [] if published.difference is None else [published.difference]

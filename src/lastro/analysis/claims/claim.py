@@ -8,20 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field
 
+from lastro.analysis.claim_cells import Comparisons
+from lastro.analysis.claim_effects import ClaimEffects, Measure
 from lastro.stats.notes import N_, Note, Numeral, percent
 from lastro.study.model import NAME_PATTERN, Level, Levels, Study
+from lastro.study.printed import PrintedCell, PrintedColumn, PrintedFigure, PrintedTable
 from lastro.study.problems import FieldError, shown
 from lastro.study.schema import OneLine, Prose
 from lastro.study.sides import Choice, FrozenTable, Listed, Some, StandIns
-
-if TYPE_CHECKING:
-    from lastro.analysis.claim_cells import Comparisons
-    from lastro.analysis.claim_effects import ClaimEffects, Measure
-    from lastro.study.printed import PrintedCell, PrintedColumn, PrintedFigure, PrintedTable
 
 Change = Callable[[str, tuple[Level, ...]], tuple[Level, ...]]  # (factor, its levels) to other levels of the factor
 MeanAt = Callable[[Levels], float | None]  # the mean of a metric in a campaign at some levels
@@ -129,7 +127,7 @@ class PublishedMark:
     relative: bool
 
 
-class Published(FrozenTable):
+class PublishedFigure(FrozenTable):
     """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
 
     A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
@@ -206,7 +204,7 @@ class Claim(FrozenTable):
     slight: float | None = Field(default=None, gt=0, le=1)
     note: Prose = ""
     note_in: dict[str, Prose] = Field(default_factory=dict)
-    published: Published | None = None
+    published: PublishedFigure | None = None
     contradicted_by: Contradiction | None = None
     stand_in: StandIns = ()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lastro.analysis.claims.claim import Claim, Published
+from lastro.analysis.claims.claim import Claim, PublishedFigure
 from lastro.analysis.claims.names import check_factor, check_metric, factors_of, units_of
 from lastro.analysis.claims.shapes import ClaimsFile, FigureTable
 from lastro.errors import did_you_mean
@@ -63,7 +63,7 @@ def checked_figures(
     return tuple(found)
 
 
-def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> Published | None:
+def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> PublishedFigure | None:
     """Return the figure published with a claim, read from its table if it names one.
 
     A ratio is that of the cells of the two sides, its tolerance half of the effect unless the file gives one.
@@ -80,7 +80,7 @@ def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> 
     if len(stated) != 1:
         return given
     cells = stated[0].cells_of(tables[given.table], given.columns)
-    printed = Published(printed="; ".join(column.printed(cell) for column, cell in cells))
+    printed = PublishedFigure(printed="; ".join(column.printed(cell) for column, cell in cells))
     if "ratio" not in stated[0].figures or stated[0].is_equivalence(claim):
         return printed
     (column, of), (_, to) = cells

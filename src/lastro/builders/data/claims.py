@@ -33,9 +33,8 @@ from typing import Any
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
-from lastro.analysis.claims.claim import Claims, Contradiction, Published, Source
+from lastro.analysis.claims.claim import Claims, Contradiction, PublishedFigure, Source
 from lastro.builders.data.encoder import Forms, encode, only
-from lastro.plain import json_text
 from lastro.stats.intervals import Estimate
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, Language
@@ -48,13 +47,9 @@ CLAIM_FORMS: Forms = {
     ),
     Contradiction: lambda passage: only(passage, "says says_in where"),
     Estimate: lambda effect: only(effect, "value interval p df n pairing absent_because"),
-    Published: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
+    PublishedFigure: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
     Source: lambda source: only(source, "title authors year"),
 }
-
-
-def claims_text(claims: Claims, judgements: Sequence[Judgement], report: CampaignResults, say: Language) -> str:
-    return json_text(claims_document(claims, judgements, report, say))
 
 
 def claims_document(
@@ -79,24 +74,17 @@ def claims_document(
 
 def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
     """Return one judgement, with the keys of `claims` in this module's docstring; `encode` it by `CLAIM_FORMS`."""
-    effects = judgement.effects
+    claim, effects = judgement.claim, judgement.effects
     return {
-        "id": judgement.claim.id,
-        "says": judgement.claim.says,
-        "where": judgement.claim.where,
-        "contradicted_by": judgement.claim.contradicted_by,
-        "note": judgement.claim.noted(say.code),
-        "metric": judgement.claim.statement.metric,
+        **only(claim, "id says where contradicted_by"),
+        "note": claim.noted(say.code),
+        "metric": claim.statement.metric,
         "unit": judgement.unit,
         "verdict": f"{judgement.verdict}, stand-in" if judgement.stand_in else judgement.verdict,
         "stand_in": judgement.stand_in,
         "reason": reason_text(judgement, say),
-        "published": judgement.claim.published,
-        "margin": judgement.claim.margin,
-        "slight": judgement.claim.slight,
-        "p": judgement.p,
-        "p_adjusted": judgement.p_adjusted,
-        "n_blocks": judgement.n_blocks,
+        **only(claim, "published margin slight"),
+        **only(judgement, "p p_adjusted n_blocks"),
         "strata": effects.strata if effects else None,
         "all_strata": effects.all_strata if effects else None,
         "decided_by": judgement.part.label if judgement.part else None,

@@ -43,7 +43,6 @@ from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.builders.data.junit import case, failed, file_of, skipped, suite, suites, told
-from lastro.plain import json_text
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
 from lastro.words.comparison import changed_host_text, differences, guest_notes, label, not_compared, notes, why_only
@@ -51,10 +50,6 @@ from lastro.words.estimates import p_text
 from lastro.words.numbers import ratio_text
 
 FORMAT = "lastro-compare/1"
-
-
-def document_text(comparison: Comparison) -> str:
-    return json_text(document(comparison))
 
 
 def document(comparison: Comparison) -> dict[str, Any]:
@@ -84,8 +79,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _gate(comparison: Comparison) -> dict[str, Any]:
     loss, cell = comparison.most_allowed or (None, None)
     return {
-        "margin": comparison.margin,
-        "outcome": comparison.outcome,
+        **only(comparison, "margin outcome"),
         "tests": comparison.n_judged,
         "not_judged": len(comparison.not_judged),
         "undecided": len(comparison.undecided),
@@ -98,8 +92,7 @@ def _gate(comparison: Comparison) -> dict[str, Any]:
 def _cell(cell: ComparedCell) -> dict[str, Any]:
     return {
         "metric": cell.metric.name,
-        "unit": cell.metric.unit,
-        "better": cell.metric.better,
+        **only(cell.metric, "unit better"),
         "levels": dict(cell.levels),
         "a": _side(cell.a, cell.factors[0]),
         "b": _side(cell.b, cell.factors[1]),

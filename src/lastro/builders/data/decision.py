@@ -11,11 +11,11 @@
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason], wishes [true, false, or null if it is not known]}], as in the table
+                holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
     looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
                 stop}]: of a campaign that ran until its decision, what was found after which block. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
                 accepted after all blocks); stop is "decided", "most blocks", "time", or empty where it went on
-                holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
     breaks      [{candidate, factor, given, metric, at, low, high}]: at which dose a level breaks;
                 null where an end is beyond the doses that were measured, and everywhere without a value at each dose
     lacking     [{label, levels, gaps}]: what is no candidate, since it does not meet a requirement, or is not known to
@@ -30,22 +30,15 @@ from lastro.analysis.breaking_points import BrokenLevel, broken_levels
 from lastro.analysis.decision import SlaDecision
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, only
-from lastro.plain import json_text
 from lastro.results.looks import Look
-from lastro.stats.decision import LimitOdds
 
 FORMAT, SUITE_FORMAT = "lastro-decision/1", "lastro-suite-decision/1"
 _VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecided", "missing": "not measured"}
 
 
-def document_text(decision: SlaDecision) -> str:
-    return json_text(document(decision))
-
-
 def document(decision: SlaDecision) -> dict[str, Any]:
     """Return the answer as JSON-serializable data."""
-    found: dict[str, Any] = encode(_document(decision), {})
-    return found
+    return encode(_document(decision), {})
 
 
 def _document(decision: SlaDecision) -> dict[str, Any]:
@@ -72,7 +65,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
     }
 
 
-def suite_document_text(decision: SuiteDecision) -> str:
+def suite_document(decision: SuiteDecision) -> dict[str, Any]:
     """Return the choice over the studies of a suite: {format, reference, leader, candidates, studies, left_out}.
 
     A spread is [middle, low, high]. `goodness` of a study is {candidate: spread, or null}, and `levels` its decision by
@@ -97,7 +90,7 @@ def suite_document_text(decision: SuiteDecision) -> str:
         ],
         "left_out": decision.left_out,
     }  # fmt: skip
-    return json_text(encode(whole, {}))
+    return encode(whole, {})
 
 
 def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
@@ -113,7 +106,10 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         "verdict": _VERDICTS[decision.choice.verdict(at)],
         **only(odds, "holds may_hold next_holds cheapest"),
         "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
-        "limits": [_limit(decision, each) if each else None for each in odds.limits],
+        "limits": [
+            each and {"condition": decision.conditions[each.condition], **only(each, "mean low high holds")}
+            for each in odds.limits
+        ],
         "missing": [decision.question.metrics[each] for each in odds.missing],
         **only(candidate, "gaps wishes"),
     }
@@ -128,7 +124,3 @@ def _look(decision: SlaDecision, look: Look) -> dict[str, Any]:
         "rejected": [labels[at] for at in look.rejected],
         "dropped": [{"candidate": labels[each.candidate], **only(each, "why chance")} for each in look.dropped],
     }
-
-
-def _limit(decision: SlaDecision, odds: LimitOdds) -> dict[str, Any]:
-    return {"condition": decision.conditions[odds.condition], **only(odds, "mean low high holds")}

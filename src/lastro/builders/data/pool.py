@@ -30,18 +30,13 @@ from typing import Any
 
 from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.host_facts import named_facts
-from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledHost, PooledStudy
+from lastro.analysis.pooled_study import JudgedClaim, PooledEffect, PooledHost, PooledStudy
 from lastro.builders.data.claims import CLAIM_FORMS, judgement_document
 from lastro.builders.data.encoder import encode, only
-from lastro.plain import json_text
 from lastro.stats.intervals import Estimate
 from lastro.words.language import ENGLISH
 
 FORMAT = "lastro-pool/1"
-
-
-def document_text(pooled: PooledStudy) -> str:
-    return json_text(document(pooled))
 
 
 def document(pooled: PooledStudy) -> dict[str, Any]:
@@ -93,8 +88,7 @@ def _ratio(estimate: Estimate) -> dict[str, Any]:
 def _on_host(effect: HostEffect, names: list[str]) -> dict[str, Any]:
     return {
         "host": names[effect.host],
-        "ratio": effect.ratio,
-        "interval": effect.interval,
+        **only(effect, "ratio interval"),
         "log_error": effect.effect and effect.effect.error,
         "df": effect.effect and effect.effect.df,
         "reason": "; ".join(effect.absent_because) or None,

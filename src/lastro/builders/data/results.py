@@ -41,9 +41,9 @@
     growth       [{levels (of the other factors), metrics {name: growth}}], where a factor of the scenario has sizes
                  growth {sizes {level: {measure}}, ratio, and each measure, such as routers and links}
                  ratio {value, interval, pairing, n}: for two sizes, the mean of the larger to that of the smaller
-                 measure {ratio (of the sizes), line, bend, verdict}; bend is the interval of the
-                 quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
-                 "line", "grows", "bends up", "bends down" or "unknown"
+                 measure {ratio (of the sizes), line {slope, intercept, bend}, verdict}; each of a line is {value,
+                 interval, n}, and bend is the quadratic coefficient; verdict is "in proportion", "slower",
+                 "slower or not", "faster", "shrinks", "line", "bends up", "bends down" or "unknown"
     as_published {tables, figures}: what the source of the study printed, with this campaign beside it; null without
                  either; the docstring of `builders.data.published` describes each key
     analysis     {metric: {anova, effects, interactions, comparisons, pairs, drift, headline ...}}; the
@@ -55,13 +55,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lastro.analysis import analyse
+from lastro.analysis.as_published import AsPublished
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.doses import Spread, spreads_of
-from lastro.analysis.growth import Growth
+from lastro.analysis.growth import Growth, Line
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.model import Analysis
 from lastro.analysis.properties import ABSENT
@@ -71,7 +72,7 @@ from lastro.analysis.verdicts import verdict
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.builders.data.statistics import analysis_document
 from lastro.figures.scenario_additions import growth_of
-from lastro.plain import json_text
+from lastro.results.rows import Attempt
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate
 from lastro.study.design import Treatment
@@ -79,10 +80,6 @@ from lastro.study.model import Study
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH
-
-if TYPE_CHECKING:
-    from lastro.analysis.as_published import AsPublished
-    from lastro.results.rows import Attempt
 
 FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
@@ -98,15 +95,12 @@ _FORMS: Forms = {
     Estimate: lambda ratio: only(ratio, "value interval pairing") | {"n": ratio.sides},
     Gap: lambda gap: own(gap, n_trials="trials"),
     Growth: lambda growth: own(growth, "against") | growth.against,
+    Line: lambda line: {name: only(each, "value interval n") for name, each in own(line).items()},
     Mark: lambda mark: own(mark, n="trials"),
     Metric: lambda metric: own(metric, "signed cell"),
     Point: lambda point: only(point, "block trial attempt value at_least"),
     Treatment: attrgetter("id"),
 }
-
-
-def document_text(report: CampaignResults, published: AsPublished | None = None) -> str:
-    return json_text(document(report, published))
 
 
 def document(
@@ -124,27 +118,22 @@ def document(
         "directory": report.directory,
         "study": _study(report.study),
         "counts": {state: progress.counts.get(state, 0) for state in _STATES}
-        | {
-            "trials": progress.n_trials,
-            "attempts": progress.n_attempts,
-            "invalid_attempts": progress.n_invalid_attempts,
-        },
+        | {"trials": progress.n_trials, "attempts": progress.n_attempts}
+        | {"invalid_attempts": progress.n_invalid_attempts},
         "guest": report.guest,
         "testbeds": [
             {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": named_facts(bed.provenance)}
             for bed in (report.members if report.of_fleet else ())
         ],
         "segments": [
-            {"after": each.after, "at_utc": each.at_utc, "testbed": each.testbed or None, "changes": each.changes}
+            only(each, "after at_utc") | {"testbed": each.testbed or None, "changes": each.changes}
             for each in report.segments
         ],
         "finished": progress.finished,
         "key_findings": key_findings(report, ENGLISH, analysis),
         "caveats": caveats(report, ENGLISH),
         "metrics": report.metrics,
-        "treatments": [
-            _treatment(row, report, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows
-        ],
+        "treatments": [_treatment(row, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows],
         "unavailable": report.gaps,
         "invalid_attempts": report.invalid_attempts,
         "really": _how_measured(report),
@@ -159,7 +148,7 @@ def document(
 
 
 def _as_published(published: AsPublished) -> dict[str, Any]:
-    from lastro.builders.data.published import published_document  # it imports numpy, which few documents need
+    from lastro.builders.data.published import published_document  # it imports pydantic, which few documents need
 
     return published_document(published)
 
@@ -172,9 +161,7 @@ def _study(study: Study) -> dict[str, Any]:
     )
 
 
-def _treatment(
-    row: Row, report: CampaignResults, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]
-) -> dict[str, Any]:
+def _treatment(row: Row, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]) -> dict[str, Any]:
     metrics = {cell.metric.name: _cell(cell) | {"ended": endings(cell, kept)} for cell in row.cells}
     return (
         only(row.treatment, "id label levels")
@@ -188,9 +175,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return {
         "n": summary.n if summary else 0,
         "bounded": cell.bounded,
-        "mean": summary.mean if summary else None,
-        "sd": summary.sd if summary else None,
-        "interval": summary.interval if summary else None,
+        **{name: getattr(summary, name, None) for name in ("mean", "sd", "interval")},
         "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
         "generator_limited": cell.limited,
         "marks": cell.marks,

@@ -8,47 +8,46 @@ confirmed if there was an alarm. It is skipped if nothing could be compared, and
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 from lastro.analysis.variants import VariantAnswer
+from lastro.builders.data.encoder import encode
 from lastro.builders.data.junit import case, failed, file_of, skipped, suite, suites, told
-from lastro.plain import json_text
 from lastro.words.language import ENGLISH
 from lastro.words.variants import headline, missing_text, size_text
 
 
-def document_text(found: VariantAnswer) -> str:
-    return json_text(
-        {
-            "format": "lastro-ab/1",
-            "answer": headline(found, ENGLISH),
-            "outcome": found.outcome,
-            "metric": found.metric.name,
-            "margin": found.test.margin,
-            "reference": found.reference,
-            "variants": found.report.study.variants,
-            "confidence": found.report.study.design.confidence,
-            "blocks": found.n_blocks,
-            "alarm_after_block": found.alarm,
-            "new_blocks": found.new_blocks,
-            "more_blocks": found.more_blocks if found.outcome == "undecided" else None,
-            "looks": [each.block for each in found.looks],
-            "pairs": [
-                {
-                    "variant": pair.variant,
-                    "levels": dict(pair.row.treatment.levels),
-                    "change": None if change is None else change.loss,
-                    "low": None if change is None or not math.isfinite(change.low) else change.low,
-                    "high": None if change is None or not math.isfinite(change.high) else change.high,
-                    "verdict": found.verdict(pair),
-                    "confirmed": pair.confirmed,
-                    "missing": missing_text(pair, ENGLISH) or None,
-                }
-                for pair in found.pairs
-                for change in [pair.change]
-            ],
-        }
-    )
+def document(found: VariantAnswer) -> dict[str, Any]:
+    """Return the answer as JSON-serializable data."""
+    answer = {
+        "format": "lastro-ab/1",
+        "answer": headline(found, ENGLISH),
+        "outcome": found.outcome,
+        "metric": found.metric.name,
+        "margin": found.test.margin,
+        "reference": found.reference,
+        "variants": found.report.study.variants,
+        "confidence": found.report.study.design.confidence,
+        "blocks": found.n_blocks,
+        "alarm_after_block": found.alarm,
+        "new_blocks": found.new_blocks,
+        "more_blocks": found.more_blocks if found.outcome == "undecided" else None,
+        "looks": [each.block for each in found.looks],
+        "pairs": [
+            {
+                "variant": pair.variant,
+                "levels": pair.row.treatment.levels,
+                "change": pair.change and pair.change.loss,
+                "low": pair.change and pair.change.low,
+                "high": pair.change and pair.change.high,
+                "verdict": found.verdict(pair),
+                "confirmed": pair.confirmed,
+                "missing": missing_text(pair, ENGLISH) or None,
+            }
+            for pair in found.pairs
+        ],
+    }
+    return encode(answer, {})
 
 
 def junit(found: VariantAnswer) -> bytes:

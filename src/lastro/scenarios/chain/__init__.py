@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lastro import registry
-from lastro.functions.base import Function
+from lastro.functions.base import IMPLEMENTATIONS, Function
 from lastro.host import facts
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
@@ -17,12 +17,11 @@ from lastro.instruments.iperf3_tcp import TCP_S, TCP_STREAMS, Iperf3Tcp
 from lastro.instruments.iperf3_udp import UDP_RATE, UDP_S, Iperf3Udp
 from lastro.instruments.irtt import LOADED_S
 from lastro.instruments.ping import PING_S, Ping
-from lastro.instruments.sockperf_rr import RR_S, SockperfRr
 from lastro.isolation.base import Profile
 from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level
-from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages, signable
+from lastro.scenarios.chain.latency import LOADED_METRICS, TRANSACTIONS, image_packages, signable
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import GAP_S, METRICS, measure
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
@@ -32,6 +31,7 @@ from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF, OFFLOADS
 from lastro.scenarios.shared.function_row import LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
+from lastro.scenarios.shared.impaired_link import LINK_SETTINGS
 from lastro.scenarios.shared.on_chain import (
     CALIBRATED_FOR,
     IMPLEMENTATION,
@@ -50,9 +50,10 @@ _LOADED_AROUND_S = 2.5  # a TCP stream that begins and ends
 _NEIGHBOURS_S = 1.0  # with IPv6, until routers find their neighbours
 _CEILING = "ceiling"  # of plain forwarding
 _THROUGHPUT = "throughput"
+_TRANSACTION_LENGTHS = tuple(length for length, _ in TRANSACTIONS)
 _OPTIONAL = {
     UDP_S.name: Iperf3Udp.metrics,
-    RR_S.name: SockperfRr.metrics,
+    **{length.name: tool.metrics for length, tool in TRANSACTIONS},
     LOADED_S.name: LOADED_METRICS,
 }  # measurements by their length, which may be 0
 
@@ -63,6 +64,10 @@ def _may_be_positive(length: object) -> bool:
     return any(float(str(level)) > 0 for level in levels)
 
 
+def _implementations(configs: Sequence[Config]) -> list[str]:
+    return sorted({IMPLEMENTATION.of(config) for config in configs})
+
+
 class ChainScenario(OnChain):
     name = "chain"
     summary = "a flow from a source through a network function to a sink, beside a neighbour that may misbehave"
@@ -71,17 +76,17 @@ class ChainScenario(OnChain):
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (
-        SETTLE_S, TCP_S, UDP_S, RR_S, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION, LENGTH,
-        PLACEMENT, OFFLOADS, IP, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        SETTLE_S, TCP_S, UDP_S, *_TRANSACTION_LENGTHS, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION,
+        LENGTH, PLACEMENT, OFFLOADS, IP, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        measured_s = sum(length.of(config) for length in (TCP_S, UDP_S, RR_S, PING_S, LOADED_S))
-        loaded = LOADED_S.of(config) > 0
-        gaps = 1 + (UDP_S.of(config) > 0) + (RR_S.of(config) > 0) + loaded
-        waits_s = gaps * GAP_S.of(config) + SETTLE_S.of(config) + loaded * _LOADED_AROUND_S
+        lengths: tuple[Setting[Any], ...] = (TCP_S, UDP_S, *_TRANSACTION_LENGTHS, PING_S, LOADED_S)
+        lengths_s: list[float] = [length.of(config) for length in lengths]
+        measured_s, gaps = sum(lengths_s), sum(length_s > 0 for length_s in lengths_s) - 1
+        waits_s = gaps * GAP_S.of(config) + SETTLE_S.of(config) + (LOADED_S.of(config) > 0) * _LOADED_AROUND_S
         around_s = _AROUND_S + (_NEIGHBOURS_S if IP.of(config) == "6" else 0.0)
         return measured_s + waits_s + around_s + starts_s(config)
 
@@ -94,6 +99,7 @@ class ChainScenario(OnChain):
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         packages = {package for config in configs for package in image_packages(config)}
+        packages |= {package for name in _implementations(configs) for package in IMPLEMENTATIONS[name].packages}
         return super().image_needs(host, configs).and_of(ImageAdditions(packages=tuple(sorted(packages))))
 
     def availability(self, config: Config) -> Availability:
@@ -127,11 +133,10 @@ class ChainScenario(OnChain):
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
-        commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
-        if any(IMPLEMENTATION.of(config) == "click" for config in configs):
-            commands.append(("click", "--version"))
-        if any(RR_S.of(config) for config in configs):
-            commands.append(SockperfRr.version_argv)
+        stressing = (("stress-ng", "--version"), ("stress", "--version"))
+        commands: list[Sequence[str]] = [Iperf3Tcp.version_argv, Ping.version_argv, *stressing]
+        commands += [argv for name in _implementations(configs) if (argv := IMPLEMENTATIONS[name].version_argv)]
+        commands += [tool.version_argv for length, tool in TRANSACTIONS if any(map(length.of, configs))]
         return {argv[0]: argv for argv in commands}
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from lastro.functions.dpi import SIGNATURE
 from lastro.instruments import iperf3
+from lastro.instruments.ab import CRR_S, Ab
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.iperf3_tcp import TCP_STREAMS
 from lastro.instruments.irtt import LOADED, LOADED_LOSS, LOADED_S, PROBE_INTERVAL_MS, Irtt, without_own_lateness
@@ -19,6 +20,7 @@ from lastro.scenarios.shared.awake import CPUS_IDLE
 from lastro.scenarios.shared.flow import rest
 from lastro.study.model import Level, Setting
 
+TRANSACTIONS = ((RR_S, SockperfRr), (CRR_S, Ab))  # with the length of each, which may be 0
 PING, IRTT = Ping.name, Irtt.name
 LATENCY_TOOL = Setting(
     "latency_tool", PING, "what measures latency on the idle link", choices=(PING, IRTT), by_profile=True
@@ -82,7 +84,7 @@ def undetoured(reading: Reading, redirected: int, config: Config) -> list[str]:
 def image_packages(config: Config) -> tuple[str, ...]:
     """Return the Debian packages that a treatment needs in its root filesystem."""
     irtt = Irtt.packages if LATENCY_TOOL.of(config) == IRTT or LOADED_S.of(config) else ()
-    return (*irtt, *(SockperfRr.packages if RR_S.of(config) else ()))
+    return (*irtt, *(package for length, tool in TRANSACTIONS if length.of(config) for package in tool.packages))
 
 
 class BesideTcp(Instrument):

@@ -11,17 +11,17 @@ from lastro.functions.dpi import Dpi
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import UDP_S, Iperf3Udp
 from lastro.instruments.irtt import LOADED_S
-from lastro.instruments.sockperf_rr import RR_S, SockperfRr
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
-from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons, signed, undetoured
+from lastro.scenarios.chain.latency import TRANSACTIONS, BesideTcp, idle_instrument, load_reasons, signed, undetoured
 from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
 from lastro.scenarios.shared.chain import hops_of
 from lastro.scenarios.shared.flow import difference, judge_crossings, rest
 from lastro.scenarios.shared.frames import OFFLOADS, frames_of, judge_frames
+from lastro.scenarios.shared.impaired_link import Impairment
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.window import Meters
@@ -70,7 +70,7 @@ def _measure(
 def _instruments(
     testbed: Testbed, config: Config, standing: StandingChain, awake: AwakeCpus | None, outcome: Outcome
 ) -> dict[str, float]:
-    """Measure TCP, UDP, requests and latency; for each, the witnesses of the path must account for what was measured.
+    """Measure TCP, UDP, transactions and latency; for each, witnesses of the path must account for what was measured.
 
     Return what CPUs did while the chain carried TCP: at its own pace, while UDP and ping have a rate of the study's."""
     chain = standing.chain
@@ -78,10 +78,10 @@ def _instruments(
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
     datagrams = (Iperf3Udp(),) if UDP_S.of(config) else ()
-    requests = (SockperfRr(),) if RR_S.of(config) else ()
+    transactions = [tool() for length, tool in TRANSACTIONS if length.of(config)]
     beside = (BesideTcp(),) if LOADED_S.of(config) else ()
     latency = idle_instrument(config)
-    for position, instrument in enumerate((Iperf3Tcp(), *datagrams, *requests, latency, *beside)):
+    for position, instrument in enumerate((Iperf3Tcp(), *datagrams, *transactions, latency, *beside)):
         if position:
             rest(GAP_S.of(config))
         counters = InterfaceMeter(testbed, standing.on_links)
@@ -98,7 +98,7 @@ def _instruments(
         reasons = validity.path_reasons(
             instrument.name, counters.moved, reading.payload_bytes, ports, also_sent=standing.also_sent
         )
-        outcome.invalidate(reasons)
+        outcome.invalidate([*reasons, *Impairment.of(config).reasons(instrument.name, reading)])
         seen = difference(counted, chain.counted())
         if instrument.name == Iperf3Tcp.name:
             frames = frames_of(chain, counters, seen, mixed=bool(standing.also_sent))

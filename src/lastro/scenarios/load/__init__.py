@@ -53,6 +53,7 @@ from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS, require_own_
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.function_row import LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
+from lastro.scenarios.shared.impaired_link import LINK_SETTINGS, Impairment
 from lastro.scenarios.shared.on_chain import (
     CALIBRATED_FOR,
     IMPLEMENTATION,
@@ -84,7 +85,7 @@ class LoadScenario(OnChain):
     }
     settings = (
         SIZE, FLOWS, IP, DIRECTION, STEERING, GENERATOR_CPU, *SEARCH_SETTINGS, COST_S, *LATENCY_SETTINGS, SETTLE_S,
-        IMPLEMENTATION, LENGTH, PLACEMENT, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        IMPLEMENTATION, LENGTH, PLACEMENT, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
     leads = ("pdr", "latency_p99_at_50pct", "ndr", "ndr_exceed")
@@ -182,7 +183,17 @@ class LoadScenario(OnChain):
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
     """Check that the generator can send the traffic of a treatment, from its CPU, and alone. Raises: Unavailable."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
+    if IMPLEMENTATION.of(config) == "xdp":
+        raise Unavailable(
+            "a veth runs a program of XDP on the CPU that sends: the rates would be those of the generator",
+            'measure XDP in scenario = "chain"',
+        )
     kind = chosen_class(LoadGenerator, config)
+    if Impairment.of(config) and DIRECTION.of(config) == BOTH:
+        raise Unavailable(
+            "an impaired link and a generator that sends back need the same queueing discipline of the sink",
+            'use direction = "forward"',
+        )
     if kind.bound_to not in (None, usable_cpus[0]) and shares_kernel(config):
         raise Unavailable(
             f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",

@@ -24,6 +24,7 @@ from lastro.scenarios.load.search import METHODS, Bounds, GoalInterval, Probe, S
 from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.flow import difference, judge_crossings
+from lastro.scenarios.shared.impaired_link import Impairment
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, IP, StandingChain
 from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.study.model import DAY_S, Setting
@@ -113,7 +114,8 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     chain = standing.chain
     generator = chosen_part(LoadGenerator, config)
     traffic = traffic_of(config)
-    prober = Prober(testbed, chain, generator, traffic, DIRECTION.of(config))
+    link = Impairment.of(config)
+    prober = Prober(testbed, chain, generator, traffic, DIRECTION.of(config), link.delay_ms / 1000)
     window, counted = standing.window(testbed, config), chain.counted()
     with window:
         with prober.ready():
@@ -122,6 +124,8 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
             outcome.add_condition(generator.condition())
             since = counted
             if pdr := searched.of(PDR):
+                carried_bytes = traffic.counted_bytes * pdr.lower_fps * bounds.final_s
+                outcome.invalidate(link.rate_reasons(PDR, (1 - _PDR_LOSS) * carried_bytes, bounds.final_s))
                 since = chain.counted()
                 measure_cost(testbed, standing, prober, pdr.lower_fps, COST_S.of(config), outcome)
             else:

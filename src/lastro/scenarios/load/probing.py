@@ -42,15 +42,16 @@ def at_rest(
     frames: Callable[[Counters], tuple[int, ...]],
     is_over: Callable[[Counters], bool],
     rate_fps: float,
+    delay_s: float = 0.0,
 ) -> Counters:
     """Return the last reading in which frames count: when all have arrived, or when nothing has moved for a while.
 
-    `first` is the reading after the end of the generator, `frames` the part of a reading that must stand still. Frames
-    that arrive after two seconds are lost.
+    `first` is the reading after the end of the generator, `frames` the part of a reading that must stand still. A link
+    on the path delays frames by `delay_s`. Frames that arrive after two seconds are lost.
 
     Raises: InstrumentError when frames still move after another five seconds."""
     counted = last = first
-    pause_s = max(_PAUSE_S, _PERIODS / rate_fps)
+    pause_s = max(_PAUSE_S, _PERIODS / rate_fps) + delay_s
     began_s = time.monotonic()
     while not is_over(last):
         time.sleep(pause_s)
@@ -124,12 +125,21 @@ class _Hops:
 
 
 class Prober:
-    """Probes of a chain by one generator. `directions` is "forward", or "both", which shares a rate evenly."""
+    """Probes of a chain by one generator. `directions` is "forward", or "both", which shares a rate evenly.
+
+    `delay_s` is that of a link of the chain."""
 
     def __init__(
-        self, testbed: Testbed, chain: Chain, generator: LoadGenerator, traffic: Traffic, directions: str = FORWARD
+        self,
+        testbed: Testbed,
+        chain: Chain,
+        generator: LoadGenerator,
+        traffic: Traffic,
+        directions: str = FORWARD,
+        delay_s: float = 0.0,
     ) -> None:
         self._testbed, self._chain, self._generator, self._traffic = testbed, chain, generator, traffic
+        self._delay_s = delay_s
         path, there = chain.path, _Hops(hops_of(chain))
         self.ways = {Direction(chain.source, chain.sink, path.sink): there}
         if directions == BOTH:
@@ -195,7 +205,7 @@ class Prober:
     def _rested(
         self, first: Counters, each_fps: float, is_over: Callable[[Counters], bool] = lambda _: False
     ) -> Counters:
-        return at_rest(first, self._meter.now, self._frames, is_over, each_fps)
+        return at_rest(first, self._meter.now, self._frames, is_over, each_fps, self._delay_s)
 
     def _frames(self, counted: Counters) -> tuple[int, ...]:
         return tuple(frames for hops in self.ways.values() for frames in hops.frames(counted))

@@ -94,8 +94,8 @@ TOPOLOGIES = SizedFactor(
         "Does the metric grow with the routers, with the links? Two sizes: the ratio of the larger to the smaller, "
         "with its interval, against the ratio of their routers and links. Yes: the interval contains that ratio, but "
         "neither 1 (no growth) nor its square. No: it does not contain that ratio. Two sizes cannot show whether "
-        "growth is linear: a line fits any two points. Three sizes or more: the least-squares line through the valid "
-        "trials, its parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the "
+        "growth is linear: a line fits any two points. Three sizes or more: the least-squares line through the "
+        "means, its parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the "
         "quadratic coefficient) contains 0. Each interval is for one metric alone, uncorrected."
     ),
     _size_of_grid,

@@ -11,6 +11,7 @@ from lastro.attachments.base import Segment
 from lastro.attachments.separable import SeparableLinks
 from lastro.errors import PlatformError, TrialError
 from lastro.functions.ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
+from lastro.grouping import by_key
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
 from lastro.scenarios.routing.host_timeline import HostReading, Observers
@@ -96,9 +97,7 @@ def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Seg
     if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
         ends = attachment.ends(testbed, segments).items()
         return [CapturePoint(netns, frozenset(names), outgoing=False) for netns, names in ends]
-    ports: dict[str, set[str]] = {}
-    for port in (port for segment in segments for port in segment.ports):
-        ports.setdefault(port.netns, set()).add(port.name)
+    ports = by_key((port.netns, port.name) for segment in segments for port in segment.ports)
     return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
 
 

@@ -74,6 +74,8 @@ def deployed(
             for role, port in ((source, SOURCE_PORT), (sink, SINK_PORT)):
                 instances[role].send_single_segments(port)
         counted = stack.enter_context(row.installed(instances, implementation))
+        if implementation == "xdp" and not offloads:
+            attachment.switch_offloads_off(testbed, segments)  # again: a program switches GRO on
         chain = Chain(instances, attachment, row, path, segments, counted)
         _prove(chain)
         yield chain

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from lastro import validity
-from lastro.functions.base import BROKEN, CounterReading
+from lastro.functions.base import BROKEN, IMPLEMENTATIONS, PASSED, CounterReading
 from lastro.results.samples import Outcome
 from lastro.results.topology import DUT
 from lastro.scenarios.shared.chain import Chain
@@ -48,7 +48,7 @@ def judge_crossings(
     outcome: Outcome,
 ) -> None:
     """Invalidate the trial unless the function's counters account for a flow of this many bytes. `phase` names it."""
-    counts = "its elements" if implementation == "click" else "its rules"
+    counts = IMPLEMENTATIONS[implementation].counts
     note_witness(
         outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(counted))}", chain.function.roles
     )
@@ -64,6 +64,12 @@ def crossings(phase: str, chain: Chain, counted: Mapping[str, CounterReading], p
     if broken := counted.get(BROKEN, CounterReading(0, 0)).packets:
         reasons.append(
             f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"
+        )
+    forwarded = counted.get("crossed", CounterReading(0, 0)).bytes
+    if PASSED in counted and counted[PASSED].bytes < forwarded:
+        reasons.append(
+            f"{phase}: the kernel forwarded {forwarded} bytes, and the XDP program passed {counted[PASSED].bytes}: it "
+            "was detached meanwhile"
         )
     idle = [name for name in chain.function.witnesses if not counted.get(name, CounterReading(0, 0)).packets]
     return reasons + [

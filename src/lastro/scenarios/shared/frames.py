@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lastro.functions.base import CounterReading
+from lastro.functions.base import PASSED, CounterReading
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
 from lastro.scenarios.shared.chain import Chain
@@ -62,7 +62,9 @@ def frames_of(
     inside = crossed.bytes / crossed.packets + _HEADER_BYTES if crossed.packets else 0.0
     if mixed and not inside:
         return None
-    on_link = inside if mixed else moved["rx_bytes"] / moved["rx_packets"]
+    passed = counted.get(PASSED, CounterReading(0, 0))  # with headers, which a veth does not count for a program
+    arrived = passed if passed.packets else CounterReading(moved["rx_packets"], moved["rx_bytes"])
+    on_link = inside if mixed else arrived.bytes / arrived.packets
     return Frames(on_link, inside, meter.mtu[port])
 
 

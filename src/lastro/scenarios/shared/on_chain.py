@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypedDict
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
-from lastro.functions.base import ON_CLICK, PATHS, Function, Service
+from lastro.functions.base import IMPLEMENTATIONS, PATHS, Function, Service
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
@@ -35,8 +35,9 @@ from lastro.scenarios.shared.chain import Chain, deployed, joined
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF, OFFLOADS
 from lastro.scenarios.shared.function_row import EACH, LENGTH, PLACEMENT, TOGETHER
+from lastro.scenarios.shared.impaired_link import LOSS, Impairment, impaired
 from lastro.scenarios.shared.instance_spec import FUNCTION, instance_spec
-from lastro.scenarios.shared.probes import ChainProbes
+from lastro.scenarios.shared.probes import DIRECT, ChainProbes
 from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
@@ -49,7 +50,7 @@ PROFILE = "profile"  # the calibration that measures the needs of the undisturbe
 NO_DIFFERENCE = ("anomaly", "max_", "settle")  # settings that do not affect a calibration run
 CALIBRATED_FOR = ("platform", "attachment", "function")  # parts that are named in the key of a calibration
 IMPLEMENTATION = Setting(
-    "implementation", "kernel", "implementation of the function", choices=("kernel", "click"), by_profile=True
+    "implementation", "kernel", "implementation of the function", choices=tuple(IMPLEMENTATIONS), by_profile=True
 )
 _FURTHER = 0.5  # of the start of an instance, for each one beyond three that start at the same time
 IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
@@ -133,17 +134,29 @@ class OnChain(OnLinks):
         level, probes = platform_level(config), self._probes
         if not (found := probes.platform(level)):
             return found
-        links, ip = links_level(config), self.ip_of(config)
+        links, ip, by = links_level(config), self.ip_of(config), IMPLEMENTATION.of(config)
         return first_unavailable(
             probes.attachment(links, level),
             probes.transit(links),
             *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
             *([probes.ipv6(links, level)] if ip == "6" else ()),
             *([probes.sysctls(values, level)] if (values := sysctls_of(config)) else ()),
+            *([self._impairable(config, level, links)] if Impairment.of(config) else ()),
             *(probes.isolation(part, level) for part in parts_of(isolation_level(config))),
-            probes.function(functions_level(config), level, IMPLEMENTATION.of(config), ip, PLACEMENT.of(config)),
+            probes.function(
+                functions_level(config), level, by, ip, PLACEMENT.of(config), links if by == "xdp" else DIRECT
+            ),
             *self._anomaly_probes(config, level, links, ip),
         )
+
+    def _impairable(self, config: Config, level: str, links: str) -> Availability:
+        """Return whether the last link can be impaired as a treatment asks."""
+        if LOSS.of(config) and self.offloads_of(config):
+            return Availability(
+                f"with the kernel's offloads, {LOSS.name} loses segments of up to 64 kB, not packets",
+                f'set {OFFLOADS.name} = "{OFF}"',
+            )
+        return self._probes.impaired(links, level, Impairment.of(config))
 
     def _anomaly_probes(self, config: Config, level: str, links: str, ip: str) -> list[Availability]:
         if part_name(config, "anomaly") == NONE:
@@ -209,12 +222,13 @@ class OnChain(OnLinks):
             )
             outcome.invalidate(not_in_force(isolations, chain.instances))
             self.testbed.flush()
+            stack.enter_context(impaired(chain, Impairment.of(config), outcome))
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
             everyone = dict(chain.instances)
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
-            outcome.add_condition(ON_CLICK if IMPLEMENTATION.of(config) == "click" else {})
+            outcome.add_condition(dict(IMPLEMENTATIONS[IMPLEMENTATION.of(config)].condition))
             self._note_topology(config, chain, disturbance, outcome)
             yield StandingChain(chain, everyone, disturbance, (*platform.own_cgroups, *links.own_cgroups))
 
@@ -271,7 +285,7 @@ def starts_s(config: Config) -> float:
 
 def _on_kernel(config: Config) -> Availability:
     """Return whether the function drops what is sent to itself, so that a flood ends there."""
-    if IMPLEMENTATION.of(config) == "kernel":
+    if IMPLEMENTATION.of(config) != "click":
         return AVAILABLE
     return Availability(
         "a function on Click forwards what is sent to its own address: the flood would enter the chain's next link",

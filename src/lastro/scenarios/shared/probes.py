@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
@@ -15,15 +15,20 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import NEIGHBOUR, Isolation
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform, unavailable
+from lastro.results.samples import Outcome
 from lastro.scenarios.base import make_part, make_parts
 from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.flow import difference
 from lastro.scenarios.shared.frames import frames_of
 from lastro.scenarios.shared.function_row import EACH
+from lastro.scenarios.shared.impaired_link import Impairment, impaired
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.study.levels import NONE, split_options
 from lastro.testbed import IN_A_GUEST, Testbed
+
+DIRECT = "veth-direct"  # the shortest links
+_SMALL = {"delay_ms": 10.0, "loss_percent": 1.0, "rate_bps": 1e8}  # an impairment of each kind, for a probe
 
 
 class PartProbes:
@@ -68,10 +73,19 @@ def _not_once_more(availability: Availability) -> Availability:
 
 class ChainProbes(PartProbes):
     def function(
-        self, name: str, platform: str, implementation: str = "kernel", ip: str = "4", placement: str = EACH
+        self,
+        name: str,
+        platform: str,
+        implementation: str = "kernel",
+        ip: str = "4",
+        placement: str = EACH,
+        attachment: str = DIRECT,
     ) -> Availability:
-        """Return whether a function, or several in a row such as 'firewall>nat', carries a ping."""
-        return self._once(("function", platform, name, implementation, ip, placement), self._probe_function)
+        """Return whether a function, or several in a row such as 'firewall>nat', carries a ping.
+
+        The attachment matters only where the implementation acts on the function's port, as `xdp` does."""
+        key = ("function", platform, name, implementation, ip, placement, attachment)
+        return self._once(key, self._probe_function)
 
     def sysctls(self, values: Mapping[str, str], platform: str) -> Availability:
         """Return whether an instance has these settings of the network, by reading them in one that was given them."""
@@ -104,6 +118,20 @@ class ChainProbes(PartProbes):
     def ipv6(self, attachment: str, platform: str) -> Availability:
         """Return whether such links carry a ping over IPv6 through an instance."""
         return self._once(("ipv6", platform, attachment), self._probe_ipv6)
+
+    def impaired(self, attachment: str, platform: str, impairment: Impairment) -> Availability:
+        """Return whether the last of such links can have each kind of an impairment, by a small one that is read back.
+
+        A loss is too rare among a few pings to be seen; each trial counts it."""
+        kinds = [name for name, value in asdict(impairment).items() if value]
+        return self._once(("impaired", platform, attachment, *kinds), self._probe_impaired)
+
+    def _probe_impaired(self, platform: Platform, attachment: str, *kinds: str) -> Availability:
+        links, forwarding, outcome = self._attachments.get(attachment), registry.get(Function, NONE)(), Outcome()
+        small = Impairment(**{kind: _SMALL[kind] for kind in kinds})
+        with deployed(self._testbed, platform, links, forwarding) as chain, impaired(chain, small, outcome):
+            chain.source.run(["ping", "-n", "-c", "1", "-w", "5", chain.path.sink])
+        return Availability(next(iter(outcome.invalid_because), None))
 
     def _probe_sysctls(self, platform: Platform, *pairs: str) -> Availability:
         asked = dict(pair.split("=", 1) for pair in pairs)
@@ -151,12 +179,11 @@ class ChainProbes(PartProbes):
         )
 
     def _probe_function(
-        self, platform: Platform, name: str, implementation: str, ip: str, placement: str
+        self, platform: Platform, name: str, implementation: str, ip: str, placement: str, attachment: str
     ) -> Availability:
-        """Send a ping through the function, over the shortest links."""
-        direct, functions = self._attachments.get("veth-direct"), make_parts(Function, name)
+        links, functions = self._attachments.get(attachment), make_parts(Function, name)
         with deployed(
-            self._testbed, platform, direct, *functions, implementation=implementation, placement=placement, ip=ip
+            self._testbed, platform, links, *functions, implementation=implementation, placement=placement, ip=ip
         ) as chain:
             seen = chain.counted()
             if not all(seen.get(each, CounterReading(1, 0)).packets for each in chain.function.crossings):

@@ -158,7 +158,8 @@ def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> list[Devic
             names += [name for name, each in there.items() if each.get("master") == joint and _kind(each) == "vxlan"]
     elif _kind(port) in _ON_PARENT:
         names = [name for name, each in there.items() if each.get("ifindex") == port.get("link_index")]
-    return [_device(there[name]) for name in dict.fromkeys(names) if name and name in there]
+    way = (there[name] for name in dict.fromkeys(names) if name and name in there)
+    return [Device(str(each["ifname"]), _kind(each), _address(each)) for each in way]
 
 
 def _other_end(plug: Plug, port: IpLink, there: Mapping[str, IpLink]) -> str:
@@ -166,10 +167,6 @@ def _other_end(plug: Plug, port: IpLink, there: Mapping[str, IpLink]) -> str:
     if plug.netns == plug.testbed.dut or _kind(port) != "veth":
         return ""
     return next((name for name, each in there.items() if each.get("ifindex") == port.get("link_index")), "")
-
-
-def _device(seen: IpLink) -> Device:
-    return Device(str(seen["ifname"]), _kind(seen), _address(seen))
 
 
 def _address(seen: IpLink) -> str:

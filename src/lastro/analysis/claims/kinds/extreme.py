@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, ratio_beyond
-from lastro.analysis.claims.claim import Claim, Published, Statement, VerdictWords, check_distinct
+from lastro.analysis.claims.claim import Claim, PublishedFigure, Statement, VerdictWords, check_distinct
 from lastro.stats.notes import N_, Numeral
 from lastro.study.model import Levels, Study
 from lastro.study.problems import FieldError
@@ -96,5 +96,5 @@ class Extreme(Statement):
 
 
 def _stated(claim: Claim) -> tuple[float, float]:
-    published = claim.published or Published()
+    published = claim.published or PublishedFigure()
     return published.ratio or 1.0, published.tolerance or 0.0

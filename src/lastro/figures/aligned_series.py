@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.panels import MOST_PANELS, not_all, treatment_title
 from lastro.figures.style import colour_of
 from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, drawn
+from lastro.grouping import by_key
 from lastro.results.additions import AlignedSeries
+from lastro.results.rows import Attempt
 from lastro.results.samples import Series
 from lastro.stats.intervals import sample_mean
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lastro.results.rows import Attempt
 
 Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
 
@@ -53,11 +50,8 @@ def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_
 
 def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
     """Return, by treatment, the valid attempts that noted the first mark."""
-    found: dict[int, list[Attempt]] = {}
-    for attempt in report.attempts:
-        if attempt.valid and aligned.begin in attempt.noted.marks_s:
-            found.setdefault(attempt.treatment, []).append(attempt)
-    return found
+    valid = (attempt for attempt in report.attempts if attempt.valid and aligned.begin in attempt.noted.marks_s)
+    return by_key((attempt.treatment, attempt) for attempt in valid)
 
 
 def counts_of(report: CampaignResults, attempts: Sequence[Attempt], aligned: AlignedSeries) -> Counts:

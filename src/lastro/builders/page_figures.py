@@ -13,7 +13,7 @@ from lastro.figures.svg import own_ids
 
 
 @dataclass(frozen=True, slots=True)
-class Plate:
+class PageFigure:
     """A figure, and what it is of: its kind, the number of its metric, and the factor of a curve."""
 
     kind: Kind
@@ -22,30 +22,29 @@ class Plate:
     figure: Figure
 
 
-class Plates(tuple[Plate, ...]):
+class PageFigures(tuple[PageFigure, ...]):
     """The figures of a document, from which each section takes its own."""
 
     __slots__ = ()
 
-    def of(self, *kinds: Kind, metric: int | None = None) -> tuple[Figure, ...]:
-        """Return the figures of these kinds, kind by kind; those of one metric, if it is given."""
-        plates = [each for each in self if metric is None or each.metric == metric]
-        return tuple(each.figure for kind in kinds for each in plates if each.kind == kind)
+    def of(self, kind: Kind, metric: int | None = None) -> tuple[Figure, ...]:
+        """Return the figures of a kind; those of one metric, if it is given."""
+        return tuple(each.figure for each in self if each.kind == kind and metric in (None, each.metric))
 
 
-NOT_DRAWN = Plates()
+NOT_DRAWN = PageFigures()
 
 
-def drawn(planned: Iterable[FigurePlan]) -> Plates:
+def drawn(planned: Iterable[FigurePlan]) -> PageFigures:
     """Return every figure for which there is data, drawn for a page, in their order."""
-    plates = ((plan, plate(plan)) for plan in planned)
-    return Plates(_plate(plan, Figure(plan.title, svgs)) for plan, svgs in plates if svgs)
+    drawings = ((plan, svgs_of(plan)) for plan in planned)
+    return PageFigures(_page_figure(plan, Figure(plan.title, svgs)) for plan, svgs in drawings if svgs)
 
 
-def linked(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> Plates:
+def linked(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> PageFigures:
     """Return the figures that were written to files; `links` is {title: address}."""
     plans = [plan for plan in planned if plan.title in links] if links else []
-    return Plates(_plate(plan, Figure(plan.title, address=links[plan.title])) for plan in plans)
+    return PageFigures(_page_figure(plan, Figure(plan.title, address=links[plan.title])) for plan in plans)
 
 
 def planned(content: Content) -> Iterator[FigurePlan]:
@@ -53,12 +52,12 @@ def planned(content: Content) -> Iterator[FigurePlan]:
     return plans(content.report, content.analysis, content.say, content.judgements, content.published)
 
 
-def plate(plan: FigurePlan) -> tuple[str, ...]:
+def svgs_of(plan: FigurePlan) -> tuple[str, ...]:
     """Return the figure as SVG, for a wide and a narrow page, with ids that no other has; empty without data."""
     pictures = [plan.picture(width_in) for width_in in (WIDE_IN, NARROW_IN)]
     svgs = [picture.svg() for picture in pictures if picture]
     return tuple(own_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)
 
 
-def _plate(plan: FigurePlan, figure: Figure) -> Plate:
-    return Plate(plan.kind, plan.metric, plan.factor, figure)
+def _page_figure(plan: FigurePlan, figure: Figure) -> PageFigure:
+    return PageFigure(plan.kind, plan.metric, plan.factor, figure)

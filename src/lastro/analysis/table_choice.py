@@ -51,12 +51,13 @@ def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str
             known = [factor.name for factor in report.study.factors]
             raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
         known = list(map(str, factor.levels))
-        levels = list(listed(wanted, partial(_known_level, name, known)))
+        levels = list(listed(wanted, partial(known_level, name, known)))
         holds = holds and str(row.treatment.levels[name]) in levels
     return holds
 
 
-def _known_level(factor: str, known: Sequence[str], text: str) -> str:
+def known_level(factor: str, known: Sequence[str], text: str) -> str:
+    """Return a level that is known. Raises: InputError for any other text."""
     if text not in known:
         raise InputError(f"the factor '{factor}' has no level '{text}'", did_you_mean(text, known))
     return text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.build import describe_points
 from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block
+from lastro.grouping import by_key
 from lastro.stats.intervals import Summary
 from lastro.study.fraction import FULL, Fraction
 
@@ -138,10 +139,7 @@ def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:
     alone = cells[0].summary
     if len(cells) == 1 and alone is not None:
         return alone
-    blocks: dict[int, list[Point]] = {}
-    for cell in cells:
-        for point in cell.points:
-            blocks.setdefault(point.block, []).append(point)
+    blocks = by_key((point.block, point) for cell in cells for point in cell.points)
     bounded = sum(cell.bounded for cell in cells)
     whole = [_mean_of(found) for found in blocks.values() if len(found) == len(cells)]
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
+from lastro.figures.matplotlib_types import Figure
 from lastro.figures.panels import MOST_PANELS, not_all, treatment_title
 from lastro.figures.style import DASHED, colour_of
 from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, dots, drawn
 from lastro.results.additions import PairedSeries
+from lastro.results.rows import Attempt
 from lastro.results.samples import Series
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lastro.results.rows import Attempt
 
 _LINEAR_PERCENT = 0.01  # below it, the scale is linear, so that it has a 0
 _TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)

@@ -1,0 +1,108 @@
+"""A history for programs: its changes as JSON, and its means as Prometheus and OpenMetrics read them. Pure.
+
+Source: the OpenMetrics specification 1.0 (https://github.com/OpenObservability/OpenMetrics), and Prometheus' text
+format 0.0.4, in which a file for the node exporter has no times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from lastro.analysis.history import FactChange, HistoryReport, KeptSeries
+from lastro.results.history_points import HistoryPoint, KeptSummary
+from lastro.words.history import headline
+from lastro.words.language import ENGLISH
+
+_NAME = "lastro_mean"
+
+
+def document(report: HistoryReport) -> dict[str, Any]:
+    """Return what JSON shows. Indices are those of `points`; `first` to `last` is where a change may begin."""
+    return {
+        "format": "lastro-history/1",
+        "answer": headline(report, ENGLISH),
+        "alarms": len(report.alarms),
+        "alpha_of_a_series": report.alpha,
+        "series": [_series(series) for series in report.series],
+    }
+
+
+def _series(series: KeptSeries) -> dict[str, Any]:
+    return {
+        "study": series.last.study,
+        "host": series.last.host,
+        "metric": series.metric.name,
+        "unit": series.metric.unit,
+        "better": series.metric.better,
+        "levels": dict(series.levels),
+        "sentinel": None if series.sentinel is None else dict(series.sentinel),
+        "is_sentinel": series.is_sentinel,
+        "muted": series.muted and series.muted.text,
+        "left_out": series.left_out,
+        "points": [
+            {"campaign": point.campaign, "label": point.label, "measured_utc": point.measured_utc, "n": summary.n,
+             "mean": summary.mean, "low": summary.low, "high": summary.high, "judged": judged,
+             "marks": list(summary.marks)}
+            for point, summary, judged in zip(series.points, series.summaries, series.judged, strict=True)
+        ],
+        "changes": [
+            {
+                "at": change.found.at,
+                "first": change.found.first,
+                "last": change.found.last,
+                "ratio": change.found.ratio.value,
+                "low": ends and ends.low,
+                "high": ends and ends.high,
+                "p": change.found.p,
+                "verdict": change.verdict,
+                "cause": change.cause,
+                "acknowledged": change.acknowledged and change.acknowledged.text,
+                "facts": [_fact(fact) for fact in change.facts],
+            }
+            for change in series.changes
+            for ends in [change.found.ratio.interval]
+        ],
+    }  # fmt: skip
+
+
+def _fact(fact: FactChange) -> dict[str, str | None]:
+    return {"at": fact.point.name, "name": fact.name, "before": fact.before, "after": fact.after}
+
+
+def prometheus(report: HistoryReport) -> str:
+    """Return the newest mean of each series as a text file of metrics, without times."""
+    newest = ((series, series.last, series.summaries[-1]) for series in report.series)
+    return "\n".join([*_head(), *(_sample(*each) for each in newest)]) + "\n"
+
+
+def openmetrics(report: HistoryReport) -> str:
+    """Return all means with the times of their campaigns, as for a backfill."""
+    every = (
+        (series, point, summary)
+        for series in report.series
+        for point, summary in zip(series.points, series.summaries, strict=True)
+    )
+    samples = [f"{_sample(*each)} {datetime.fromisoformat(each[1].measured_utc).timestamp():.3f}" for each in every]
+    return "\n".join([*_head(), *samples, "# EOF"]) + "\n"
+
+
+def _head() -> Iterator[str]:
+    yield f"# HELP {_NAME} Mean of a metric over the valid trials of a treatment in one campaign."
+    yield f"# TYPE {_NAME} gauge"
+
+
+def _sample(series: KeptSeries, point: HistoryPoint, summary: KeptSummary) -> str:
+    labels = {
+        "study": point.study,
+        "host": point.host,
+        "metric": series.metric.name,
+        "unit": series.metric.unit,
+        "treatment": ",".join(f"{name}={level}" for name, level in series.levels.items()),
+    }
+    text = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{_NAME}{{{text}}} {summary.mean!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

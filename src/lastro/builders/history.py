@@ -1,0 +1,144 @@
+"""The documents on a history of campaigns: its campaigns, and the changes in its series. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
+from lastro.document import Block, Figure, Figures, Items, Table, Title, section
+from lastro.grouping import by_key
+from lastro.results.history_points import History, HistoryPoint
+from lastro.stats.change_points import FEWEST
+from lastro.stats.notes import N_
+from lastro.units import significant
+from lastro.words.estimates import numeric
+from lastro.words.history import headline, range_text, treatment_text
+from lastro.words.language import Language
+from lastro.words.numbers import metric_heading, ratio_text, verdict_text
+from lastro.words.remarks import signs_of
+
+_CAUSES = {"software": N_("software"), "host": N_("host"), "unknown": N_("software or host")}
+_SAID = {"acknowledged": N_("acknowledged"), "muted": N_("muted"), "unmuted": N_("unmuted")}
+_CHANGES = (N_("metric"), N_("treatment"), N_("changed at"), N_("after / before"), "", N_("a change of"))
+_MOST_FACTS = 4  # of one campaign, with their values
+_LONGEST_FACT = 40
+
+
+def list_blocks(history: History, say: Language) -> Iterator[Block]:
+    """Yield the campaigns of each study on each host, and what changed on the host before one of them."""
+    yield Title(say("A history of {campaigns}", campaigns=say.count(len(history.points), "campaign")))
+    columns = (say("measured"), say("label"), say("campaign"))
+    for (study, host), points in by_key(((point.study, point.host), point) for point in history.points).items():
+        rows = tuple((_day(point), point.label, point.campaign) for point in points)
+        yield Table("history", say("{study} on {host}", study=study, host=host), columns, rows, whole=True)
+        yield from filter(None, [_facts(fact_changes(points), say("What changed on the host"), say)])
+    said = tuple(say("{verdict}: {text}", verdict=say(_SAID[each.kind]), text=each.text) for each in history.remarks)
+    yield from filter(None, [Items(said, title=say("What was said"))])
+
+
+def history_blocks(
+    report: HistoryReport, say: Language, figures: Mapping[int, Figure] | None = None, *, details: bool = False
+) -> Iterator[Block]:
+    """Yield the answer, all changes, and with `details` every series; `figures` are {index of a series: its figure}."""
+    yield Title(say("A history of {n} series", n=say.integer(len(report.series))), (headline(report, say),))
+    changes = [(series, change) for series in report.series for change in series.changes]
+    rows = tuple(_change_row(series, change, say) for series, change in changes)
+    yield Table("changes", "", tuple(map(say, _CHANGES)), rows, numeric(3, 4), whole=True)
+    facts = [fact for _, change in changes for fact in change.facts]
+    yield from filter(None, [_facts(facts, say("What else changed there"), say)])
+    yield Items(tuple(_notes(report, say)))
+    if details:
+        for at, series in enumerate(report.series):
+            figure = (figures or {}).get(at)
+            title = f"{metric_heading(series.metric)} · {treatment_text(series, say)}"
+            yield from section(
+                title,
+                Figures((figure,) if figure else ()),
+                _points(series, say),
+                _facts(fact_changes(series.points), say("What changed on the host"), say),
+                anchor=f"series-{at}",
+                short=treatment_text(series, say),
+            )
+
+
+def _change_row(series: KeptSeries, change: HistoryChange, say: Language) -> tuple[str, ...]:
+    said = change.acknowledged or series.muted
+    verdict = say("{verdict}: {text}", verdict=say(_SAID[said.kind]), text=said.text) if said else ""
+    return (
+        series.metric.name, treatment_text(series, say), range_text(series, change, say),
+        ratio_text(change.found.ratio, say), verdict or verdict_text(change.verdict, say),
+        say(_CAUSES[change.cause]),
+    )  # fmt: skip
+
+
+def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
+    decidable = sum(series.decidable for series in report.series)
+    if decidable:
+        yield say(
+            "Changes are looked for in {n} series; at one look, all of them together show a change that is none with a "
+            "probability of at most {alpha}.",
+            n=say.integer(decidable),
+            alpha=say.number(f"{100 * report.alpha * decidable:.3g} %"),
+        )
+        yield say("The newest {n} campaigns of each cannot be decided on yet.", n=FEWEST - 1)
+    if open_ := len(report.series) - decidable:
+        yield say("{series} series with fewer than {n} campaigns.", series=say.integer(open_), n=2 * FEWEST)
+    for series in report.series:
+        if series.muted:
+            where = f"{series.metric.name}, {treatment_text(series, say)}"
+            yield say("{where} is muted: {text}", where=where, text=series.muted.text)
+        if series.left_out:
+            where = f"{series.metric.name}, {treatment_text(series, say)}"
+            left_out = say.count(series.left_out, "campaign")
+            yield say("{where}: {campaigns} without an exact value are left out.", where=where, campaigns=left_out)
+    causes = {change.cause for series in report.series for change in series.changes}
+    if causes:
+        yield say("What else changed at the same time need not be the cause: `lastro ab` finds out.")
+    if "unknown" in causes:
+        yield say("With --sentinel, such as platform=native, changes of the software are told from those of the host.")
+    if "software" in causes:
+        yield say("A change of the software is one relative to the sentinel, in the same campaigns.")
+
+
+def _points(series: KeptSeries, say: Language) -> Table:
+    """Return the values of a series, newest last; a change is named where it begins."""
+    begins = {change.found.at: change for change in series.changes}
+    rows = []
+    for at, (point, summary, judged) in enumerate(zip(series.points, series.summaries, series.judged, strict=True)):
+        change = begins.get(at)
+        mean = significant(summary.mean)
+        if summary.low is not None and summary.high is not None:
+            mean += f" [{significant(summary.low)}, {significant(summary.high)}]"
+        row = [_day(point), point.name, say.number(mean) + signs_of(sorted(summary.marks)), say.integer(summary.n)]
+        row += [say.number(f"{judged:.3f}")] if series.sentinel is not None else []
+        rows.append(
+            (*row, f"{verdict_text(change.verdict, say)} {ratio_text(change.found.ratio, say)}" if change else "")
+        )
+    sentinel = " · ".join(series.sentinel.values()) if series.sentinel else ""
+    relative = (say("relative to {sentinel}", sentinel=sentinel),) if sentinel else ()
+    columns = (say("measured"), say("label"), say("mean"), "n", *relative, say("change"))
+    return Table("points", "", columns, tuple(rows), numeric(2, 4 + len(relative)))
+
+
+def _facts(facts: Iterable[FactChange], title: str, say: Language) -> Items:
+    """Return 'v9: kernel: 6.1.0-27 → 6.1.0-28; tools.runc: …' for each campaign, with the values of the first few."""
+    lines = []
+    for point, several in groupby(facts, key=lambda fact: fact.point):
+        changes, none = list(several), say("not recorded")
+        shown = [
+            f"{say(fact.name)}: {_short(fact.before or none)} → {_short(fact.after or none)}"
+            for fact in changes[:_MOST_FACTS]
+        ]
+        if more := len(changes) - len(shown):
+            shown.append(say("and {facts}", facts=say.count(more, "more fact")))
+        lines.append(f"{point.name}: {'; '.join(shown)}")
+    return Items(tuple(dict.fromkeys(lines)), title=title)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_FACT else f"{text[: _LONGEST_FACT - 1]}…"
+
+
+def _day(point: HistoryPoint) -> str:
+    return point.measured_utc[:16].replace("T", " ")

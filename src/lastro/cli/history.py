@@ -1,0 +1,206 @@
+"""Keeps the means of campaigns over months, with every fact of the host, and says where they changed. The file, which
+--file names, is all that it needs: campaigns may be deleted.
+
+  lastro history add DIR... --label v1.2        add campaigns; the first ones begin the file
+  lastro history list                           the campaigns, and what changed on their hosts between them
+  lastro history check                          the changes; exit code 4 if one for the worse is not acknowledged
+  lastro history check --sentinel platform=native
+                                                tell changes of the software from those of the host
+  lastro history show throughput -o page.html --format html
+                                                the values of a metric, with figures
+  lastro history acknowledge v1.2 --note "new kernel" --metric throughput
+  lastro history mute --where platform=lxd --note "LXD is to be replaced"; unmute ends it
+  lastro history export --format prometheus     the newest means for the node exporter; openmetrics: all of them
+
+A change needs three campaigns on either side, so the newest two are never decided on. All series that are looked at
+together show a change that is none with a probability of at most 0.5 % at each look; docs/howto-history.md tells
+how that was measured. Needs no root."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastro.cli._common import language_argument, levels_named
+from lastro.cli._terminal import put, terminal_width
+from lastro.errors import InputError
+from lastro.results.history_points import Said
+from lastro.words.language import Language, language
+
+if TYPE_CHECKING:
+    from lastro.analysis.history import HistoryReport
+    from lastro.document import Document
+
+ALARM = 4
+_SHOWN = ("metric", "where", "sentinel", "format", "output", "lang", "json")
+_OPTIONS = {
+    "add": ("label",),
+    "list": ("lang",),
+    "show": _SHOWN,
+    "check": _SHOWN,
+    "acknowledge": ("note", "metric", "where"),
+    "mute": ("note", "metric", "where"),
+    "unmute": ("note", "metric", "where"),
+    "export": ("metric", "where", "format", "output"),
+}
+_SAID: dict[str, Said] = {"acknowledge": "acknowledged", "mute": "muted", "unmute": "unmuted"}
+_FORMATS = {"show": ("text", "md", "html"), "check": ("text", "md", "html"), "export": ("prometheus", "openmetrics")}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=tuple(_OPTIONS), help="what to do, as in the examples below")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME",
+        help="add: campaigns; show: a metric; acknowledge: the label or the campaign at which a change begins",
+    )  # fmt: skip
+    parser.add_argument(
+        "--file", type=Path, metavar="FILE", default=Path("lastro-history.db"), dest="history",
+        help="the history (default: lastro-history.db in the working directory)",
+    )  # fmt: skip
+    parser.add_argument("--label", metavar="WORD", default="", help="a commit, tag or other name of what was measured")
+    parser.add_argument("--note", metavar="TEXT", default="", help="why: it is kept, and shown beside the change")
+    parser.add_argument("--metric", metavar="NAME", default="", help="only this metric")
+    parser.add_argument(
+        "--where", metavar="FACTOR=LEVEL,...", action="append", default=[],
+        help="only treatments with these levels, such as platform=docker; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sentinel", metavar="FACTOR=LEVEL", action="append", default=[],
+        help="treatments that the software under test cannot change, such as platform=native",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=("text", "md", "html", "prometheus", "openmetrics"),
+        help="show, check: text, md or html; export: prometheus or openmetrics",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
+    )
+    language_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    _check_options(args)
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "add": _add, "list": _list, "show": _show, "check": _check,
+        "acknowledge": _remark, "mute": _remark, "unmute": _remark, "export": _export,
+    }  # fmt: skip
+    return actions[args.action](args)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise InputError for an option that the action does not take, and for names that it lacks or does not take."""
+    defaults: dict[str, object] = {
+        "label": "", "note": "", "metric": "", "where": [], "sentinel": [], "format": None, "output": "-", "lang": "en",
+        "json": False,
+    }  # fmt: skip
+    for name, default in defaults.items():
+        if getattr(args, name) != default and name not in _OPTIONS[args.action]:
+            raise InputError(
+                f"--{name} is not for `lastro history {args.action}`", "`lastro history --help` has examples"
+            )
+    if args.format and args.format not in _FORMATS[args.action]:
+        raise InputError(
+            f"--format {args.format} is not for `lastro history {args.action}`",
+            f"one of {', '.join(_FORMATS[args.action])}",
+        )
+    wanted = {"add": "a campaign's directory", "show": "a metric", "acknowledge": "a label or a campaign"}
+    if args.action in wanted and not args.names:
+        raise InputError(
+            f"`lastro history {args.action}` needs {wanted[args.action]}", "`lastro history --help` has examples"
+        )
+    if len(args.names) > {"add": len(args.names), "show": 1, "acknowledge": 1}.get(args.action, 0):
+        raise InputError(
+            f"`lastro history {args.action}` does not take '{args.names[-1]}'", "`lastro history --help` has examples"
+        )
+    if args.action in ("acknowledge", "mute", "unmute") and not args.note.strip():
+        raise InputError(f"`lastro history {args.action}` needs a reason", 'give it with --note "…"')
+
+
+def _add(args: argparse.Namespace) -> int:
+    from lastro.app.histories import add
+
+    added, known = add(args.history, [Path(name) for name in args.names], args.label)
+    print(f"{args.history}: {added} added" + (f", {known} known already" if known else ""))
+    return 0
+
+
+def _remark(args: argparse.Namespace) -> int:
+    from lastro.app.histories import remark
+
+    at = args.names[0] if args.names else ""
+    remark(args.history, _SAID[args.action], args.note, at, args.metric, levels_named(args.where, "--where"))
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    from lastro.builders.history import list_blocks
+    from lastro.cli._terminal import print_blocks
+    from lastro.results.history import read_history
+
+    say = language(args.lang)
+    print_blocks(list_blocks(read_history(args.history), say), say)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    args.metric = args.names[0]
+    _put(args, _report(args), details=True)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    report = _report(args)
+    _put(args, report, details=False)
+    return ALARM if report.alarms else 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from lastro.builders.data import history
+
+    text = history.openmetrics if args.format == "openmetrics" else history.prometheus
+    put(args.output, text(_report(args)))
+    return 0
+
+
+def _report(args: argparse.Namespace) -> HistoryReport:
+    from lastro.analysis.history import judge
+    from lastro.results.history import read_history
+
+    wanted, sentinel = levels_named(args.where, "--where"), levels_named(args.sentinel, "--sentinel")
+    return judge(read_history(args.history), args.metric, wanted, sentinel)
+
+
+def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:
+    from lastro.builders.data.history import document
+    from lastro.builders.history import history_blocks
+    from lastro.document import Figure
+    from lastro.plain import json_text
+
+    say = language(args.lang)
+    if args.json:
+        put(args.output, f"{json_text(document(report))}\n")
+        return
+    figures = {}
+    if args.format == "html" and details:
+        from lastro.builders.page_figures import svgs_of
+        from lastro.figures.history import history_plans
+
+        figures = {at: Figure(plan.title, svgs_of(plan)) for at, plan in enumerate(history_plans(report, say))}
+    put(args.output, _rendered(args, history_blocks(report, say, figures, details=details), say))
+
+
+def _rendered(args: argparse.Namespace, blocks: Document, say: Language) -> str:
+    if args.format == "html":
+        from lastro.render.html import html
+
+        return html(blocks, say, args.history.name)
+    if args.format == "md":
+        from lastro.render.markdown import markdown
+
+        return markdown(blocks, say)
+    from lastro.render.terminal import terminal_lines
+
+    return "\n".join(terminal_lines(blocks, terminal_width(), say)) + "\n"

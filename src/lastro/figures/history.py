@@ -1,0 +1,90 @@
+"""The means of campaigns in the order of their measurement, with the levels between changes and the range of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lastro.analysis.history import HistoryReport, KeptSeries
+from lastro.figures import FigurePlan
+from lastro.figures.scale import Ends, reach
+from lastro.figures.style import GREY, PALETTE
+from lastro.figures.text import safe
+from lastro.figures.xy import Item, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, drawn
+from lastro.words.history import treatment_text
+from lastro.words.language import Language
+from lastro.words.numbers import metric_heading
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_NAMES = 12  # of campaigns, below the axis
+_TONES = {"worse": PALETTE[1], "better": PALETTE[2], "higher": GREY, "lower": GREY}
+
+
+def history_plans(report: HistoryReport, say: Language) -> list[FigurePlan]:
+    """Return a figure for each series, in their order."""
+    return [
+        FigurePlan("history", None, f"history-{at}", _title(series, say), partial(_draw, series, say))
+        for at, series in enumerate(report.series)
+    ]
+
+
+def _draw(series: KeptSeries, say: Language) -> Figure | None:
+    bars = _bars(series)
+    ends = reach(series.metric, series.judged, list(bars.values()), series.judged)
+    panels = [PlotPanel(_items(series, bars), y=PlotAxis.of(ends, _y_text(series, say)))]
+    names = [point.name for point in series.points]
+    step = -(-len(names) // _MOST_NAMES)
+    ticks = [(float(at), safe(name, 12)) for at, name in enumerate(names) if at % step == 0]
+    mean = say("mean of each campaign with its interval")
+    if series.sentinel is not None:
+        mean = say(
+            "mean of each campaign relative to that of {sentinel}", sentinel=" · ".join(series.sentinel.values())
+        )
+    how = [mean, say("lines: levels between changes; bands: where a change may be")]
+    x = PlotAxis(say("campaigns in the order of their measurement"), -0.6, len(names) - 0.4, ticks=ticks, grid=False)
+    return drawn(Plot(panels, _title(series, say), how, x, PlotAxis(), 2.2), say)
+
+
+def _title(series: KeptSeries, say: Language) -> str:
+    return f"{metric_heading(series.metric)} · {treatment_text(series, say)}"
+
+
+def _y_text(series: KeptSeries, say: Language) -> str:
+    if series.sentinel is None:
+        return series.metric.unit
+    return say("relative to {sentinel}", sentinel=" · ".join(series.sentinel.values()))
+
+
+def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
+    items: list[Item] = [
+        PanelRule(
+            "x", (change.found.first - 0.5, change.found.last - 0.5 + (change.found.first == change.found.last) * 0.06),
+            {"color": _TONES.get(change.verdict, GREY), "alpha": 0.25, "linewidth": 0},
+        )
+        for change in series.changes
+    ]  # fmt: skip
+    edges = [0, *(change.found.at for change in series.changes), len(series.points)]
+    for start, end in pairwise(edges):
+        mean = sum(series.judged[start:end]) / (end - start)
+        level = {"color": "black", "linewidth": 1.3, "marker": "", "zorder": 3}
+        items.append(PlotLine([start - 0.4, end - 0.6], [mean, mean], level))
+    places = list(range(len(series.points)))
+    look = {"color": PALETTE[0], "linestyle": "none", "marker": "o", "ms": 4.5, "mec": "white", "mew": 0.5, "zorder": 4}
+    items.append(PlotLine(places, series.judged, look))
+    items.append(Whiskers(bars, PALETTE[0], width_pt=0.9))
+    return items
+
+
+def _bars(series: KeptSeries) -> dict[float, Ends]:
+    """Return the intervals of the means; a ratio to a sentinel has none."""
+    if series.sentinel is not None:
+        return {}
+    return {
+        float(at): (each.low, each.high)
+        for at, each in enumerate(series.summaries)
+        if each.low is not None and each.high is not None
+    }

@@ -1,0 +1,30 @@
+"""Times of transactions that follow one another: their metrics, and the percentiles that their number allows.
+
+The loop is closed: a late response delays all later requests, which percentiles hide (coordinated omission: Tene 2013).
+So the summary of each metric says it, and each value has the mark of a closed loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark
+from lastro.stats.quantiles import least_n_for
+
+QUANTILES = {50: "median", 90: "90th percentile", 99: "99th percentile"}  # by their percent
+
+
+def time_metrics(prefix: str, what: str) -> tuple[Metric, ...]:
+    """Return the metrics of times; `what` says of what."""
+    return tuple(
+        Metric(
+            f"{prefix}_p{percent}", "ms", "lower",
+            f"{words} of {what} (closed loop); at least {least_n_for(percent / 100)} of them",
+        )
+        for percent, words in QUANTILES.items()
+    )  # fmt: skip
+
+
+def times(prefix: str, at_percent: Mapping[int, float], n: int) -> Reading:
+    """Return a reading of percentiles, in ms, of `n` transactions."""
+    kept = {f"{prefix}_p{percent}": at_percent[percent] for percent in QUANTILES if n >= least_n_for(percent / 100)}
+    return Reading(kept, remarks=(Remark(CLOSED_LOOP, "", tuple(kept)),) if kept else ())

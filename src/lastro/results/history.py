@@ -1,0 +1,108 @@
+"""A history: the summaries of campaigns over months, and what users said of changes, in one SQLite file.
+
+It is append-only: its triggers refuse to change or to delete a row. Every row holds one JSON document, which is checked
+when it is read, since the file may come from anywhere. A point is one campaign; the file needs no campaign later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from lastro.errors import InputError
+from lastro.files import has_plain, require_own_directory
+from lastro.results.connection import BoundedConnection, bounded, foreign, objects, read_mode
+from lastro.results.database import DatabaseKind
+from lastro.results.history_points import History, HistoryPoint, HistoryRemark
+from lastro.shapes import made, parsed
+
+_KIND = DatabaseKind(
+    "history of Lastro",
+    "restore it from a copy, or name another file with --file",
+    "free some space: nothing of this campaign was added",
+    "another Lastro is writing to it: try again",
+)
+_TABLE = """
+CREATE TABLE {name}(id INTEGER PRIMARY KEY, once TEXT NOT NULL UNIQUE, document TEXT NOT NULL);
+CREATE TRIGGER {name}_stays BEFORE UPDATE ON {name} BEGIN SELECT raise(ABORT, 'a history only grows'); END;
+CREATE TRIGGER {name}_remains BEFORE DELETE ON {name} BEGIN SELECT raise(ABORT, 'a history only grows'); END;
+"""
+_SCHEMA = _TABLE.format(name="point") + _TABLE.format(name="remark")
+
+
+def read_history(file: Path) -> History:
+    """Read a file. Raises: InputError when there is none; StoreError when it is damaged, or is something else."""
+    if not _exists(file):
+        raise InputError(f"{file} does not exist", "`lastro history add DIR` begins a history; --file names its file")
+    with _KIND.translated(file), closing(_connected(file, read_mode(file))) as db:
+        return _read(db, file)
+
+
+def add_points(file: Path, points: Sequence[HistoryPoint]) -> int:
+    """Add campaigns in one transaction, and return how many were new; the first ones begin the file.
+
+    A campaign is known by its first moment, its host and its study. It stays as it was when it was added.
+
+    Raises: InputError when root is to write where others can; StoreError as `read_history`."""
+    return _append(file, "point", {f"{point.measured_utc} {point.study} {point.host}": point for point in points})
+
+
+def add_remark(file: Path, remark: HistoryRemark) -> None:
+    """Add what a user said. Raises: as `read_history`."""
+    if not _exists(file):
+        read_history(file)
+    _append(file, "remark", {f"{remark.said_utc} {remark}": remark})
+
+
+def _append(file: Path, table: str, rows: Mapping[str, HistoryPoint | HistoryRemark]) -> int:
+    require_own_directory(file.parent)
+    _exists(file)
+    with _KIND.translated(file), closing(_connected(file, "mode=rwc")) as db, db.watched():
+        texts = [(once, json.dumps(asdict(each), sort_keys=True)) for once, each in rows.items()]
+        db.execute("BEGIN IMMEDIATE")
+        n = db.executemany(f"INSERT OR IGNORE INTO {table}(once, document) VALUES (?, ?)", texts).rowcount
+        db.execute("COMMIT")
+    return n
+
+
+def _exists(file: Path) -> bool:
+    try:
+        return has_plain(file)
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{file} cannot be a history: {words}", "name another file with --file") from error
+
+
+def _connected(file: Path, mode: str) -> BoundedConnection:
+    def check(db: BoundedConnection) -> None:
+        found = objects(db)
+        if not found and mode == "mode=rwc":  # a new file, or one whose first writer was killed
+            db.executescript(f"PRAGMA synchronous=FULL; BEGIN IMMEDIATE; {_SCHEMA} COMMIT")
+        elif reason := foreign(found, _SCHEMA):
+            raise _KIND.damaged(file, reason)
+
+    return bounded(file, mode, check)
+
+
+def _check(point: HistoryPoint) -> None:
+    """Raise ValueError for a time that is none, and for a summary of a metric that the point does not have."""
+    datetime.fromisoformat(point.measured_utc)
+    if unknown := {each.metric for each in point.summaries} - {metric.name for metric in point.metrics}:
+        raise ValueError(f"it has no metric {min(unknown)!r}")
+
+
+def _read(db: BoundedConnection, file: Path) -> History:
+    points: list[HistoryPoint] = []
+    remarks: list[HistoryRemark] = []
+    for table, kind, rows in (("point", HistoryPoint, points), ("remark", HistoryRemark, remarks)):
+        for number, document in db.read(f"SELECT id, document FROM {table} ORDER BY id", ()):
+            try:
+                rows.append(found := made(kind, parsed(document)))
+                if isinstance(found, HistoryPoint):
+                    _check(found)
+            except ValueError as error:
+                raise _KIND.damaged(file, f"table {table}, row {number}: {error}") from error
+    return History(tuple(sorted(points, key=lambda point: point.measured_utc)), tuple(remarks))

@@ -1,0 +1,223 @@
+"""The impairments of a chain's last link, from its function to its sink: delay, loss and a bit rate.
+
+Each direction has them, as if the link were a long or a slow cable, so a round trip takes twice the delay. They act on
+the device that sends in a direction: the port of the function or of the sink in its network namespace, or the tap
+behind which a virtual machine receives. Delay and loss are tc-netem(8); a rate is tc-tbf(8), alone or below netem.
+
+No setting is taken on trust. Before the neighbour starts, pings show that the delay acts once in each direction. When
+the trial ends, the settings are read back, and the counters of netem show how many packets it lost."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lastro.errors import CommandFailed, InputError, Unavailable
+from lastro.host.base import Host
+from lastro.results.samples import Outcome, Reading
+from lastro.scenarios.base import Config
+from lastro.scenarios.shared.chain import Chain
+from lastro.scenarios.shared.topology import note_witness
+from lastro.study.levels import NONE
+from lastro.study.model import Setting
+from lastro.testbed import IN_A_GUEST
+from lastro.units import parse_rate_bps
+
+_LEAST_BPS, _MOST_BPS = 100_000, 100_000_000_000
+
+
+def _rate_bps(text: str) -> float:
+    """Return the rate of a link; 0 for `none`. Raises: InputError when it is not one that a link can have."""
+    if text == NONE:
+        return 0.0
+    if not _LEAST_BPS <= (bps := parse_rate_bps(text)) <= _MOST_BPS:
+        raise InputError(f"'{text}' is not from 100k to 100G", f"write bits per second, such as 100M, or '{NONE}'")
+    return bps
+
+
+DELAY_MS = Setting(
+    "link.delay_ms", 0.0, "delay of the link to the sink in each direction; a round trip takes twice as much", 0, 400
+)
+LOSS = Setting(
+    "link.loss", 0.0, 'packets that the link to the sink loses in each direction, in percent; needs offloads = "off"',
+    0, 20,
+)  # fmt: skip
+RATE = Setting(
+    "link.rate", NONE, "bit rate of the link to the sink in each direction; none: not limited", check=_rate_bps
+)
+LINK_SETTINGS = (DELAY_MS, LOSS, RATE)
+_ROOT, _BELOW = "handle 1: root", "parent 1:1"
+_MOST_QUEUED = 200_000  # packets on their way: those of 400 ms at 500,000 a second
+_BURST_S, _LEAST_BURST_BYTES = 0.01, 4096  # of the bucket; two frames
+_QUEUE_S = 0.05  # for which packets wait for the bucket; more are dropped
+_PRECISE = 1e-3  # a fraction: tc prints six digits
+_PINGS, _PING_INTERVAL_S = 10, "0.02"
+_ROUNDED = 0.98  # of the delay: ping prints three digits
+_SLACK_MS = 5.0  # of a round trip, besides its delay
+_OVER = 1.02  # of a rate
+_SIGMAS = 5
+_FASTEST = re.compile(r"^(?:rtt|round-trip) min/\S* = (\d{1,9}(?:\.\d{1,9})?)/", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Impairment:
+    """What a link does to packets in each direction. A value of 0 does nothing."""
+
+    delay_ms: float = 0.0
+    loss_percent: float = 0.0
+    rate_bps: float = 0.0
+
+    @classmethod
+    def of(cls, config: Config) -> Impairment:
+        return cls(DELAY_MS.of(config), LOSS.of(config), _rate_bps(RATE.of(config)))
+
+    @classmethod
+    def shown(cls, disciplines: Sequence[Mapping[str, Any]]) -> Impairment:
+        """Return what the queueing disciplines of a device do, as `tc -j qdisc` shows them."""
+        options = {each.get("kind"): each.get("options", {}) for each in disciplines}
+        netem, bucket = options.get("netem", {}), options.get("tbf", {})
+        delay_s, loss = netem.get("delay", {}).get("delay", 0), netem.get("loss-random", {}).get("loss", 0)
+        return cls(1000 * float(delay_s), 100 * float(loss), 8 * float(bucket.get("rate", 0)))
+
+    def __bool__(self) -> bool:
+        return self != Impairment()
+
+    def __str__(self) -> str:
+        words = [
+            f"{self.delay_ms:g} ms delay" if self.delay_ms else "",
+            f"{self.loss_percent:g} % loss" if self.loss_percent else "",
+            f"{self.rate_bps / 1e6:g} Mbit/s" if self.rate_bps else "",
+        ]
+        return ", ".join(filter(None, words)) or "no impairment"
+
+    def lines(self, device: str) -> list[str]:
+        """Return lines for `tc -batch` that impair what is sent to a device."""
+        netem = [f"delay {self.delay_ms:g}ms"] if self.delay_ms else []
+        netem += [f"loss {self.loss_percent:g}%"] if self.loss_percent else []
+        lines = [f"qdisc add dev {device} {_ROOT} netem limit {_MOST_QUEUED} {' '.join(netem)}"] if netem else []
+        if self.rate_bps:
+            burst = max(_LEAST_BURST_BYTES, round(self.rate_bps / 8 * _BURST_S))
+            bucket = f"tbf rate {self.rate_bps:.0f}bit burst {burst} latency {1000 * _QUEUE_S:g}ms"
+            lines.append(f"qdisc add dev {device} {_BELOW if netem else _ROOT} {bucket}")
+        return lines
+
+    def like(self, other: Impairment) -> bool:
+        pairs = zip(asdict(self).values(), asdict(other).values(), strict=True)
+        return all(math.isclose(own, others, rel_tol=_PRECISE) for own, others in pairs)
+
+    def reasons(self, phase: str, reading: Reading) -> list[str]:
+        """Return why an instrument cannot have measured over such a link: it was faster than the link lets it be."""
+        trips_ms = [value for series in reading.series if series.name.startswith("rtt") for value in series.values]
+        found = self.delay_reasons(phase, min(trips_ms)) if trips_ms else []
+        return found + (self.rate_reasons(phase, reading.payload_bytes, reading.lasted_s) if reading.lasted_s else [])
+
+    def rate_reasons(self, phase: str, n_bytes: float, lasted_s: float) -> list[str]:
+        """Check that no more bytes arrived in a time than the rate allows, and the bucket and its queue hold."""
+        if not self.rate_bps or 8 * n_bytes <= self.rate_bps * (_OVER * lasted_s + _BURST_S + _QUEUE_S):
+            return []
+        came, limit = 8 * n_bytes / lasted_s / 1e6, self.rate_bps / 1e6
+        return [f"{phase}: {came:.1f} Mbit/s crossed a link of {limit:g} Mbit/s: its rate did not act"]
+
+    def delay_reasons(self, phase: str, trip_ms: float) -> list[str]:
+        if trip_ms >= _ROUNDED * 2 * self.delay_ms:
+            return []
+        return [
+            f"{phase}: a round trip took {trip_ms:g} ms over a link that delays it by twice {self.delay_ms:g} ms: the"
+            " delay did not act"
+        ]
+
+
+@contextmanager
+def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator[None]:
+    """Impair the last link of a chain inside the block, and invalidate the outcome if it was not so until the end.
+
+    Raises: Unavailable when the kernel has no such queueing discipline."""
+    if not impairment:
+        yield
+        return
+    host, devices = chain.sink.testbed.host, _devices(chain)
+    plain_ms = _fastest_ms(chain) if impairment.delay_ms else None
+    try:
+        for netns, device in devices.values():
+            _impair(host, netns, impairment.lines(device))
+        if impairment.delay_ms:
+            delayed_ms = _fastest_ms(chain)
+            outcome.invalidate(_unlike(impairment.delay_ms, plain_ms, delayed_ms))
+            outcome.notes["round_trip_ms"] = {"without delay": plain_ms, "with delay": delayed_ms}
+        yield
+        _judge(host, devices, impairment, outcome)
+    finally:
+        for netns, device in devices.values():
+            host.run(["tc", "-n", netns, "qdisc", "del", "dev", device, "root"], check=False)
+
+
+def _devices(chain: Chain) -> dict[str, tuple[str, str]]:
+    """Return the devices that send over the last link, with their namespaces, by the role towards which they send."""
+    (near_end, near), (far_end, far) = chain.segments[-1].ends()
+    found = {}
+    for end, port, other in ((near_end, near, far), (far_end, far, near)):
+        if port.instance.takes_taps:  # what the kernel sends to a tap, the machine behind it receives
+            found[port.instance.spec.role] = (port.instance.testbed.dut, end)
+        else:
+            found[other.instance.spec.role] = (port.netns, port.name)
+    return found
+
+
+def _impair(host: Host, netns: str, lines: Sequence[str]) -> None:
+    try:
+        host.run(["tc", "-n", netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
+    except CommandFailed as error:
+        words = next(iter(error.stderr.strip().splitlines()), "tc printed no reason")
+        kinds = " and ".join(dict.fromkeys("sch_netem" if "netem" in line else "sch_tbf" for line in lines))
+        raise Unavailable(
+            f"this kernel does not impair a link by {kinds}: {words}", f"use a kernel with {kinds}, {IN_A_GUEST}"
+        ) from error
+
+
+def _fastest_ms(chain: Chain) -> float | None:
+    """Return the shortest of a few round trips from source to sink; None if no ping was answered."""
+    argv = ["ping", "-n", "-q", "-c", str(_PINGS), "-i", _PING_INTERVAL_S, "-W", "1", chain.path.sink]
+    found = _FASTEST.search(chain.source.run(argv, timeout_s=20, check=False).text)
+    return float(found[1]) if found else None
+
+
+def _unlike(delay_ms: float, plain_ms: float | None, delayed_ms: float | None) -> list[str]:
+    """Return why a link does not delay round trips once in each direction."""
+    if plain_ms is None or delayed_ms is None:
+        return ["the impaired link: no ping was answered, so its delay is not known"]
+    if (reasons := Impairment(delay_ms).delay_reasons("the impaired link", delayed_ms)) or (
+        delayed_ms - plain_ms <= 3 * delay_ms + _SLACK_MS
+    ):
+        return reasons
+    return [f"the impaired link: its delay of {delay_ms:g} ms made round trips {delayed_ms - plain_ms:g} ms longer"]
+
+
+def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairment, outcome: Outcome) -> None:
+    """Note what the queueing disciplines show, and invalidate the outcome if that is not what was wanted."""
+    notes: dict[str, object] = {}
+    for role, (netns, device) in devices.items():
+        shown = host.run_json(["tc", "-n", netns, "-j", "-s", "qdisc", "show", "dev", device])
+        found = Impairment.shown(shown)
+        counted = {each["kind"]: (int(each["packets"]), int(each["drops"])) for each in shown}
+        passed, dropped = counted.get("netem", counted.get("tbf", (0, 0)))
+        # What the bucket below netem drops, netem counts, too.
+        lost = dropped - counted.get("tbf", (0, 0))[1]
+        notes[f"towards the {role}"] = {"shown": str(found), "passed": passed, "lost": lost}
+        if not found.like(wanted):
+            outcome.invalidate([f"the link towards the {role} had {found} at the end instead of {wanted}"])
+        elif not passed:
+            outcome.invalidate([f"no packet passed the queueing discipline of the link towards the {role}"])
+        elif not _plausible(lost, passed + lost, wanted.loss_percent / 100):
+            text = f"the link towards the {role} lost {lost} of {passed + lost} packets instead of "
+            outcome.invalidate([f"{text}{wanted.loss_percent:g} %"])
+    outcome.notes["impaired_link"] = notes
+    note_witness(outcome, "queueing disciplines", f"the last link: {wanted}, each way", list(devices))
+
+
+def _plausible(lost: int, n: int, probability: float) -> bool:
+    """Return whether so many of n packets may be lost, each with this probability."""
+    return abs(lost - n * probability) <= _SIGMAS * math.sqrt(n * probability * (1 - probability)) + 1

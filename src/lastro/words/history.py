@@ -1,0 +1,34 @@
+"""The text that all forms of a history share. Pure."""
+
+from __future__ import annotations
+
+from lastro.analysis.history import HistoryChange, HistoryReport, KeptSeries
+from lastro.stats.change_points import FEWEST
+from lastro.words.language import Language
+
+
+def headline(report: HistoryReport, say: Language) -> str:
+    """Return the answer in one line: how many changes for the worse nobody knows of yet."""
+    if alarms := report.alarms:
+        metrics = dict.fromkeys(series.metric.name for series, _ in alarms)
+        return say(
+            "{changes} for the worse that nobody has acknowledged ({metrics})",
+            changes=say.count(len(alarms), "change"),
+            metrics=", ".join(metrics),
+        )
+    if not any(series.decidable for series in report.series):
+        return say("Nothing can be decided yet: a series needs {n} campaigns", n=2 * FEWEST)
+    return say("No change for the worse that is not acknowledged")
+
+
+def treatment_text(series: KeptSeries, say: Language) -> str:
+    """Return the levels of the treatment of a series: 'runc · cgroups'."""
+    return " · ".join(series.levels.values()) or say("the treatment")
+
+
+def range_text(series: KeptSeries, change: HistoryChange, say: Language) -> str:
+    """Return at which campaign a series changed, or between which."""
+    first, at, last = (series.points[index] for index in (change.found.first, change.found.at, change.found.last))
+    if first == last:
+        return at.name
+    return say("{at} ({first} to {last})", at=at.name, first=first.name, last=last.name)

@@ -1,0 +1,182 @@
+"""`lastro history`: campaigns over weeks, where their means changed, and what a gate does with it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study, plausible_value
+from .conftest import is_error, lastro
+
+KERNELS = ("6.1.0-27-amd64", "6.1.0-28-amd64")
+_STUDY = make_study({"platform": ("native", "runc")}, replicates=4, metrics=METRICS[:2])
+
+
+def campaign(home: Path, number: int, slower: dict[str, float], provenance: dict[str, Any] | None = None) -> Path:
+    """Return the campaign of one day, on which platforms are slower than usual by these fractions."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        usual = plausible_value({**levels, "day": number}, block, metric)
+        return usual * (1 - slower.get(str(levels["platform"]), 0.0) * (metric == "throughput"))
+
+    day = f"2026-10-{number:02d}"
+    return make_campaign(home / f"c{number}", _STUDY, value=value, day=day, provenance=provenance)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history of 16 campaigns: from the ninth on, another kernel, and runc is slower by 20 %."""
+    home = tmp_path_factory.mktemp("history")
+    for number in range(1, 17):
+        provenance = copy.deepcopy(PROVENANCE)
+        provenance["host"]["kernel"] = KERNELS[number > 8]
+        directory = campaign(home, number, {"runc": 0.2} if number > 8 else {}, provenance)
+        done = lastro("history", "add", directory, "--file", home / "h.db", "--label", f"v{number}")
+        assert (done.code, done.out) == (0, f"{home / 'h.db'}: 1 added\n"), done.err
+    return home
+
+
+def check(home: Path, *words: object, file: str = "h.db") -> Any:
+    return lastro("history", *words, "--file", home / file)
+
+
+def test_a_change_for_the_worse_is_an_alarm_with_what_else_changed(home: Path) -> None:
+    done = check(home, "check")
+    assert done.code == 4, done.err
+    text = " ".join(done.out.split())
+    assert "1 change for the worse that nobody has acknowledged (throughput)" in text
+    assert "throughput runc v9 ×" in text and "v9: kernel: 6.1.0-27-amd64 → 6.1.0-28-amd64" in text
+    assert "The newest 2 campaigns of each cannot be decided on yet." in text
+    found = check(home, "check", "--json").json
+    assert (found["format"], found["alarms"], len(found["series"])) == ("lastro-history/1", 1, 4)
+    (series,) = [each for each in found["series"] if each["changes"]]
+    assert (series["metric"], series["levels"], len(series["points"])) == ("throughput", {"platform": "runc"}, 16)
+    (change,) = series["changes"]
+    assert (change["at"], change["verdict"], change["cause"]) == (8, "worse", "unknown")
+    assert change["first"] <= 8 <= change["last"] and change["low"] < 0.8 < change["high"]
+    assert change["facts"] == [{"at": "v9", "name": "kernel", "before": KERNELS[0], "after": KERNELS[1]}]
+
+
+def test_a_sentinel_tells_the_software_from_the_host(home: Path, tmp_path: Path) -> None:
+    found = check(home, "check", "--sentinel", "platform=native", "--json").json
+    (series,) = [each for each in found["series"] if each["changes"]]
+    assert (series["sentinel"], series["changes"][0]["cause"]) == ({"platform": "native"}, "software")
+    for number in range(1, 15):  # all platforms are slower from the eighth on
+        slower = {"runc": 0.2, "native": 0.2} if number > 7 else {}
+        campaign(tmp_path, number, slower)
+    assert check(tmp_path, "add", *(tmp_path / f"c{n}" for n in range(1, 15))).code == 0
+    assert check(tmp_path, "check").code == 4
+    done = check(tmp_path, "check", "--sentinel", "platform=native", "--json")
+    assert done.code == 0
+    changed = [each for each in done.json["series"] if each["changes"]]
+    assert [(each["levels"], each["changes"][0]["cause"]) for each in changed] == [({"platform": "native"}, "host")]
+
+
+def test_an_acknowledged_change_is_shown_with_its_reason_and_is_no_alarm(home: Path) -> None:
+    file = home / "known.db"
+    file.write_bytes((home / "h.db").read_bytes())
+    said = check(home, "acknowledge", "v9", "--note", "another kernel", "--metric", "throughput", file="known.db")
+    assert said.code == 0, said.err
+    done = check(home, "check", file="known.db")
+    assert done.code == 0 and "acknowledged: another kernel" in " ".join(done.out.split())
+    assert check(home, "check").code == 4, "another file knows nothing of it"
+
+
+def test_a_muted_series_is_no_alarm_until_it_is_judged_again(home: Path) -> None:
+    file = home / "muted.db"
+    file.write_bytes((home / "h.db").read_bytes())
+    assert check(home, "mute", "--where", "platform=runc", "--note", "to be replaced", file="muted.db").code == 0
+    done = check(home, "check", file="muted.db")
+    assert done.code == 0 and "throughput, runc is muted: to be replaced" in " ".join(done.out.split())
+    assert check(home, "unmute", "--where", "platform=runc", "--note", "it stays", file="muted.db").code == 0
+    assert check(home, "check", file="muted.db").code == 4
+
+
+def test_the_campaigns_and_the_values_are_shown(home: Path, tmp_path: Path) -> None:
+    listed = check(home, "list")
+    assert "A history of 16 campaigns" in listed.out and listed.out.count("2026-10-") == 16
+    assert listed.out.count("6.1.0-28-amd64") == 1, "what changed is said once, where it changed"
+    shown = check(home, "show", "throughput", "--where", "platform=runc", "--lang", "pt-BR")
+    assert shown.code == 0 and "▼ pior" in shown.out and shown.out.count("2026-10-") >= 16
+    page = tmp_path / "page.html"
+    assert check(home, "show", "throughput", "--format", "html", "-o", page).code == 0
+    assert page.read_text().count('<svg class="plate') == 2 * 2 or page.read_text().count("<svg") >= 4
+    assert "| v9 |" in check(home, "show", "throughput", "--format", "md").out
+
+
+def test_the_newest_means_are_for_prometheus_and_all_of_them_for_openmetrics(home: Path) -> None:
+    newest = check(home, "export", "--metric", "jitter").out.splitlines()
+    assert newest[:2] == [
+        "# HELP lastro_mean Mean of a metric over the valid trials of a treatment in one campaign.",
+        "# TYPE lastro_mean gauge",
+    ]
+    assert len(newest) == 4 and newest[2].startswith('lastro_mean{study="small",host="edge-7,')
+    every = check(home, "export", "--format", "openmetrics").out.splitlines()
+    assert len(every) == 2 + 16 * 4 + 1 and every[-1] == "# EOF"
+    assert every[2].rsplit(" ", 1)[1] == "1759312800.000" or float(every[2].rsplit(" ", 1)[1]) > 1e9
+
+
+def test_a_campaign_is_added_once_and_only_when_it_has_ended(home: Path, tmp_path: Path) -> None:
+    again = check(home, "add", home / "c1", home / "c2")
+    assert (again.code, again.out) == (0, f"{home / 'h.db'}: 0 added, 2 known already\n")
+    running = make_campaign(tmp_path / "r", _STUDY, stop_after=3)
+    is_error(check(tmp_path, "add", running), 2, "has not ended", "lastro resume")
+    nameless = copy.deepcopy(PROVENANCE)
+    nameless["host"]["hostname"] = "anonymous"
+    made = campaign(tmp_path, 3, {}, nameless)
+    is_error(check(tmp_path, "add", made), 2, "does not say on which host it ran")
+    assert not (tmp_path / "h.db").exists()
+
+
+def test_other_constants_are_another_series(tmp_path: Path) -> None:
+    for number, tcp_s in enumerate((15, 15, 30), 1):
+        study = make_study({"platform": ("runc",)}, replicates=2, metrics=METRICS[:1], settings={"tcp_s": tcp_s})
+        make_campaign(tmp_path / f"c{number}", study, day=f"2026-10-0{number}")
+    assert check(tmp_path, "add", *(tmp_path / f"c{n}" for n in (1, 2, 3))).code == 0
+    found = check(tmp_path, "check", "--json").json
+    assert [len(each["points"]) for each in found["series"]] == [2, 1]
+    assert found["answer"] == "Nothing can be decided yet: a series needs 6 campaigns"
+
+
+def test_what_cannot_be_is_one_clear_error(home: Path, tmp_path: Path) -> None:
+    is_error(check(tmp_path, "check"), 2, "does not exist", "lastro history add DIR")
+    is_error(check(home, "show"), 2, "needs a metric")
+    is_error(check(home, "show", "throughputs"), 2, "no metric 'throughputs'", "did you mean 'throughput'?")
+    is_error(check(home, "check", "--where", "platfrm=runc"), 2, "no factor 'platfrm'", "'platform'")
+    is_error(check(home, "check", "--sentinel", "platform=natve"), 2, "no level 'natve'", "'native'")
+    is_error(check(home, "check", "v9"), 2, "does not take 'v9'")
+    is_error(check(home, "check", "--label", "x"), 2, "--label is not for `lastro history check`")
+    is_error(check(home, "check", "--format", "openmetrics"), 2, "--format openmetrics is not for")
+    is_error(check(home, "acknowledge", "v9"), 2, "needs a reason", "--note")
+    is_error(check(home, "acknowledge", "v99", "--note", "x"), 2, "no campaign or label 'v99'")
+    (tmp_path / "h.db").write_text("no database")
+    is_error(check(tmp_path, "check"), 5, "is not a readable history of Lastro", "--file")
+    is_error(lastro("history", "check", "--file", home / "c1" / "campaign.db"), 5, "unexpected table")
+    (tmp_path / "link.db").symlink_to(home / "h.db")
+    is_error(check(tmp_path, "check", file="link.db"), 2, "a symbolic link")
+
+
+def test_a_history_only_grows_and_is_checked_when_it_is_read(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "h.db"
+    file.write_bytes((home / "h.db").read_bytes())
+    with sqlite3.connect(file) as db:
+        for statement in ("DELETE FROM point", "UPDATE point SET document = '{}'"):
+            with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+                db.execute(statement)
+        db.execute("INSERT INTO point(once, document) VALUES ('x', '{\"campaign\": 3}')")
+    is_error(check(tmp_path, "check"), 5, "table point, row 17")
+    for name, value, why in (("measured_utc", "soon", "isoformat"), ("metrics", [], "no metric 'jitter'")):
+        file.write_bytes((home / "h.db").read_bytes())
+        with sqlite3.connect(file) as db:
+            (text,) = db.execute("SELECT document FROM point WHERE id = 1").fetchone()
+            db.execute(
+                "INSERT INTO point(once, document) VALUES ('x', ?)", (json.dumps({**json.loads(text), name: value}),)
+            )
+        is_error(check(tmp_path, "check"), 5, "table point, row 17", why)
+    file.write_bytes(b"")
+    assert check(tmp_path, "add", home / "c1").code == 0, "its first writer may have been killed"

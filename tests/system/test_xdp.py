@@ -1,0 +1,120 @@
+"""The firewall in XDP: flows pass, it decides as nftables does, and a program that is detached is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from lastro.errors import PlatformError, Unavailable
+from lastro.functions.base import ForwardingPath
+from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.iperf3_udp import Iperf3Udp
+from lastro.instruments.ping import Ping
+from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.shared.flow import crossings, difference
+from lastro.scenarios.shared.pools import PlatformPool
+from lastro.testbed import Testbed
+
+from ..support.packets import UDP, chain_of, datagram, decided, generated, segment
+from ..support.products import one_of
+from ..support.scenarios import attempted, on_chain
+from ..support.scenarios import xdp_needs as image_needs
+
+__all__ = ["image_needs"]  # what `testbed` builds
+
+pytestmark = pytest.mark.root
+
+SETTINGS = {"tcp_s": 1, "tcp_streams": 1, "udp_s": 1, "udp_rate": "10M", "ping_s": 0.5, "ping_interval_ms": 100}
+PATH = ForwardingPath()
+WHERE = "runc+veth-direct"
+IN_XDP = {"implementation": "xdp"}
+
+
+@pytest.fixture(scope="module")
+def scenario(testbed: Testbed) -> Iterator[ChainScenario]:
+    with closing(ChainScenario(testbed)) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "where", one_of((WHERE, "native+ovs", "docker+veth-bridge", "lxc+routed", "crun+vxlan", "qemu-tcg+veth-bridge"))
+)
+def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformPool, where: str) -> None:
+    with chain_of(testbed, pool, "firewall", "xdp", where) as chain:
+        for instrument in (Iperf3Tcp(), Iperf3Udp(), Ping()):
+            before = chain.counted()
+            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
+            assert not reading.invalid_because and reading.measurements, (instrument.name, reading)
+            seen = difference(before, chain.counted())
+            assert crossings(instrument.name, chain, seen, reading.payload_bytes) == []
+            assert seen["blocked"].packets == seen["broken"].packets == 0
+
+
+def test_xdp_decides_as_nftables_does(testbed: Testbed, pool: PlatformPool) -> None:
+    packets, found = generated(PATH), {}
+    for implementation in ("kernel", "xdp"):
+        with chain_of(testbed, pool, "firewall", implementation, "native+veth-direct") as chain:
+            found[implementation] = decided(testbed, chain, packets)
+    (by_kernel, kernel_counts), (by_xdp, xdp_counts) = found["kernel"], found["xdp"]
+    assert by_xdp == by_kernel
+    assert xdp_counts["blocked"] == kernel_counts["blocked"] == len(packets) - len(by_xdp) > 0
+    assert xdp_counts["crossed"] == kernel_counts["crossed"] - kernel_counts["blocked"]  # the kernel sees what passes
+    assert all(each.checksum_right and each.hops == 1 for each in by_xdp)
+
+
+@pytest.mark.parametrize("implementation", ["kernel", "xdp"])
+def test_xdp_alone_drops_a_later_fragment_that_is_not_like_a_header(
+    testbed: Testbed, pool: PlatformPool, implementation: str
+) -> None:
+    end = datagram(PATH.source, PATH.sink, UDP, segment(PATH.source, PATH.sink, UDP, 40_000, b"the end"), 2)
+    with chain_of(testbed, pool, "firewall", implementation, WHERE) as chain:
+        found, _ = decided(testbed, chain, [datagram(PATH.source, PATH.sink, UDP, bytes(200), 1, 60), end])
+        counted = chain.counted()
+    assert (len(found), counted.get("broken", (0, 0))[0]) == ((2, 0) if implementation == "kernel" else (1, 1))
+
+
+def test_a_program_that_is_detached_is_noticed_by_its_counters_and_at_the_end(
+    testbed: Testbed, pool: PlatformPool
+) -> None:
+    with (
+        pytest.raises(PlatformError, match="the XDP program is not attached to in0 at the end of the trial"),
+        chain_of(testbed, pool, "firewall", "xdp", WHERE) as chain,
+    ):
+        before = chain.counted()
+        testbed.host.run(["ip", "-n", chain.instances["function"].netns, "link", "set", "in0", "xdp", "off"])
+        reading = Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
+        (reason,) = crossings("iperf3-tcp", chain, difference(before, chain.counted()), reading.payload_bytes)
+        assert "and the XDP program passed 0" in reason
+
+
+def test_a_program_in_generic_mode_is_not_taken_for_a_native_one(testbed: Testbed, pool: PlatformPool) -> None:
+    with (
+        pytest.raises(PlatformError, match="is not in native mode"),
+        chain_of(testbed, pool, "firewall", "xdp", WHERE) as chain,
+    ):
+        chain.instances["function"].run_with_rights("xdp-filter unload in0\nxdp-filter load --mode skb in0\n")
+
+
+def test_a_port_whose_driver_has_no_xdp_makes_it_unavailable(testbed: Testbed, pool: PlatformPool) -> None:
+    with (
+        pytest.raises(Unavailable, match="xdp-filter cannot be attached natively to in0"),
+        chain_of(testbed, pool, "firewall", "xdp", "native+macvlan-bridge"),
+    ):
+        pytest.fail("a program was attached to a macvlan")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{}, {"offloads": "off"}, {"function": "firewall:rules=100"}, {"isolation": "user-namespace+capabilities"}],
+    ids=str,
+)
+def test_a_whole_trial_is_valid(scenario: ChainScenario, chosen: dict[str, Any]) -> None:
+    wanted = on_chain(("runc", "veth-bridge"), **{"function": "firewall", **IN_XDP, **chosen})
+    found = scenario.availability(wanted)
+    assert found, found.reason
+    outcome = attempted(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+    assert 1400 < outcome.measurements["frame_size"] <= 1514
