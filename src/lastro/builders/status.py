@@ -10,7 +10,7 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.document import Block, CommandLine, Grid, GridCell, GridRow, Items, Paragraph, Span, Table, Title
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import of_guest
+from lastro.words.campaign import of_guest, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
 from lastro.words.phrases import said_once
