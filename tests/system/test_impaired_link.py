@@ -20,8 +20,11 @@ from ..support.scenarios import SHORT, attempted, configured, image_needs
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
 
-RATE_MBIT_S = 40
-PLACES = [("native", "veth-direct"), ("runc", "veth-bridge"), ("runc", "macvlan-bridge"), ("docker", "ovs-userspace")]
+RATE_MBIT_S = 10
+PLACES = [
+    ("native", "veth-direct"), ("runc", "veth-bridge"), ("runc", "macvlan-bridge"), ("docker", "ovs-userspace"),
+    ("gvisor", "veth-bridge"), ("qemu-tcg", "veth-direct"),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +47,13 @@ def queues(host: Host) -> str:
 
 @pytest.mark.parametrize("place", one_of(PLACES), ids="+".join)
 def test_a_link_carries_no_more_than_its_rate(running: ChainScenario, testbed: Testbed, place: tuple[str, str]) -> None:
-    wanted = config(*place, **{"link.rate": f"{RATE_MBIT_S}M", "tcp_s": 2})
+    wanted = config(*place, function="none", **{"link.rate": f"{RATE_MBIT_S}M", "tcp_s": 2})
     found = running.availability(wanted)
     assert found, found
     outcome = attempted(running, wanted)
     assert outcome.valid, outcome.invalid_because
-    assert 0.7 * RATE_MBIT_S < outcome.measurements["throughput"] <= RATE_MBIT_S
+    least = 0.7 if place[0] in ("native", "runc", "docker") else 0  # a TCP of its own may yield to lost packets
+    assert least * RATE_MBIT_S < outcome.measurements["throughput"] <= RATE_MBIT_S
     towards = outcome.notes["impaired_link"]
     assert isinstance(towards, dict) and set(towards) == {"towards the function", "towards the sink"}
     assert {each["shown"] for each in towards.values()} == {f"{RATE_MBIT_S} Mbit/s"}
