@@ -1,4 +1,4 @@
-"""The error rates and the power of the comparisons in a report, by simulation. It takes about half an hour.
+"""The error rates and the power of the comparisons in a report, by simulation. It takes an hour or two.
 
     .venv/bin/python benches/statistics_promises.py [REPEATS]
 
