@@ -33,9 +33,9 @@ def list_blocks(history: History, say: Language) -> Iterator[Block]:
     for (study, host), points in by_key(((point.study, point.host), point) for point in history.points).items():
         rows = tuple((when(point.measured_utc), point.label, point.campaign) for point in points)
         yield Table("history", say("{study} on {host}", study=study, host=host), columns, rows, whole=True)
-        yield from filter(None, [_facts(fact_changes(points), say("What changed on the host"), say)])
+        yield _facts(fact_changes(points), say("What changed on the host"), say)
     said = tuple(say("{verdict}: {text}", verdict=say(_SAID[each.kind]), text=each.text) for each in history.remarks)
-    yield from filter(None, [Items(said, title=say("What was said"))])
+    yield Items(said, title=say("What was said"))
 
 
 def history_blocks(
@@ -47,7 +47,7 @@ def history_blocks(
     rows = tuple(_change_row(series, change, say) for series, change in changes)
     yield Table("changes", "", tuple(map(say, _CHANGES)), rows, numeric(3, 4), whole=True)
     facts = [fact for _, change in changes for fact in change.facts]
-    yield from filter(None, [_facts(facts, say("What else changed there"), say)])
+    yield _facts(facts, say("What else changed there"), say)
     yield Items(tuple(_notes(report, say)))
     if details:
         for at, series in enumerate(report.series):

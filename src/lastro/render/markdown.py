@@ -30,7 +30,7 @@ def escape(text: str) -> str:
 
 def markdown(document: doc.Document, say: Language) -> str:
     """Return the whole document."""
-    return joined(block_text(block, say) for block in document) + "\n"
+    return joined(block_text(block, say) for block in document if block) + "\n"
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -42,7 +42,7 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
     """Return one block; `text` escapes, and `keep` chooses from a list."""
 
     def inner(blocks: Iterable[doc.Block]) -> str:
-        return joined(block_text(each, say, text, keep) for each in blocks)
+        return joined(block_text(each, say, text, keep) for each in blocks if each)
 
     match block:
         case doc.Title(title, answer, lead):

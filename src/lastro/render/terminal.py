@@ -28,7 +28,7 @@ def styled_lines(document: doc.Document, width: int, say: Language, *, everythin
     lines: list[Text] = []
     separated = True
     for block in document:
-        if block_lines := list(_block(block, width, say, everything)):
+        if block and (block_lines := list(_block(block, width, say, everything))):
             lines += block_lines if separated else [Text(), *block_lines]
             separated = isinstance(block, doc.Title)
     return lines

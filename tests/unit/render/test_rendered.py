@@ -185,6 +185,30 @@ def test_latex_and_markdown_and_a_terminal_show_every_kind() -> None:
     assert all(line.isprintable() for line in lines) and len(lines) > 40
 
 
+EMPTY: tuple[Block, ...] = (
+    Paragraph(""), Items((), title="nothing"), Code(""), Facts({}, "nothing"), Table("t", "nothing", ("nothing",), ()),
+    Grid((CELL,), (), (), "nothing", "nothing"), Notes("nothing", ()), Figures(()),
+)  # fmt: skip
+
+
+def test_a_block_without_text_shows_nothing_in_any_form() -> None:
+    empty = (*EMPTY, Fold("nothing", EMPTY))
+    assert not any(empty) and {type(block) for block in empty} == set(get_args(Block)) - {Title, Heading, CommandLine}
+    document = (
+        Title("T"),
+        *empty,
+        Fold("kept", (*EMPTY, Paragraph("text"))),
+        Figures((), (*EMPTY, Paragraph("beside"))),
+    )
+    for text in (
+        html(document, ENGLISH, "c"),
+        latex(document, ENGLISH),
+        markdown(document, ENGLISH),
+        "\n".join(terminal_lines(document, 80, ENGLISH, everything=True)),
+    ):
+        assert "nothing" not in text and "text" in text and "beside" in text
+
+
 def test_a_grid_in_a_narrow_terminal_has_headings_and_several_tables() -> None:
     def cell(text: str, *, head: bool = False, right: bool = False) -> GridCell:
         return GridCell(((Span(text),),), head=head, right=right)
