@@ -40,6 +40,7 @@ def is_slower(place: Path, done: Finished) -> None:
     assert lastro("ab", place / "campaign").code == 4
 
 
+@pytest.mark.measures
 def test_more_work_is_a_slowdown_that_new_blocks_confirm(tmp_path: Path) -> None:
     """Two computations of a fraction of a second, so that whole campaigns are short."""
     factors = {"platform": ["native"], "instrument": ["pi", "sysbench-cpu"]}
