@@ -49,7 +49,7 @@ def test_a_change_for_the_worse_is_an_alarm_with_what_else_changed(home: Path) -
     done = check(home, "check")
     assert done.code == 4, done.err
     text = " ".join(done.out.split())
-    assert "1 change for the worse that nobody has acknowledged (throughput)" in text
+    assert "1 change for the worse that nobody has acknowledged; the newest: throughput of runc, at v9" in text
     assert "throughput runc v9 ×" in text and "v9: kernel: 6.1.0-27-amd64 → 6.1.0-28-amd64" in text
     assert "The newest 2 campaigns of each cannot be decided on yet." in text
     found = check(home, "check", "--json").json
@@ -140,6 +140,14 @@ def test_other_constants_are_another_series(tmp_path: Path) -> None:
     assert check(tmp_path, "add", *(tmp_path / f"c{n}" for n in (1, 2, 3))).code == 0
     found = check(tmp_path, "check", "--json").json
     assert [len(each["points"]) for each in found["series"]] == [2, 1]
+    shown = check(tmp_path, "show", "throughput").out
+    assert "runc (tcp_s = 15)" in shown and "runc (tcp_s = 30)" in shown
+    other = copy.deepcopy(PROVENANCE)
+    other["host"]["hostname"] = "edge-8"
+    campaign(tmp_path, 9, {}, other)
+    assert check(tmp_path, "add", tmp_path / "c9").code == 0
+    shown = check(tmp_path, "show", "throughput").out
+    assert "runc (edge-8, AMD EPYC 7B13, 2)" in shown and "runc (edge-7, AMD EPYC 7B13, 2, tcp_s = 15)" in shown
     assert found["answer"] == "Nothing can be decided yet: a series needs 6 campaigns"
 
 

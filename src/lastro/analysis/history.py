@@ -89,7 +89,8 @@ class KeptSeries:
     """One metric of one treatment in the campaigns that measured it: `summaries[i]` is that of `points[i]`.
 
     `judged` are the values in which changes are looked for: the means, or their ratios to those of a `sentinel`, the
-    levels of the treatment that is its sentinel. `left_out` campaigns had no exact value, or none of the sentinel."""
+    levels of the treatment that is its sentinel. `left_out` campaigns had no exact value, or none of the sentinel.
+    `place` tells it from series of another study or host, or with another value of a constant; empty without any."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
@@ -100,6 +101,7 @@ class KeptSeries:
     is_sentinel: bool = False
     muted: HistoryRemark | None = None
     left_out: int = 0
+    place: str = ""
 
     @property
     def levels(self) -> Levels:
@@ -149,9 +151,8 @@ def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> His
         series if series in sentinels else _relative(series, sentinels) for series in wanted if _is_under(series, shown)
     ]
     alpha = ALPHA / max(1, sum(series.decidable for series in chosen))
-    return HistoryReport(
-        tuple(_judged(series, series in sentinels, alpha, history.remarks) for series in chosen), alpha
-    )
+    judged = [_judged(series, series in sentinels, alpha, history.remarks) for series in chosen]
+    return HistoryReport(tuple(replace(series, place=_place(series, judged)) for series in judged), alpha)
 
 
 def named_point(history: History, name: str) -> HistoryPoint:
@@ -206,6 +207,21 @@ def _comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
         else:
             groups.append([point])
     return groups
+
+
+def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
+    """Return what tells a series from others, of one metric and treatment or not: study, host, and constants."""
+    mine = series.last
+    others = [each.last for each in among]
+    found = [mine.study] if any(each.study != mine.study for each in others) else []
+    found += [mine.host] if any(each.host != mine.host for each in others) else []
+    alike = [each.settings for each in others if (each.study, each.host) == (mine.study, mine.host)]
+    found += [
+        f"{name} = {value}"
+        for name, value in mine.settings.items()
+        if any(each.get(name, value) != value for each in alike)
+    ]
+    return ", ".join(found)
 
 
 def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries:

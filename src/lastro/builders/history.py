@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
+from lastro.analysis.remarks import in_order
 from lastro.document import Block, Figure, Figures, Items, Table, Title, section
 from lastro.grouping import by_key
 from lastro.results.history_points import History
@@ -17,7 +18,7 @@ from lastro.words.estimates import numeric
 from lastro.words.history import headline, range_text, treatment_text
 from lastro.words.language import Language
 from lastro.words.numbers import metric_heading, ratio_text, verdict_text
-from lastro.words.remarks import signs_of
+from lastro.words.remarks import meaning, sign, signs_of
 
 _CAUSES = {"software": N_("software"), "host": N_("host"), "unknown": N_("software or host")}
 _SAID = {"acknowledged": N_("acknowledged"), "muted": N_("muted"), "unmuted": N_("unmuted")}
@@ -42,7 +43,9 @@ def history_blocks(
     report: HistoryReport, say: Language, figures: Mapping[int, Figure] | None = None, *, details: bool = False
 ) -> Iterator[Block]:
     """Yield the answer, all changes, and with `details` every series; `figures` are {index of a series: its figure}."""
-    yield Title(say("A history of {n} series", n=say.integer(len(report.series))), (headline(report, say),))
+    hosts = ", ".join(dict.fromkeys(series.last.host for series in report.series))
+    title = say("A history of {n} series on {hosts}", n=say.integer(len(report.series)), hosts=hosts)
+    yield Title(title, (headline(report, say),))
     changes = [(series, change) for series in report.series for change in series.changes]
     rows = tuple(_change_row(series, change, say) for series, change in changes)
     yield Table("changes", "", tuple(map(say, _CHANGES)), rows, numeric(3, 4), whole=True)
@@ -93,6 +96,8 @@ def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
             where = f"{series.metric.name}, {treatment_text(series, say)}"
             left_out = say.count(series.left_out, "campaign")
             yield say("{where}: {campaigns} without an exact value are left out.", where=where, campaigns=left_out)
+    kinds = in_order(kind for series in report.series for summary in series.summaries for kind in summary.marks)
+    yield from (f"{sign(kind)} {meaning(kind, say)}" for kind in kinds)
     causes = {change.cause for series in report.series for change in series.changes}
     if causes:
         yield say("What else changed at the same time need not be the cause: `lastro ab` finds out.")

@@ -42,6 +42,7 @@ def _draw(series: KeptSeries, say: Language) -> Figure | None:
             "mean of each campaign relative to that of {sentinel}", sentinel=" · ".join(series.sentinel.values())
         )
     how = [mean, say("lines: levels between changes; bands: where a change may be")]
+    how += ends.words(series.metric.name, say)
     x = PlotAxis(say("campaigns in the order of their measurement"), -0.6, len(names) - 0.4, ticks=ticks, grid=False)
     return drawn(Plot(panels, _title(series, say), how, x, PlotAxis(), 2.2), say)
 

@@ -10,11 +10,13 @@ from lastro.words.language import Language
 def headline(report: HistoryReport, say: Language) -> str:
     """Return the answer in one line: how many changes for the worse nobody knows of yet."""
     if alarms := report.alarms:
-        metrics = dict.fromkeys(series.metric.name for series, _ in alarms)
+        series, change = max(alarms, key=lambda each: each[0].points[each[1].found.at].measured_utc)
         return say(
-            "{changes} for the worse that nobody has acknowledged ({metrics})",
+            "{changes} for the worse that nobody has acknowledged; the newest: {metric} of {treatment}, at {point}",
             changes=say.count(len(alarms), "change"),
-            metrics=", ".join(metrics),
+            metric=series.metric.name,
+            treatment=treatment_text(series, say),
+            point=series.points[change.found.at].name,
         )
     if not any(series.decidable for series in report.series):
         return say("Nothing can be decided yet: a series needs {n} campaigns", n=2 * FEWEST)
@@ -22,8 +24,9 @@ def headline(report: HistoryReport, say: Language) -> str:
 
 
 def treatment_text(series: KeptSeries, say: Language) -> str:
-    """Return the levels of the treatment of a series: 'runc · cgroups'."""
-    return " · ".join(series.levels.values()) or say("the treatment")
+    """Return the levels of the treatment of a series, and what tells it from others: 'runc · cgroups (edge-7)'."""
+    levels = " · ".join(series.levels.values()) or say("the treatment")
+    return f"{levels} ({series.place})" if series.place else levels
 
 
 def range_text(series: KeptSeries, change: HistoryChange, say: Language) -> str:
