@@ -13,7 +13,7 @@ VENV := .venv
 WORKERS := $(shell expr $$(nproc) + 2)
 PYTEST := $(VENV)/bin/python -m pytest
 SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadscope --no-loadscope-reorder --durations 50
-# Exit code 10: at most three failed that others may have disturbed (tests/conftest.py). Each must pass alone.
+# Exit code 10: at most five failed that others may have disturbed (tests/conftest.py). Each must pass alone.
 AGAIN := { [ $$? -eq 10 ] || exit 1; $(PYTEST) --last-failed --last-failed-no-failures none; }
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 

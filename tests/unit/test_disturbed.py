@@ -25,8 +25,13 @@ def test_lost():
 """
 
 
-def failed(mark: str, when: str = "call") -> pytest.TestReport:
-    return pytest.TestReport("test_it", ("test_it", 0, ""), {mark: 1}, "failed", None, when)  # type: ignore[arg-type]
+def failed(mark: str, when: str = "call", number: int = 0) -> pytest.TestReport:
+    name = f"test_it.py::test_{number}"
+    return pytest.TestReport(name, ("test_it.py", 0, ""), {mark: 1}, "failed", None, when)  # type: ignore[arg-type]
+
+
+def several(count: int, when: str = "call") -> list[pytest.TestReport]:
+    return [failed("root", when, number) for number in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -34,8 +39,9 @@ def failed(mark: str, when: str = "call") -> pytest.TestReport:
     [
         ([failed("root")], True),
         ([failed("processes", "setup")], True),
-        ([failed("root")] * 3, True),
-        ([failed("root")] * 4, False),
+        (several(5), True),
+        (several(6), False),
+        ([*several(4), *several(9, "setup")], True),  # one fixture of a module failed, for all of its tests
         ([failed("root"), failed("known")], False),
         ([failed("root", "teardown")], False),
     ],
