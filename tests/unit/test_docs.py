@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benches import decision_promises
 
 from lastro import __version__, cli, errors, papers, registry
 from lastro.cli import compare, verify
@@ -34,6 +35,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import doc_tables  # noqa: E402
 import docs_hooks as hooks  # noqa: E402
 import paper_notes  # noqa: E402
+import reliability_diagram  # noqa: E402
 from doc_tables import own_parts  # noqa: E402
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -364,3 +366,11 @@ def test_generated_tables_are_those_of_the_code(page: Path) -> None:
 def test_every_generated_table_has_its_place() -> None:
     names = [match[1] for page in PAGES for match in doc_tables.GENERATED.findall(page.read_text(encoding="utf-8"))]
     assert sorted(names) == sorted(doc_tables.TABLES)
+
+
+def test_the_reliability_diagram_is_that_of_the_table_beside_it() -> None:
+    page = reliability_diagram.PAGE.read_text(encoding="utf-8")
+    rows = reliability_diagram.promises(page)
+    assert tuple(rows) == decision_promises.KINDS and all(list(own) == ["2", "3", "5", "10"] for own in rows.values())
+    drawn = reliability_diagram.diagram(page).svg()
+    assert reliability_diagram.PICTURE.read_text(encoding="utf-8") == drawn, "run `python tools/reliability_diagram.py`"
