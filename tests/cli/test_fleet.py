@@ -21,13 +21,14 @@ import pytest
 
 from lastro.app.studies import load_study
 from lastro.campaign import testbed_worker
-from lastro.campaign.duration import configuration, scenario_of
+from lastro.campaign.duration import configuration
 from lastro.campaign.executor import AttemptCall, CalibrateCall, ProbeCall
 from lastro.campaign.testbed_worker import PROGRAM, TestbedOrder
 from lastro.campaign.worker_pool import LocalWorkerPool
 from lastro.errors import HostError
 from lastro.instruments.pts import Pts
 from lastro.results.store import Store
+from lastro.scenarios.base import scenario_of
 from lastro.scenarios.compute import ComputeScenario
 from lastro.study.design import treatments
 

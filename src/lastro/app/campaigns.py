@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro import registry
 from lastro.app.campaign_dirs import open_campaign
 from lastro.app.hosts import require_runnable, scenario_on_host
 from lastro.app.messages import say
@@ -27,7 +26,7 @@ from lastro.results.database import holds_campaign
 from lastro.results.samples import MAX_ATTEMPTS
 from lastro.results.segments import told
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import Scenario, scenario_of
 from lastro.study import design
 from lastro.study.model import Study
 
@@ -106,11 +105,7 @@ def _begin_on_fleet(
         fleet.wait_for_first(fleets.said)
         provenance = {**fleets.provenance(file), **marks}
         with Store.create(directory, study, *schedule(study), provenance, fleet=True) as store, _running_alone(store):
-            _run_trials(store, partial(fleet.run, store, _kind(study)), "started", place)
-
-
-def _kind(study: Study) -> type[Scenario]:
-    return registry.get(Scenario, study.scenario)
+            _run_trials(store, partial(fleet.run, store, scenario_of(study)), "started", place)
 
 
 def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
@@ -118,7 +113,7 @@ def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
 
     Raises: GuestLost when one guest after the other was lost, and none of them brought a valid trial."""
     with open_campaign(directory, readonly=False) as store:
-        if registry.get(Scenario, store.study.scenario).needs_root:
+        if scenario_of(store.study).needs_root:
             require_root("resume")
         require_runnable(store)
         before, n_attempts = store.counts(), len(store.durations())
@@ -154,7 +149,7 @@ def _say_that_another_boots(lost: GuestLost) -> None:
 
 def _tidy(store: Store) -> None:
     """Clean up after a process that was killed between saving its last trial and tearing it down."""
-    if registry.get(Scenario, store.study.scenario).needs_root:
+    if scenario_of(store.study).needs_root:
         with closing(Ledger()) as ledger:
             ledger.clean()
 
@@ -202,7 +197,7 @@ def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None
     ):
         fleet.wait_for_first(fleets.said)
         _reopen(store, how)
-        _run_trials(store, partial(fleet.run, store, _kind(study)), "resumed", place)
+        _run_trials(store, partial(fleet.run, store, scenario_of(study)), "resumed", place)
 
 
 @contextmanager

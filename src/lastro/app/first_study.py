@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lastro import registry
 from lastro.campaign.duration import forecast
 from lastro.errors import InputError, did_you_mean
-from lastro.scenarios.base import Scenario, schemas
+from lastro.scenarios.base import scenario_of, schemas
 from lastro.study import design
 from lastro.study.levels import NONE, check_level, split_options
 from lastro.study.load import parse
@@ -93,7 +93,7 @@ def first_study(name: str, answers: Answers) -> FirstStudy:
     for effort in _efforts(len(answers.platforms)):
         text = _text(name, answers, effort)
         study = parse(text, name, schemas())
-        scenario = registry.get(Scenario, study.scenario)
+        scenario = scenario_of(study)
         expected_s = forecast(study, scenario, design.treatments(study)).total_s
         if expected_s <= answers.within_s:
             return FirstStudy(text, expected_s, effort.dropped)

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro import registry
 from lastro.app.hosts import image_for
 from lastro.app.messages import say
 from lastro.app.provenance import changed_facts
@@ -22,7 +21,7 @@ from lastro.host import facts
 from lastro.host.ledger import session
 from lastro.interrupts import one_interrupt
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import scenario_of
 from lastro.study import design
 from lastro.study.model import Study
 
@@ -72,7 +71,7 @@ def fleet_held(
 
 def _longest_s(study: Study) -> float:
     """Return a time that no trial of a study exceeds; 0 if its parts do not know one."""
-    kind = registry.get(Scenario, study.scenario)
+    kind = scenario_of(study)
     try:
         return max(kind.longest_s(configuration(study, treatment)) for treatment in design.treatments(study))
     except Exception:  # of a part, as in `Seat`
@@ -85,7 +84,7 @@ def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
         say(f"Dask's dashboard: {pool.dashboard}")
         return pool
     orders = {name: TestbedOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
-    if registry.get(Scenario, study.scenario).needs_root:
+    if scenario_of(study).needs_root:
         held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
         image_for(held, study)  # now, since each testbed would build it
         return LocalWorkerPool(orders, held.ledger.clean)

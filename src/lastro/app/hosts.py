@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lastro import registry
 from lastro.app.messages import say
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.duration import configuration
@@ -18,7 +17,7 @@ from lastro.interrupts import one_interrupt
 from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, guest_of, schema
+from lastro.scenarios.base import Scenario, guest_of, scenario_of, schema
 from lastro.shapes import MisshapenData, made
 from lastro.study import design
 from lastro.study.levels import hops
@@ -139,7 +138,7 @@ def require_runnable(store: Store) -> None:
 
     Raises: StoreError, StudyError."""
     data = load_campaign(store)
-    scenario = registry.get(Scenario, data.study.scenario)
+    scenario = scenario_of(data.study)
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
     calibrations = [each for row in store.testbeds() for each in store.calibrations(row.name).items()]
     for key, value in calibrations if store.is_fleet else data.calibrations.items():
@@ -152,7 +151,7 @@ def require_runnable(store: Store) -> None:
 
 def needs_of(study: Study) -> NeedsOn:
     """Return what the trials of a study require in the root filesystem."""
-    kind = registry.get(Scenario, study.scenario)
+    kind = scenario_of(study)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {hop for config in configs for hop in hops(str(config.get("function", "")))}
     own = rootfs.ImageAdditions(functions=tuple(each for each in study.functions if each.name in used))
@@ -166,7 +165,7 @@ def scenario_on_host(
     """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires.
 
     `beside`: as for `testbed`."""
-    kind = registry.get(Scenario, study.scenario)
+    kind = scenario_of(study)
     if not kind.needs_root:
         with one_interrupt():
             yield kind(None)

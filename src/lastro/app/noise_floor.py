@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro import registry
 from lastro.app import campaigns
 from lastro.app.campaign_dirs import check_place, open_campaign
 from lastro.app.contents import report_of
@@ -20,7 +19,7 @@ from lastro.campaign.runner import utc_now
 from lastro.errors import InputError
 from lastro.guest import surely_emulated
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import Scenario, scenario_of
 from lastro.study import design
 from lastro.study.aa_study import aa_study, first_treatments
 from lastro.study.model import PATIENCE, Level, Study
@@ -52,7 +51,7 @@ def run(
     """Run the A/A campaign of a study in a directory: on the testbed of a file, or that of the campaign to judge.
 
     Unless `everything` is true, it has only as many baseline treatments as fit in an hour, and at least one."""
-    scenario_class = registry.get(Scenario, study.scenario)
+    scenario_class = scenario_of(study)
     if scenario_class.needs_root:
         require_root("noise-floor")
     emulated = 0

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro import registry
 from lastro.app.hosts import scenario_on_host
 from lastro.app.messages import say
 from lastro.app.studies import GivenSuite, load_testbed
 from lastro.campaign.duration import Forecast, configuration, forecast
 from lastro.errors import HostBusy, HostError, TrialError
 from lastro.platforms.base import AVAILABLE, Availability
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import Scenario, scenario_of
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.pools import MissingPlatform
 from lastro.study import design
@@ -77,7 +76,7 @@ def plan_of(
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
     loses the connection to a host."""
-    scenario = registry.get(Scenario, study.scenario)
+    scenario = scenario_of(study)
     treatments = design.treatments(study)
     probed = probing.probe and (os.geteuid() == 0 or not scenario.needs_root)
     sought = {} if missing is None else missing

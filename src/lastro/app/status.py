@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lastro import registry
 from lastro.app.campaign_dirs import open_campaign
 from lastro.app.studies import load_member
 from lastro.campaign import suite as suites
@@ -21,13 +20,12 @@ from lastro.campaign.duration import (
     missing,
     missing_trials,
     pace_of,
-    scenario_of,
 )
 from lastro.campaign.growth import is_finished
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import LastroError
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import Scenario, installed_scenario, scenario_of
 from lastro.study import design
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def status_of(directory: Path) -> dict[str, Any]:
     with open_campaign(directory) as store:
         data = load_campaign(store)
         finished = is_finished(store)
-        kind, runner, testbeds = scenario_of(data.study), store.runner(), _testbeds(store)
+        kind, runner, testbeds = installed_scenario(data.study), store.runner(), _testbeds(store)
         pace = pace_of(store, kind)
     study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
@@ -208,7 +206,7 @@ def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[s
         return {**head, **status_of(directory / member.name)}
     study = load_member(suites.study_file(directory, member), suite.selection)
     trials = len(design.treatments(study)) * study.design.replicates
-    kind, rows = registry.get(Scenario, study.scenario), missing_trials(study, gone)
+    kind, rows = scenario_of(study), missing_trials(study, gone)
     return {
         **head,
         "study": study.name,

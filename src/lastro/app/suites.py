@@ -8,20 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro import papers, registry
+from lastro import papers
 from lastro.app import campaigns
 from lastro.app.campaign_dirs import check_place
 from lastro.app.campaigns import ResumeOptions
 from lastro.app.messages import say
 from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed, named_fleet, named_testbed
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
+from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of
 from lastro.campaign.growth import is_finished
 from lastro.campaign.progress import Place, SuitePosition
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import HostBusy, HostError, LastroError, TrialError
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import installed_scenario, scenario_of
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class SuiteRun:
             with Store.open(self.directory / other.name, readonly=True) as store:
                 gone |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
-                pace, counts = pace_of(store, scenario_of(store.study)), store.counts()
+                pace, counts = pace_of(store, installed_scenario(store.study)), store.counts()
             took_s, wanted_s = took_s + pace.actual_and_expected_s[0], wanted_s + pace.actual_and_expected_s[1]
             if other != member:
                 begun_s += pace.remaining_s if other in later else 0.0
@@ -150,5 +150,5 @@ class SuiteRun:
         for study in (self.study(other) for other in later if not suites.begun(self.directory, other)):
             rows = missing_trials(study, gone)
             trials += len(rows) * study.design.replicates
-            later_s += forecast(study, registry.get(Scenario, study.scenario), rows, emulated=emulated).total_s
+            later_s += forecast(study, scenario_of(study), rows, emulated=emulated).total_s
         return SuitePosition(member.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lastro import registry
 from lastro.analysis.variants import question
 from lastro.app import campaigns
 from lastro.app.campaign_dirs import check_place, place_for
@@ -13,7 +12,7 @@ from lastro.app.messages import say
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.errors import InputError, did_you_mean
-from lastro.scenarios.base import Scenario, schema
+from lastro.scenarios.base import scenario_of, schema
 from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.stats.variants import new_blocks
 from lastro.study.model import MOST_BLOCKS, Study
@@ -40,7 +39,7 @@ class Plan:
 def study_of(plan: Plan) -> Study:
     """Return the study to run. Raises: InputError, StudyError."""
     study = load_study(plan.study, plan.selection)
-    study = with_variants(study, schema(registry.get(Scenario, study.scenario)), plan.a, plan.b)
+    study = with_variants(study, schema(scenario_of(study)), plan.a, plan.b)
     study = _with_metric(study, plan.metric)
     blocks = plan.blocks or (
         _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
@@ -67,7 +66,7 @@ def _with_metric(study: Study, name: str | None) -> Study:
 def run(plan: Plan, output: Path | None, testbed: Path | None, fleet: Path | None, *, wait: bool) -> Path:
     """Run the study in `output`, or a new directory, and return the directory. Raises: as `campaigns.begin`."""
     study = study_of(plan)
-    if registry.get(Scenario, study.scenario).needs_root:
+    if scenario_of(study).needs_root:
         require_root("ab")
     directory = output or place_for(study.name)
     check_place(directory)

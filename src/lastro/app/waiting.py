@@ -35,8 +35,9 @@ class _WaitReporter:
 
 def _time_left(holder: LockHolder) -> str:
     """Return the remaining time of a campaign, from the durations of its trials; empty where that is unknown."""
-    from lastro.campaign.duration import pace_of, scenario_of
+    from lastro.campaign.duration import pace_of
     from lastro.results.store import Store
+    from lastro.scenarios.base import installed_scenario
     from lastro.units import human_duration
 
     word, _, directory = holder.purpose.partition(" ")
@@ -44,7 +45,7 @@ def _time_left(holder: LockHolder) -> str:
         if word != "campaign":
             return ""
         with Store.open(Path(directory), readonly=True) as store:
-            pace = pace_of(store, scenario_of(store.study))
+            pace = pace_of(store, installed_scenario(store.study))
     except LastroError:  # it has not begun, or this user may not read it
         return ""
     return f", about {human_duration(pace.remaining_s)} left" if pace.knows and pace.remaining_s else ""

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lastro import registry
 from lastro.errors import LastroError, Unavailable
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
@@ -128,14 +127,6 @@ def expected_s(
         return dict.fromkeys((row.index for row in treatments), 0.0)
     more_s = EMULATED_TRIAL_S if emulated else 0.0
     return {row.index: _duration_s(scenario, configuration(study, row)) + more_s for row in treatments}
-
-
-def scenario_of(study: Study) -> type[Scenario] | None:
-    """Return the scenario of a study; None if it is not installed, because a campaign can be read without it."""
-    try:
-        return registry.get(Scenario, study.scenario)
-    except LastroError:
-        return None
 
 
 def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:

@@ -27,9 +27,9 @@ from io import BufferedReader, BufferedWriter
 from typing import IO, TYPE_CHECKING, Any
 
 from lastro import __version__, errors
-from lastro.campaign.duration import scenario_of
 from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall, ReachCall
 from lastro.errors import HostBusy, HostError, LastroError, StoreError, TrialError
+from lastro.scenarios.base import installed_scenario
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class TestbedWorker:
         )  # fmt: skip
         assert self._process.stdin is not None and self._process.stdout is not None
         self._calls, self._answers = self._process.stdin, self._process.stdout
-        self._order, self._scenario = order, scenario_of(order.study)
+        self._order, self._scenario = order, installed_scenario(order.study)
         self._works, self._heard = False, False
         self._messages = self._steps = 0  # `_ask` counts them, and `_watch` only compares
         self._most_steady = math.inf

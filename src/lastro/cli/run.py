@@ -11,7 +11,6 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from lastro import registry
 from lastro.app import campaigns, suites
 from lastro.app.campaign_dirs import check_place, place_for
 from lastro.app.campaigns import ResumeOptions
@@ -20,7 +19,7 @@ from lastro.app.studies import load_fleet, load_study, load_testbed, suite_of
 from lastro.cli._common import fail_invalid_argument, hosts_arguments, most_invalid, selection, study_arguments
 from lastro.cli._conclude import conclude
 from lastro.errors import InputError
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import scenario_of
 from lastro.study.selection import Selection
 from lastro.units import parse_duration_s
 
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if args.properties and args.fleet:
         hint = "ask each testbed: lastro doctor --testbed FILE --properties"
         raise InputError("--properties is not for campaigns on a fleet", hint)
-    if any(registry.get(Scenario, study.scenario).needs_root for study in studies):
+    if any(scenario_of(study).needs_root for study in studies):
         require_root("run")
     directory = args.output or place_for(given.folder.name if given else studies[0].name)
     if given:

@@ -23,6 +23,6 @@ def growth_of(report: CampaignResults) -> Growths | None:
 
 
 def _scenario(report: CampaignResults) -> type[Scenario]:
-    from lastro.scenarios.base import scenario_of  # loads what every scenario imports
+    from lastro.scenarios.base import Scenario, installed_scenario  # loads what every scenario imports
 
-    return scenario_of(report.study)
+    return installed_scenario(report.study) or Scenario

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from lastro import registry, validity
-from lastro.errors import InputError, Unavailable
+from lastro.errors import InputError, LastroError, Unavailable
 from lastro.functions.base import Function
 from lastro.functions.own import brought
 from lastro.host.base import Host, Transcript
@@ -265,9 +265,16 @@ class Scenario(Declaration, OnTestbed):
 
 
 def scenario_of(study: Study) -> type[Scenario]:
-    """Return the class of a study's scenario; the base class if it is not known here, or cannot be imported."""
-    info = registry.parts("scenario").get(study.scenario)
-    return info.cls if info and info.cls else Scenario
+    """Return the class of a study's scenario. Raises: LastroError if it is not installed, or cannot be imported."""
+    return registry.get(Scenario, study.scenario)
+
+
+def installed_scenario(study: Study) -> type[Scenario] | None:
+    """Return the class of a study's scenario; None without it, because a campaign can be read without it."""
+    try:
+        return scenario_of(study)
+    except LastroError:
+        return None
 
 
 def platform_level(config: Config) -> str:

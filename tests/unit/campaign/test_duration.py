@@ -12,11 +12,11 @@ import pytest
 
 from lastro import registry
 from lastro.app import noise_floor
-from lastro.campaign.duration import EMULATED_TRIAL_S, EtaEstimator, expected_s, forecast, pace_of, scenario_of
+from lastro.campaign.duration import EMULATED_TRIAL_S, EtaEstimator, expected_s, forecast, pace_of
 from lastro.host.testbed_file import load as load_testbed
 from lastro.host.testbed_file import parse as parse_testbed
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, schemas
+from lastro.scenarios.base import Scenario, installed_scenario, schemas
 from lastro.study.design import Treatment, treatments
 from lastro.study.load import parse
 from lastro.study.model import Study
@@ -245,7 +245,7 @@ def test_a_campaign_tells_its_pace_without_the_part_that_it_ran_with(tmp_path: P
     with Store.open(make_campaign(tmp_path / "c", stop_after=6), readonly=True) as store:
         took_s = [seconds for _, seconds in store.durations()]
         n_left = sum(store.left().values())
-        own, without = pace_of(store, scenario_of(store.study)), pace_of(store, None)
+        own, without = pace_of(store, installed_scenario(store.study)), pace_of(store, None)
         assert (len(took_s), n_left) == (6, 24)
         assert own.remaining_s == pytest.approx(24 * 19.5, rel=0.1)
         assert without.remaining_s == pytest.approx(24 * 19.5, rel=0.1)
