@@ -6,10 +6,12 @@ Campaigns of three platforms on two links, and of twelve treatments with one bas
 vary by 5 %; the noise of a trial has a standard deviation of 3 %. The first table has the fraction of campaigns in
 which any interval of a family misses the truth (stated: 5 %). The second has the same of the main effects of fractions
 of a design, with two true effects, and the fraction of campaigns in which any interaction is shown where nothing has an
-effect. The third is of chains of one, two and four functions on three platforms, where hops cost the same, and where
-each beyond the second costs twice as much: how often the interval of the cost of a hop misses, and how often hops are
-said to differ in cost. The fourth has the fraction of campaigns in which a true difference is marked, with the model of
-the report and, beside it, with a paired t test of each treatment alone, corrected by Holm's method."""
+effect; after it comes how often any interaction is shown in full factorials of several levels, where nothing has an
+effect, and where one treatment is 10 % better than its factors explain. Then come chains of one, two and four functions
+on three platforms, where hops cost the same, and where each beyond the second costs twice as much: how often the
+interval of the cost of a hop misses, and how often hops are said to differ in cost. The last has the fraction of
+campaigns in which a true difference is marked, with the model of the report and, beside it, with a paired t test of
+each treatment alone, corrected by Holm's method."""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lastro.analysis.effects import interactions, main_effects
+from lastro.analysis.effects import main_effects
 from lastro.analysis.factorial import variance_of
+from lastro.analysis.interactions import interactions
 from lastro.analysis.metric_values import MetricValues
 from lastro.stats.adjust import holm
 from lastro.stats.block_model import BlockModel
@@ -155,6 +158,24 @@ def of_fractions(noise: str, fraction: Fraction, blocks: int, repeats: int) -> t
     return missed / repeats, shown / repeats
 
 
+FACTORIALS = ((3, 2), (4, 3), (3, 3, 2))
+
+
+def of_factorial(noise: str, shape: tuple[int, ...], planted: float, blocks: int, repeats: int) -> float:
+    """Return how often any interaction is shown; `planted` is by how much one treatment alone is better."""
+    factors = dict(zip("abc", (tuple(map(str, range(n))) for n in shape), strict=False))
+    levels = [dict(zip(factors, own, strict=True)) for own in itertools.product(*factors.values())]
+    rng, shown = np.random.default_rng([blocks, len(levels)]), 0
+    for _ in range(repeats):
+        values = drawn(rng, NOISES[noise], len(levels), blocks)
+        values[1] *= 1 + planted
+        cells = {at: dict(enumerate(row)) for at, row in enumerate(values.tolist())}
+        references = dict.fromkeys(factors, "0")
+        data = MetricValues(cells, dict(enumerate(levels)), factors, references, 0.95, BlockModel.of(cells))
+        shown += bool(interactions(data, variance_of(data)[0]))
+    return shown / repeats
+
+
 LENGTHS = (1, 2, 4)
 HOP = (3.0, 3.5, 4.0)  # what a hop costs on each platform, beyond a cost of 10
 
@@ -209,6 +230,11 @@ def main() -> None:
             found = [of_fractions(name, fraction, n, repeats) for n in BLOCKS]
             rates = "   ".join(" ".join(f"{100 * each[at]:4.1f}%" for each in found) for at in range(2))
             print(f"{name:25} {design:15} {rates}", flush=True)
+    print("\nfull factorials: campaigns in which any interaction is shown: without one, and with one of 10 %")
+    for name, shape in itertools.product(NOISES, FACTORIALS):
+        found = [[of_factorial(name, shape, planted, n, repeats) for n in BLOCKS] for planted in (0.0, 0.1)]
+        rates = "   ".join(" ".join(f"{100 * each:4.1f}%" for each in own) for own in found)
+        print(f"{name:25} {' × '.join(map(str, shape)):15} {rates}", flush=True)
     print("\nchains: intervals of a slope that miss, bends that are found: hops cost the same, or more beyond two")
     for name in NOISES:
         found = [[of_chains(name, dearer, n, repeats) for n in BLOCKS] for dearer in (1.0, 2.0)]

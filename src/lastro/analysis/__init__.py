@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults, MetricView
-from lastro.analysis.effects import against_baseline, headline, interactions, main_effects, marked
+from lastro.analysis.effects import against_baseline, headline, main_effects, marked
 from lastro.analysis.factorial import spread_notes, variance_of
+from lastro.analysis.interactions import interactions
 from lastro.analysis.lost_trials import lost_trials
 from lastro.analysis.metric_values import measured
 from lastro.analysis.model import Analysis, MetricAnalysis, TwoModes

@@ -10,9 +10,8 @@ from typing import NamedTuple
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.metric_values import MetricValues, Sides
-from lastro.analysis.model import BaselineComparison, Correction, Headline, Interaction, LevelEffect
+from lastro.analysis.model import BaselineComparison, Correction, Headline, LevelEffect
 from lastro.analysis.remarks import ALIASED, in_order
-from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
@@ -20,34 +19,13 @@ from lastro.stats.intervals import alpha_of
 from lastro.stats.noise_floor import scaled, within
 from lastro.stats.weights import less
 
-LEAST_SHARE = 0.01  # an interaction that explains a smaller fraction of the total variation is not worth a figure
-_MOST_INTERACTIONS = 6
-
 
 def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelEffect, ...]:
     """Compare every level of every factor that varied with the factor's reference level, as one family."""
-    return _effects(data, [(factor, {}) for factor in data.factors], floor)
+    return level_effects(data, [(factor, {}) for factor in data.factors], floor)
 
 
-def interactions(data: MetricValues, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
-    """Return the two-way interactions worth showing, largest first.
-
-    They explain at least 1 % of the total variation and are significant after Holm's correction for their number."""
-    if anova is None:
-        return ()
-    pairs = [effect for effect in anova.effects if len(effect.factors) == 2]
-    adjusted = holm([effect.p for effect in pairs])
-    found = []
-    for effect, p_adjusted in zip(pairs, adjusted, strict=True):
-        if effect.explained >= LEAST_SHARE and p_adjusted is not None and p_adjusted < alpha_of(data.confidence):
-            given, shown = _roles(data, effect.factors)
-            simple = _effects(data, [(shown, {given: at}) for at in data.factors[given]], floor)
-            aliases = data.aliases(*effect.factors)
-            found.append(Interaction(given, shown, effect.explained, effect.p, p_adjusted, simple, aliases))
-    return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
-
-
-def _effects(
+def level_effects(
     data: MetricValues, wanted: Sequence[tuple[str, dict[str, str]]], floor: float | None
 ) -> tuple[LevelEffect, ...]:
     """Compare all levels of factors with their references, each factor given with levels of other factors."""
@@ -95,14 +73,6 @@ def _effect(
 
 def _values(data: MetricValues, treatments: dict[int, float]) -> int:
     return sum(len(data.cells[index]) for index in treatments)
-
-
-def _roles(data: MetricValues, pair: Sequence[str]) -> tuple[str, str]:
-    """Return (the factor whose levels become panels, the factor whose effects are shown).
-
-    Isolation provides the panels, as in Kagami's figures; otherwise the factor with fewer levels does."""
-    first, second = sorted(pair, key=lambda name: (name != "isolation", len(data.factors[name])))
-    return first, second
 
 
 def marked(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:

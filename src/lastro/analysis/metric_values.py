@@ -58,6 +58,13 @@ class MetricValues:
         """Return the main effects and interactions of two factors that are measured together with an effect."""
         return tuple(self.fraction.text(alias) for alias in self.fraction.aliases(effect) if len(alias) <= 2)
 
+    @property
+    def comparable(self) -> list[int]:
+        """The treatments to compare. One with a single value has no spread, and would prevent an interval for all
+        others: it is left out where another has two."""
+        least = min(2, max(map(len, self.cells.values()), default=0))
+        return [index for index, cell in self.cells.items() if len(cell) >= least]
+
     def trials(self) -> Iterator[tuple[int, int, float]]:
         """Yield (treatment, block, value) for every trial."""
         for index, cell in self.cells.items():
@@ -74,19 +81,15 @@ class MetricValues:
     def combinations(self, factor: str, given: LevelsOf) -> list[dict[str, int]]:
         """Return {level of the factor: treatment} for every measured combination of the other factors' levels.
 
-        Only combinations with the levels in `given` are included. A treatment with a single value has no spread, and
-        would prevent an interval for all others: it is left out where another has two. In a fraction, no treatments
-        differ in a halved factor alone: they are paired as they come, since all of them together are balanced."""
+        Only combinations with the levels in `given` are included. In a fraction, no treatments differ in a halved
+        factor alone: they are paired as they come, since all of them together are balanced."""
         halved = factor in self.fraction.halved
         if halved and not self.fraction.whole:
             return []
         found: dict[tuple[str | int, ...], dict[str, int]] = {}
         places: Counter[str] = Counter()
         others = [name for name in self.factors if name != factor]
-        least = min(2, max(map(len, self.cells.values()), default=0))
-        for index, cell in self.cells.items():
-            if len(cell) < least:
-                continue
+        for index in self.comparable:
             levels = self.levels[index]
             if all(levels[name] == level for name, level in given.items()):
                 place = places[levels[factor]] if halved else 0

@@ -81,15 +81,14 @@ class LevelEffect:
 class Interaction:
     """Two factors whose effects depend on each other.
 
-    `explained` is the fraction of the total variation that the interaction explains; `p_adjusted` is corrected over
-    the two-way interactions of the metric; `effects` are those of `shown` at each level of `given`. `aliases` are as of
-    a level."""
+    `explained` is the fraction of the total variation that the interaction explains; `p_adjusted` is the least of its
+    contrasts, corrected over those of all two-way interactions of the metric; `effects` are those of `shown` at each
+    level of `given`. `aliases` are as of a level."""
 
     given: str
     shown: str
     explained: float
-    p: float | None
-    p_adjusted: float | None
+    p_adjusted: float
     effects: tuple[LevelEffect, ...]
     aliases: tuple[str, ...] = ()
 

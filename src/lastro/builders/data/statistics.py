@@ -4,13 +4,14 @@
 serial, second_mode, lost, noise_floor, headline, bounded, fraction}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
-             total_ss, n, notes [text]}; explained is the fraction of the total variation
+             total_ss, n, notes [text]}; explained is the fraction of the total variation; f and p take all treatments
+             as equally noisy, and nothing else is judged by them
 effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted, marks [kind],
              decision, cells [used, all], aliases, n [level, reference], noise_floor, under_noise_floor}]; decision is
              different, same or unknown, after correction; marks are those on the numbers of both levels; difference.n
              counts blocks where paired, n counts trials; noise_floor is that of this ratio, lower for means over
              several treatments
-interactions [{given, shown, explained, p, p_adjusted, effects, aliases}]
+interactions [{given, shown, explained, p_adjusted, effects, aliases}]: p_adjusted is that of the largest contrast
 fraction     {resolution, relation, aliases {effect: what is measured together with it}} of a fraction of the design, or
              null; the aliases of an effect are the main effects and interactions of two factors among them
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
