@@ -100,6 +100,7 @@ test-fast: install  ## Run the tests of single modules and of the statistics (no
 
 test-all: platforms  ## Run all tests, those too that are long by nature (root; more than an hour)
 	+$(MAKE) --no-print-directory --jobs 3 --output-sync lint platforms images
+	$(VENV)/bin/python -m tests.support.images --slow
 	$(PYTEST) -m "not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 	$(PYTEST) -m measures --durations 10
 	$(VENV)/bin/python tests/system/xen_in_qemu.py

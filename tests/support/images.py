@@ -1,6 +1,7 @@
 """Build the images that tests need, side by side, before workers start on machines that have no way out.
 
-    python -m tests.support.images
+    python -m tests.support.images           for `make test`
+    python -m tests.support.images --slow    and for the tests that are long by nature
 
 What was built before is kept below Lastro's state, and takes no time."""
 
@@ -36,6 +37,8 @@ def needs(host: Host) -> Iterator[rootfs.ImageAdditions]:
     yield ComputeScenario.image_needs(host, [{"instrument": "sysbench-cpu"}, {"instrument": "pi"}])
     yield scenarios.frames_needs(host)
     yield scenarios.xdp_needs(host)
+    if "--slow" in sys.argv:
+        yield scenarios.dpdk_needs(host)
 
 
 def main() -> int:

@@ -46,6 +46,10 @@ def xdp_needs(host: Host) -> ImageAdditions:
     return ChainScenario.image_needs(host, [configured(ChainScenario, platform="runc", implementation="xdp")])
 
 
+def dpdk_needs(host: Host) -> ImageAdditions:
+    return ChainScenario.image_needs(host, [configured(ChainScenario, platform="runc", implementation="dpdk")])
+
+
 TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "max_wait_s": 0.0}
 
 

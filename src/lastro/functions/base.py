@@ -10,7 +10,7 @@ from functools import partial
 from typing import ClassVar
 
 from lastro.errors import Unavailable, hinted
-from lastro.functions import _click, _xdp
+from lastro.functions import _click, _dpdk, _xdp
 from lastro.functions._forwarding_path import BROKEN, PATHS, CounterReading, ForwardingPath
 from lastro.functions._xdp import PASSED, BlockedFrames
 from lastro.platforms.base import Instance
@@ -35,6 +35,7 @@ class Implementation:
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "kernel": Implementation("its rules"),
     "click": Implementation("its elements", _click.CONDITION, version_argv=("click", "--version")),
+    "dpdk": Implementation("the ports", _dpdk.CONDITION, _dpdk.PACKAGES, _dpdk.VERSION_ARGV),
     "xdp": Implementation("its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION_ARGV),
 }
 
@@ -100,6 +101,14 @@ class Function(Part):
                 forwarding._load(instance, path)
                 # Read last, the program has passed what the kernel has forwarded.
                 yield lambda: {**forwarding.counters(instance, path), **program.counted()}
+        elif implementation == "dpdk":
+            if self._does_more(path):
+                raise Unavailable(
+                    f"function '{self.name}' does not run in DPDK: testpmd only forwards",
+                    'use implementation = "kernel", or function = "none"',
+                )
+            with _dpdk.forwarding(instance, path):
+                yield lambda: {"crossed": carried(instance, path)}
         else:
             self._load(instance, path)
             yield partial(self.counters, instance, path)
@@ -108,13 +117,17 @@ class Function(Part):
         with hinted(self.remedy if instance.shares_kernel else None):
             if instance.has_nftables:
                 instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
-            elif self.rules(path) or self.more_steps(path):
+            elif self._does_more(path):
                 raise Unavailable(
                     f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
                     'measure plain forwarding on it: function = "none"',
                 )
             for step in self.more_steps(path):
                 instance.run(step.argv, stdin=step.stdin)
+
+    def _does_more(self, path: ForwardingPath) -> bool:
+        """Return whether it does more than forward."""
+        return bool(self.rules(path) or self.more_steps(path))
 
     def ruleset(self, path: ForwardingPath) -> str:
         """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""

@@ -70,7 +70,7 @@ def deployed(
         instances = dict(zip(ports, start_all(stack, platform, testbed, specs), strict=True))
         segments = _segments(instances, path, offloads)
         stack.enter_context(attachment.connect(testbed, segments))
-        if implementation == "click":
+        if implementation in ("click", "dpdk"):
             for role, port in ((source, SOURCE_PORT), (sink, SINK_PORT)):
                 instances[role].send_single_segments(port)
         counted = stack.enter_context(row.installed(instances, implementation))

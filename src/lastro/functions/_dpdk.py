@@ -1,0 +1,90 @@
+"""Plain forwarding by DPDK: testpmd, which polls both ports of an instance through packet sockets (af_packet).
+
+It needs no card of its own and no huge pages, so it runs on every platform and link. What polls takes all of a CPU,
+whether there are packets or not: its cost stands beside every rate.
+
+testpmd reads frames as the sender's kernel left them for a network card. So, as for Click, the ends of the flow send
+single segments, and testpmd completes checksums (its mode `csum`). It forwards every frame from one port to the other,
+to the hardware address of the next hop, and leaves the TTL as it is; the kernel below answers ARP alone. The sockets of
+the driver reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG), and what is then longer than a frame is lost.
+
+Source: the testpmd user guide and the guide of the af_packet driver, DPDK 22.11."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from lastro.errors import CommandFailed, PlatformError, Unavailable
+from lastro.functions._forwarding_path import ForwardingPath
+from lastro.host.base import Process
+from lastro.platforms.base import Instance
+
+PACKAGES = ("dpdk-dev",)  # with testpmd
+VERSION_ARGV = ("dpdk-testpmd", "--version")
+CONDITION = {
+    "checksums and segments": "testpmd completes checksums; source and sink send single segments, which fit a frame"
+}
+_START_TIMEOUT_S = 120.0  # on an emulated machine; elsewhere a second
+_MOST_WORDS = 600  # characters of testpmd's own error
+_MEMORY_MB = 64
+_BUFFERS = 8192  # of 2 KiB each, for two rings of 1,024 and two more in flight
+# It ends when it can read standard input. Its two threads, of which one only waits, may run on every CPU that the
+# instance may use.
+_RUN = """mkfifo /run/function.waits && exec 0<>/run/function.waits && rm /run/function.waits
+cpus=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+exec stdbuf -oL dpdk-testpmd --lcores="(0,1)@($cpus)" "$@"
+"""
+
+
+def _argv(path: ForwardingPath, next_hops: tuple[str, str]) -> list[str]:
+    ports = (path.inside, path.outside)
+    eal = ["--no-huge", "-m", f"{_MEMORY_MB}", "--no-pci", "--no-telemetry", "--no-shconf", "--iova-mode=va"]
+    eal += [f"--vdev=net_af_packet{number},iface={port}" for number, port in enumerate(ports)]
+    app = ["--forward-mode=csum", "--nb-cores=1", f"--total-num-mbufs={_BUFFERS}", "--no-mlockall"]
+    app += [f"--eth-peer={number},{address}" for number, address in enumerate(next_hops)]
+    return ["sh", "-c", _RUN, "sh", *eal, "--", *app]
+
+
+@contextmanager
+def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[None]:
+    """Forward between the ports of an instance inside the block. Raises: Unavailable, PlatformError."""
+    if instance.run(["sh", "-c", "command -v dpdk-testpmd"], check=False).returncode != 0:
+        raise Unavailable("the root filesystem has no `dpdk-testpmd`", "build one with Debian's package dpdk-dev")
+    next_hops = _next_hop(instance, path.source), _next_hop(instance, path.sink)
+    # testpmd forwards, so the kernel must not. Set from outside: /proc/sys is read-only in a container.
+    instance.set_sysctls({f"net.ipv{path.version}.{_forwards(path)}": "0"})
+    process = instance.spawn(_argv(path, next_hops))
+    try:
+        with suppress(CommandFailed):
+            process.wait_line("Press enter to exit", _START_TIMEOUT_S)
+        _require_alive(process, "at its start")
+        yield
+        _require_alive(process, "during the trial")
+    finally:
+        process.stop()
+
+
+def _forwards(path: ForwardingPath) -> str:
+    return "conf.all.forwarding" if path.version == "6" else "ip_forward"
+
+
+def _next_hop(instance: Instance, address: str) -> str:
+    """Return the hardware address to which frames for an end of the flow go. Raises: PlatformError."""
+    instance.run(["ping", "-n", "-c", "1", "-W", "2", address], check=False)
+    (route,) = json.loads(instance.run(["ip", "-j", "route", "get", address]).text)
+    hop = route.get("gateway", address)
+    found = json.loads(instance.run(["ip", "-j", "neigh", "show", hop, "dev", route["dev"]]).text)
+    addresses = [each["lladdr"] for each in found if "lladdr" in each]
+    if not addresses:
+        raise PlatformError(f"no hardware address answers for {hop} on {route['dev']}")
+    return str(addresses[0])
+
+
+def _require_alive(process: Process, doing: str) -> None:
+    """Raise PlatformError, with testpmd's own words, when it has ended."""
+    if not process.alive():
+        done = process.stop()
+        words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())
+        raise PlatformError(f"dpdk-testpmd ended {doing}: {words[-_MOST_WORDS:] or f'exit code {done.returncode}'}")
