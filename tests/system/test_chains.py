@@ -61,6 +61,31 @@ def test_functions_in_one_instance_all_work(running: ChainScenario) -> None:
     assert drawn.nodes[1].does == "firewall > firewall:rules=10 > nat (kernel)"
 
 
+def test_each_function_runs_on_the_platform_that_it_names(running: ChainScenario) -> None:
+    wanted = on_chain(("native", "veth-bridge"), "firewall@lxc>nat@runc")
+    found = running.availability(wanted)
+    assert found, found.reason
+    outcome = attempted(running, wanted)
+    assert outcome.valid, outcome.invalid_because
+    drawn = Topology.of(outcome.notes)
+    assert drawn is not None
+    assert [(node.role, node.platform, node.does) for node in drawn.nodes] == [
+        ("source", "native", ""),
+        ("function", "lxc", "firewall (kernel)"),
+        ("function2", "runc", "nat (kernel)"),
+        ("sink", "native", ""),
+    ]
+    assert {"native", "lxc", "runc"} <= set(running.pool.preparations)
+    assert "lxc: capabilities" in running.residuals(wanted)
+
+
+def test_a_platform_that_one_hop_lacks_makes_the_chain_unavailable(running: ChainScenario) -> None:
+    missing = running.availability(on_chain(("runc", "veth-bridge"), "firewall>nat@openvz"))
+    assert not missing and missing == running.pool.availability("openvz")
+    unconfined = running.availability(on_chain(("runc", "veth-bridge"), "nat@native>nat", isolation="seccomp"))
+    assert unconfined.reason == "native cannot confine an instance by seccomp"
+
+
 @pytest.mark.parametrize("length", [8])
 def test_the_longest_chain_carries_ipv6(running: ChainScenario, length: int) -> None:
     wanted = on_chain(("native", "veth-bridge"), "firewall", length=length, ip="6")
@@ -107,9 +132,15 @@ def removed(chain: Chain) -> None:
     second.testbed.host.run(["ip", "netns", "exec", second.netns, "nft", "delete", "table", "ip", "lastro"])
 
 
-@pytest.mark.parametrize("change", [bypassed, reordered, removed], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("change", "function"),
+    [
+        *((change, "firewall>firewall>firewall") for change in (bypassed, reordered, removed)),
+        (bypassed, "firewall@runc>firewall@lxc>firewall"),
+    ],
+)
 def test_a_chain_that_was_changed_is_never_valid(
-    running: ChainScenario, monkeypatch: pytest.MonkeyPatch, change: Callable[[Chain], None]
+    running: ChainScenario, monkeypatch: pytest.MonkeyPatch, change: Callable[[Chain], None], function: str
 ) -> None:
     """Right after its proof by a ping, and before the measurement: flows still arrive, with plausible numbers."""
     measure = measuring.measure
@@ -120,7 +151,7 @@ def test_a_chain_that_was_changed_is_never_valid(
 
     monkeypatch.setattr("lastro.scenarios.chain.measure", changed)
     with running.attempt():
-        outcome = running.run(on_chain(("native", "veth-bridge"), "firewall>firewall>firewall"), {})
+        outcome = running.run(on_chain(("native", "veth-bridge"), function), {})
     assert outcome.measurements["throughput"] > 0
     reasons = [reason for reason in outcome.invalid_because if "own counter" in reason]
     for phase in ("iperf3-tcp", "iperf3-udp", "ping"):

@@ -39,9 +39,10 @@ from lastro.scenarios.shared.on_chain import (
     NO_DIFFERENCE,
     PROFILE,
     OnChain,
+    forwards_only,
     starts_s,
 )
-from lastro.study.levels import NONE, part_name
+from lastro.study.levels import NONE
 from lastro.study.model import DAY_S, Setting
 
 SETTLE_S = Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, DAY_S)
@@ -111,7 +112,7 @@ class ChainScenario(OnChain):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Return runs for the ceiling (plain forwarding throughput) and the profile (the undisturbed chain's needs)."""
         wanted = cls.profile_run(config)
-        if part_name(config, "function") != NONE:
+        if not forwards_only(config):
             ceiling = cls.plain_forwarding(config)
             wanted[calibration_key(_CEILING, ceiling, CALIBRATED_FOR, NO_DIFFERENCE)] = ceiling
         return wanted

@@ -13,7 +13,7 @@ from string import ascii_lowercase
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import PATHS, CounterReading, ForwardingPath, Function
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_each
 from lastro.scenarios.shared.function_row import EACH, FunctionRow, in_row
 from lastro.scenarios.shared.instance_spec import FUNCTION, instance_spec
 from lastro.testbed import Testbed
@@ -51,23 +51,30 @@ def deployed(
     platform: Platform,
     attachment: Attachment,
     *functions: Function,
+    hosts: Sequence[Platform] = (),
     implementation: str = "kernel",
     placement: str = EACH,
     offloads: bool = True,
     ip: str = "4",
-    isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
+    isolate: Callable[[InstanceSpec, Platform], InstanceSpec] = lambda spec, _: spec,
 ) -> Iterator[Chain]:
     """Deploy a chain of these functions inside the block, and prove it by a ping from end to end.
 
-    `offloads` are those of its links; `ip` is the version of IP.
+    `hosts` are the platforms of the functions, in their order; by default, that of source and sink. `offloads` are
+    those of the chain's links; `ip` is the version of IP. `isolate` gets each specification with its platform.
     Raises: Unavailable for functions that cannot be in a row; PlatformError when the ends do not reach each other."""
     path = PATHS[ip]
     row = in_row(functions, path, placement, implementation, n_routers=int(attachment.router_prefix is not None))
     source, _, sink = ROLES
     ports = {source: (SOURCE_PORT,), **dict.fromkeys(row.roles, (path.inside, path.outside)), sink: (SINK_PORT,)}
-    specs = [isolate(instance_spec(testbed, role, row.capabilities(role), names, ip)) for role, names in ports.items()]
+    on = dict(zip((hop.role for hop in row.hops), hosts, strict=True)) if hosts else {}
+    starting = []
+    for role, names in ports.items():
+        host = on.get(role, platform)
+        spec = isolate(instance_spec(testbed, role, row.capabilities(role), names, ip), host)
+        starting.append(host.start(testbed, spec))
     with ExitStack() as stack:
-        instances = dict(zip(ports, start_all(stack, platform, testbed, specs), strict=True))
+        instances = dict(zip(ports, start_each(stack, starting), strict=True))
         segments = _segments(instances, path, offloads)
         stack.enter_context(attachment.connect(testbed, segments))
         if implementation == "click":

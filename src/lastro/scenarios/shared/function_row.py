@@ -15,8 +15,8 @@ from lastro.platforms.base import Instance
 from lastro.scenarios.shared.instance_spec import FUNCTION
 from lastro.study.levels import MOST_HOPS
 from lastro.study.model import Setting
+from lastro.study.placement import EACH, TOGETHER
 
-EACH, TOGETHER = "each", "together"
 LENGTH = Setting("length", 1, "how often the function, or the chain of functions, comes in a row", 1, MOST_HOPS)
 PLACEMENT = Setting(
     "placement", EACH, "each function of a chain in an instance of its own, or all in one", choices=(EACH, TOGETHER)
