@@ -34,7 +34,7 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed, joined
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF, OFFLOADS
-from lastro.scenarios.shared.function_row import EACH, LENGTH, PLACEMENT, TOGETHER
+from lastro.scenarios.shared.function_row import CHAINS, EACH, LENGTH, PLACEMENT, TOGETHER
 from lastro.scenarios.shared.impaired_link import LOSS, Impairment, impaired
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.probes import DIRECT, ChainProbes
@@ -69,7 +69,7 @@ IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 
 @dataclass(frozen=True, slots=True)
 class StandingChain:
-    """What stands during a trial: the chain, every instance by role, the neighbour's load, and cgroups of daemons."""
+    """What stands in a trial: the chain and its copies, instances by role, the neighbour's load, daemons' cgroups."""
 
     chain: Chain
     everyone: Mapping[str, Instance]
@@ -77,16 +77,20 @@ class StandingChain:
     own_cgroups: Sequence[str]
 
     @property
-    def on_links(self) -> Mapping[str, Instance]:
-        """The instances with ports on the links of the chain: its own, and a neighbour that floods a link."""
-        neighbour = self.disturbance.neighbour.instance if self.disturbance and self.disturbance.port else None
-        return {**({NEIGHBOUR: neighbour} if neighbour else {}), **self.chain.instances}
+    def chains(self) -> tuple[Chain, ...]:
+        return (self.chain, *self.chain.copies)
 
-    @property
-    def also_sent(self) -> Mapping[str, str]:
-        """The port of a neighbour that floods a link of the chain, by the port at which its frames arrive."""
-        port = self.disturbance.port if self.disturbance else None
-        return {f"function.{self.chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
+    def on_links(self, chain: Chain) -> Mapping[str, Instance]:
+        """Return the instances with ports on the links of a chain: its own, and a neighbour that floods a link."""
+        neighbour = self.disturbance.neighbour.instance if self.disturbance and self.also_sent(chain) else None
+        return {**({NEIGHBOUR: neighbour} if neighbour else {}), **chain.instances}
+
+    def also_sent(self, chain: Chain) -> Mapping[str, str]:
+        """Return the port of a neighbour that floods a link of a chain, by the port at which its frames arrive.
+
+        Of several chains, it is the first one."""
+        port = self.disturbance.port if self.disturbance and chain is self.chain else None
+        return {f"function.{chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
 
     def window(self, testbed: Testbed, config: Config) -> MeasuredWindow:
         """Return the window of a measurement on the chain, with all witnesses that the chain has."""
@@ -246,13 +250,16 @@ class OnChain(OnLinks):
                     offloads=self.offloads_of(config),
                     ip=self.ip_of(config),
                     isolate=isolated,
+                    n=n_chains(config),
                 )
             )
-            outcome.invalidate(not_in_force(isolations, chain.instances))
+            chains = (chain, *chain.copies)
+            everyone = {each.spec.role: each for one in chains for each in one.instances.values()}
+            outcome.invalidate(not_in_force(isolations, everyone))
             self.testbed.flush()
-            stack.enter_context(impaired(chain, Impairment.of(config), outcome))
+            for one in chains:
+                stack.enter_context(impaired(one, Impairment.of(config), outcome))
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
-            everyone = dict(chain.instances)
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
@@ -267,12 +274,14 @@ class OnChain(OnLinks):
         for hop, does in zip(chain.function.hops, functions_in(functions_level(config)), strict=True):
             work.setdefault(hop.role, []).append(does)
         on = dict(zip((hop.role for hop in chain.function.hops), hosts_levels(config), strict=True))
-        for role, instance in chain.instances.items():
-            does = f"{' > '.join(work[role])} ({IMPLEMENTATION.of(config)})" if role in work else ""
-            built.add(role, instance, on.get(role, platform_level(config)), does=does, **same)
+        for one in (chain, *chain.copies):
+            for role, instance in one.instances.items():
+                does = f"{' > '.join(work[role])} ({IMPLEMENTATION.of(config)})" if role in work else ""
+                built.add(one.role(role), instance, on.get(role, platform_level(config)), does=does, **same)
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
-        built.join(chain.attachment.level, chain.segments)
+        for one in (chain, *chain.copies):
+            built.join(one.attachment.level, one.segments)
         if neighbour and neighbour.port:
             built.join_member(chain.attachment.level, neighbour.port, chain.segments[0])
         built.note(outcome)
@@ -308,6 +317,11 @@ def functions_level(config: Config) -> str:
     return in_row([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
 
 
+def n_chains(config: Config) -> int:
+    """Return how many chains a treatment has side by side."""
+    return int(config.get(CHAINS.name, CHAINS.default))
+
+
 def hosts_levels(config: Config) -> list[str]:
     """Return the level of the platform of each function of a treatment, in their order."""
     return row_platforms(config) * int(config.get(LENGTH.name, LENGTH.default))
@@ -315,14 +329,16 @@ def hosts_levels(config: Config) -> list[str]:
 
 def forwards_only(config: Config) -> bool:
     """Return whether a treatment has no function besides plain forwarding."""
-    return set(functions_in(str(config["function"]))) == {NONE}
+    return set(functions_in(part_level(config, "function"))) == {NONE}
 
 
 def starts_s(config: Config) -> float:
     """Estimate how long the instances of a treatment take to start and to stop; each further function takes a part."""
-    _, *further = [platform_class(level).start_s for level in hosts_levels(config)]
-    slowest_s = max(platform_class(level).start_s for level in platform_levels(config))
-    return 2 * slowest_s + (_FURTHER * sum(further) if PLACEMENT.of(config) == EACH else 0.0)
+    first, *further = [platform_class(level).start_s for level in hosts_levels(config)]
+    of_row = sum(further) if PLACEMENT.of(config) == EACH else 0.0
+    of_copies = (n_chains(config) - 1) * (2 * platform_class(platform_level(config)).start_s + first + of_row)
+    slowest = max(platform_class(level).start_s for level in platform_levels(config))
+    return 2 * slowest + _FURTHER * (of_row + of_copies)
 
 
 def _on_kernel(config: Config) -> Availability:
