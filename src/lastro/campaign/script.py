@@ -29,7 +29,9 @@ def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record
     `origin` is a warning that another user may have written the commands; it comes first. Raises: InputError for a NUL
     byte."""
     writer = _Writer()
-    for record in [*_side_by_side(records), *undo]:
+    for record, beside in _side_by_side(records):
+        writer.add(record, beside=beside)
+    for record in undo:
         writer.add(record)
     warning = (
         [f"# NOT RECORDED BY YOU ON THIS HOST: {_comment(origin)}. Read every line before you run it."]
@@ -43,23 +45,23 @@ def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record
     return script
 
 
-def _side_by_side(records: Sequence[Record]) -> list[Record]:
-    """Return records in which commands that measured at the same time follow each other; all but the last are `beside`.
+def _side_by_side(records: Sequence[Record]) -> list[tuple[Record, bool]]:
+    """Return each record, and whether it measures beside the next; those that did at the same time follow each other.
 
     A transcript has each of them where it ended, and what then ended its server."""
-    found: list[Record] = []
+    found: list[tuple[Record, bool]] = []
     last, ends_s = -1, float("-inf")
     for record in records:
         if record["kind"] != "run" or not (record["stdin"] or "").endswith(_MEASURED):
-            found.append(record)
+            found.append((record, False))
             continue
-        own_s = record["started_s"] + record["duration_s"]
-        if record["started_s"] < ends_s:
-            found[last] = {**found[last], "beside": True}
+        own_s = record.get("started_s", 0.0) + record.get("duration_s", 0.0)
+        if "started_s" in record and record["started_s"] < ends_s:
+            found[last] = (found[last][0], True)
             last, ends_s = last + 1, max(ends_s, own_s)
         else:
             last, ends_s = len(found), own_s
-        found.insert(last, record)
+        found.insert(last, (record, False))
     return found
 
 
@@ -78,12 +80,15 @@ class _Writer:
         self._last_end_s: float | None = None
         self._prepares = True
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record, *, beside: bool = False) -> None:
         if self._prepares and not record.get("prepares"):
             self.lines += ["", "# The trial itself"]
             self._prepares, self._last_end_s = False, None
         self._pause(record)
-        getattr(self, f"_{record['kind']}")(record)
+        if beside:
+            self._run_beside(record)
+        else:
+            getattr(self, f"_{record['kind']}")(record)
         if "started_s" in record:
             self._last_end_s = record["started_s"] + record.get("duration_s", 0.0)
 
@@ -95,11 +100,6 @@ class _Writer:
 
     def _run(self, record: Record) -> None:
         command = _on_its_host(record, shlex.join(record["argv"]))
-        if record.get("beside"):
-            self._beside.append(f"beside_{len(self._beside) + 1}")
-            first, _, text = _here_document(record["stdin"]).partition("\n")
-            self.lines.append(f"{command}{first} & {self._beside[-1]}=$!\n{text}")
-            return
         if record["stdin"] is not None:
             command += _here_document(record["stdin"])
         comment = f"  # exited with {record['returncode']}" if record["returncode"] and record["stdin"] is None else ""
@@ -109,6 +109,12 @@ class _Writer:
             self._beside.clear()
         if record["argv"][:2] == ["mkdir", "-p"]:
             self.lines += [_on_its_host(record, line) for line in _with_cpus(record["argv"][2:])]
+
+    def _run_beside(self, record: Record) -> None:
+        self._beside.append(f"beside_{len(self._beside) + 1}")
+        command = _on_its_host(record, shlex.join(record["argv"]))
+        first, _, text = _here_document(record["stdin"] or "").partition("\n")
+        self.lines.append(f"{command}{first} & {self._beside[-1]}=$!\n{text}")
 
     def _spawn(self, record: Record) -> None:
         name = f"background_{len(self._background) + 1}"

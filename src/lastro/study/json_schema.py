@@ -78,7 +78,7 @@ def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:
     if kind not in schema.combinable:
         pattern = _one(schema, kind, own)
         if kind in schema.chainable:
-            hop = rf"{pattern}( *{ON} *{_one(schema, PLATFORM)})?"
+            hop = rf"{pattern}( *{ON} *{_one(schema, PLATFORM)})?" if PLATFORM in schema.parts else pattern
             pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
         elif not schema.options.get(kind):
             return {"enum": names}

@@ -247,7 +247,7 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         return raw
     if len(row := hops(raw)) > 1:
         return _row(schema, kind, raw, row)
-    if ON in raw and kind in schema.chainable:
+    if ON in raw and kind in schema.chainable and PLATFORM in schema.parts:
         return _part_on_platform(schema, kind, raw)
     if ":" in raw:
         return _part_with_options(schema, kind, raw)

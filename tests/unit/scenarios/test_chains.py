@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,9 +28,11 @@ from lastro.scenarios.shared.function_row import EACH, TOGETHER, FunctionRow, in
 from lastro.scenarios.shared.on_chain import OnChain, functions_level, hosts_levels, starts_s
 from lastro.study.design import treatments
 from lastro.study.json_schema import json_schema
+from lastro.study.levels import check_level
 from lastro.study.load import parse
 from lastro.study.model import Study
 from lastro.study.placement import contradiction
+from lastro.study.problems import FieldError
 from lastro.study.selection import Selection, with_variants
 from lastro.testing.attachments import unstarted
 from lastro.validity import path_reasons
@@ -324,6 +327,14 @@ def test_a_hop_names_its_platform_with_its_options() -> None:
     chosen = Selection(only=(f"function={level}",)).of(study, SCHEMAS["chain"])
     assert chosen.factors[-1].levels == (level,)
     assert set(version_commands([chosen.config({"platform": "native", "function": level})])) >= {"dockerd", "runc"}
+
+
+def test_a_scenario_without_platforms_has_none_in_its_chains() -> None:
+    known = SCHEMAS["chain"]
+    bare = replace(known, parts={kind: names for kind, names in known.parts.items() if kind != "platform"})
+    with pytest.raises(FieldError, match="no function is named 'nat@runc'"):
+        check_level(bare, "function", "nat@runc")
+    assert json_schema({"chain": bare})
 
 
 def test_a_hop_without_a_platform_runs_on_the_treatments() -> None:
