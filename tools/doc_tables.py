@@ -17,6 +17,7 @@ from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios import load as load_line
 from lastro.scenarios.base import schemas
+from lastro.scenarios.chain import side_by_side
 from lastro.scenarios.shared import calibration, impaired_link
 from lastro.study.json_schema import json_schema
 
@@ -189,6 +190,7 @@ def contracts_table() -> str:
 TABLES = {
     "settings": partial(settings_table, chain.ChainScenario.settings),
     "metrics": partial(metrics_table, chain.ChainScenario.metrics),
+    "chains_metrics": partial(metrics_table, side_by_side.METRICS),
     "lifecycle_settings": partial(settings_table, lifecycle.LifecycleScenario.settings),
     "compute_settings": partial(settings_table, compute.ComputeScenario.settings),
     "compute_metrics": partial(metrics_table, compute.ComputeScenario.metrics),

@@ -73,18 +73,27 @@ class Window:
     `wake_ups` counts how often one of its threads waited, and so woke up again; `cpu_s` is the CPU time of all of them.
     Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the platform: by
     the messages that start the command and report its end, and by timers of the platform's daemon. `killed` counts the
-    processes of instances that the kernel killed for their memory; where there are any, the daemon is left out."""
+    processes of instances that the kernel killed for their memory; where there are any, the daemon is left out.
+    `began_s` is the host's monotonic clock at its start."""
 
     elapsed_s: float
     wake_ups: int | None
     cpu_s: float | None
     expected: float = 0.0
     killed: int = 0
+    began_s: float = 0.0
 
     @property
     def most_wake_ups(self) -> float:
         """The limit for the window. It grows with time, and not with the number of samples."""
         return self.expected + _MOST_WAKE_UPS + _MOST_WAKE_UPS_PER_S * self.elapsed_s
+
+
+def overlap_percent(windows: Sequence[Window]) -> float:
+    """Return the time that all windows have in common, of that from the first start to the last end; 0 if none."""
+    ends_s = [each.began_s + each.elapsed_s for each in windows]
+    starts_s = [each.began_s for each in windows]
+    return 100 * max(0.0, min(ends_s) - max(starts_s)) / (max(ends_s) - min(starts_s))
 
 
 def apparatus_reasons(windows: Sequence[Window]) -> list[str]:

@@ -61,6 +61,31 @@ def test_functions_in_one_instance_all_work(running: ChainScenario) -> None:
     assert drawn.nodes[1].does == "firewall > firewall:rules=10 > nat (kernel)"
 
 
+def test_each_function_runs_on_the_platform_that_it_names(running: ChainScenario) -> None:
+    wanted = on_chain(("native", "veth-bridge"), "firewall@lxc>nat@runc")
+    found = running.availability(wanted)
+    assert found, found.reason
+    outcome = attempted(running, wanted)
+    assert outcome.valid, outcome.invalid_because
+    drawn = Topology.of(outcome.notes)
+    assert drawn is not None
+    assert [(node.role, node.platform, node.does) for node in drawn.nodes] == [
+        ("source", "native", ""),
+        ("function", "lxc", "firewall (kernel)"),
+        ("function2", "runc", "nat (kernel)"),
+        ("sink", "native", ""),
+    ]
+    assert {"native", "lxc", "runc"} <= set(running.pool.preparations)
+    assert "lxc: capabilities" in running.residuals(wanted)
+
+
+def test_a_platform_that_one_hop_lacks_makes_the_chain_unavailable(running: ChainScenario) -> None:
+    missing = running.availability(on_chain(("runc", "veth-bridge"), "firewall>nat@openvz"))
+    assert not missing and missing == running.pool.availability("openvz")
+    unconfined = running.availability(on_chain(("runc", "veth-bridge"), "nat@native>nat", isolation="seccomp"))
+    assert unconfined.reason == "native cannot confine an instance by seccomp"
+
+
 @pytest.mark.parametrize("length", [8])
 def test_the_longest_chain_carries_ipv6(running: ChainScenario, length: int) -> None:
     wanted = on_chain(("native", "veth-bridge"), "firewall", length=length, ip="6")
@@ -80,6 +105,47 @@ def test_a_load_crosses_every_hop(testbed: Testbed) -> None:
     ]  # fmt: skip
 
 
+# Several chains side by side
+
+
+def test_chains_side_by_side_carry_their_load_at_the_same_time(running: ChainScenario) -> None:
+    wanted = on_chain(("native", "veth-bridge"), "firewall>nat@runc", chains=2, min_overlap_percent=20.0)
+    outcome = attempted(running, wanted)
+    assert outcome.valid, outcome.invalid_because
+    found = outcome.measurements
+    assert found["host_throughput"] == pytest.approx(2 * found["throughput"])
+    assert 0 < found["worst_throughput"] <= found["throughput"]
+    assert 0.5 <= found["throughput_fairness"] <= 1 and 20 <= found["chains_overlap"] <= 100
+    assert found["memory_per_chain"] == pytest.approx(found["chain_memory"] / 2)
+    witness: Any = outcome.notes["witness"]
+    assert {"source.out0", "sink.in0", "source-2.out0", "function-2.in0", "function2-2.out0", "sink-2.in0"} <= set(
+        witness["iperf3-tcp"]
+    )
+    drawn = Topology.of(outcome.notes)
+    assert drawn is not None and drawn.way("source-2", "sink-2") == ["source-2", "function-2", "function2-2", "sink-2"]
+    assert len({end.address for link in drawn.links for end in link.ends}) == 12, "no two chains share an address"
+    assert [load.source for load in drawn.loads[:2]] == ["source", "source-2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES, ids="+".join)
+@pytest.mark.parametrize("ip", ["4", "6"])
+def test_copies_of_a_chain_stand_side_by_side_on_every_link(
+    testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool, place: tuple[str, str], ip: str
+) -> None:
+    (platform, links), functions = place, make_parts(Function, "firewall>nat")
+    if links in ("nat", "routed") and ip == "6":
+        pytest.skip("the DUT routes IPv4 only")
+    with deployed(testbed, pool.get(platform), attachments.get(links), *functions, ip=ip, n=3) as first:
+        chains = (first, *first.copies)
+        for chain in chains:
+            before = [each.counted() for each in chains]
+            chain.source.run(["ping", "-n", "-q", "-c", str(PINGS), "-i", "0.002", chain.path.sink])
+            for each, earlier in zip(chains, before, strict=True):
+                wrong = crossings("ping", each, difference(earlier, each.counted()), PINGS * 84)
+                assert bool(wrong) is (each is not chain), "each flow stays in its own chain"
+
+
 # Chains that are not what they should be
 
 
@@ -90,7 +156,14 @@ def ip(instance: Instance, *lines: str) -> None:
 
 def bypassed(chain: Chain) -> None:
     """The first function sends directly to the third: the second is left out."""
-    ip(chain.instances["function"], "address add 198.18.12.9/24 dev out0", f"route replace {SINK}/32 via 198.18.12.2")
+    third = chain.path.through(3)[2].inside_address
+    own = f"address add {third.rpartition('.')[0]}.9/24 dev out0"
+    ip(chain.instances["function"], own, f"route replace {chain.path.sink}/32 via {third}")
+
+
+def copy_bypassed(chain: Chain) -> None:
+    """In the second of two chains, the second function is left out."""
+    bypassed(chain.copies[0])
 
 
 def reordered(chain: Chain) -> None:
@@ -107,9 +180,15 @@ def removed(chain: Chain) -> None:
     second.testbed.host.run(["ip", "netns", "exec", second.netns, "nft", "delete", "table", "ip", "lastro"])
 
 
-@pytest.mark.parametrize("change", [bypassed, reordered, removed], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("change", "function"),
+    [
+        *((change, "firewall>firewall>firewall") for change in (bypassed, reordered, removed)),
+        (copy_bypassed, "firewall@runc>firewall@lxc>firewall"),
+    ],
+)
 def test_a_chain_that_was_changed_is_never_valid(
-    running: ChainScenario, monkeypatch: pytest.MonkeyPatch, change: Callable[[Chain], None]
+    running: ChainScenario, monkeypatch: pytest.MonkeyPatch, change: Callable[[Chain], None], function: str
 ) -> None:
     """Right after its proof by a ping, and before the measurement: flows still arrive, with plausible numbers."""
     measure = measuring.measure
@@ -120,13 +199,14 @@ def test_a_chain_that_was_changed_is_never_valid(
 
     monkeypatch.setattr("lastro.scenarios.chain.measure", changed)
     with running.attempt():
-        outcome = running.run(on_chain(("native", "veth-bridge"), "firewall>firewall>firewall"), {})
+        chosen = {"chains": 2, "min_overlap_percent": 0.0} if change is copy_bypassed else {}
+        outcome = running.run(on_chain(("native", "veth-bridge"), function, **chosen), {})
     assert outcome.measurements["throughput"] > 0
     reasons = [reason for reason in outcome.invalid_because if "own counter" in reason]
     for phase in ("iperf3-tcp", "iperf3-udp", "ping"):
-        assert any(reason.startswith(f"{phase}: function2's own counter") for reason in reasons), (
-            outcome.invalid_because
-        )
+        expected = f"{'chain 2: ' if chosen else ''}{phase}: function2's own counter"
+        assert any(reason.startswith(expected) for reason in reasons), outcome.invalid_because
+    assert not [reason for reason in reasons if reason.startswith("chain 1")], "the other chain is as it should be"
 
 
 @pytest.mark.slow

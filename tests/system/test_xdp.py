@@ -53,6 +53,13 @@ def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformP
             assert seen["blocked"].packets == seen["broken"].packets == 0
 
 
+@pytest.mark.slow
+def test_copies_of_a_chain_have_programs_of_their_own(scenario: ChainScenario) -> None:
+    wanted = on_chain(("runc", "veth-direct"), "firewall", **IN_XDP, offloads="off", chains=2, min_overlap_percent=20.0)
+    outcome = attempted(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+
+
 def test_xdp_decides_as_nftables_does(testbed: Testbed, pool: PlatformPool) -> None:
     packets, found = generated(PATH), {}
     for implementation in ("kernel", "xdp"):

@@ -53,12 +53,17 @@ class NeighbourLink:
 def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[NeighbourLink]:
     """Lay a link of its own to the neighbour inside the block, limited to the rate that its resources allow.
 
-    It ends at the peer, or leads through an instance of the same platform to the peer.
-    Raises: Unavailable when the platform cannot take a link after its start; CommandFailed without tc-tbf(8)."""
+    It ends at the peer, or leads through an instance to the peer.
+    Raises: Unavailable when an instance cannot take a link after its start; CommandFailed without tc-tbf(8)."""
     if neighbour.takes_taps or neighbour.starts_on_links:
         raise Unavailable(
             "the neighbour cannot get a link of its own: this platform takes all links when an instance starts",
             "use this anomaly on platforms that share the host's kernel, such as runc or docker",
+        )
+    if through and (through.takes_taps or through.starts_on_links):
+        raise Unavailable(
+            "the neighbour's packets cannot cross the function: its platform takes all links when an instance starts",
+            "use this anomaly with functions on platforms that share the host's kernel, such as runc or docker",
         )
     host = neighbour.testbed.host
     with beside(neighbour.testbed, "load-peer") as bed:

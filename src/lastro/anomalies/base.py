@@ -111,9 +111,7 @@ class Anomaly(Part):
         return demand
 
     def through(self, function: Instance) -> Anomaly | None:
-        """Return this anomaly with its packets sent through a function that tracks connections; None if it sends none.
-
-        The function is on the platform of the neighbour."""
+        """Return this anomaly with its packets sent through a function that tracks them; None if it sends none."""
         return None
 
     def over(self, device: str, target: str) -> Anomaly:

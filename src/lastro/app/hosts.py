@@ -20,7 +20,7 @@ from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, guest_of, scenario_of, schema
 from lastro.shapes import MisshapenData, made
 from lastro.study import design
-from lastro.study.levels import hops
+from lastro.study.levels import functions_in
 from lastro.study.model import Study
 from lastro.study.resolve import check_stored
 from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed
@@ -153,7 +153,7 @@ def needs_of(study: Study) -> NeedsOn:
     """Return what the trials of a study require in the root filesystem."""
     kind = scenario_of(study)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
-    used = {hop for config in configs for hop in hops(str(config.get("function", "")))}
+    used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
     own = rootfs.ImageAdditions(functions=tuple(each for each in study.functions if each.name in used))
     return lambda host: kind.image_needs(host, configs).and_of(own)
 

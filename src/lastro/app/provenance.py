@@ -19,7 +19,7 @@ from lastro.host.processors import shared_cores
 from lastro.host.shell import ROOTS_ALONE
 from lastro.image import functions
 from lastro.results.segments import told
-from lastro.scenarios.base import Config, Scenario
+from lastro.scenarios.base import Config, Scenario, platform_levels
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.properties import probe_properties
 from lastro.study import design
@@ -98,7 +98,8 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
 
     These are the platforms of a study, or all of them. An option of a platform may choose the program of another one,
     as Docker's `runtime` does, or a program by its path."""
-    levels = {str(value) for each in configs or () for name, value in each.items() if name.split(".")[0] == "platform"}
+    platforms = [each for each in configs or () if "platform" in each]
+    levels = {level for each in platforms for level in platform_levels(each)}
     chosen = {word for level in levels for word in re.split("[:,=]", level)}
     found: dict[str, tuple[str, ...]] = dict(facts.TOOLS)
     for part in registry.parts("platform").values():

@@ -20,7 +20,7 @@ from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
 from lastro.study.design import Treatment
-from lastro.study.levels import part_name
+from lastro.study.levels import written_parts
 from lastro.study.model import Study
 
 _SESSION_S = 1.5  # approximate: lock the host, collect facts about it and its tools, release it
@@ -85,27 +85,23 @@ def _duration_s(scenario: type[Scenario], config: Config) -> float:
 def missing(store: Store) -> set[str]:
     """Return the platforms and instruments of a campaign with which no treatment can run here, as 'platform kvm'."""
     rows = [(_parts(store.study, row.treatment), bool(row.unavailable)) for row in store.treatments()]
-    some = {part for parts, unavailable in rows if not unavailable for part in parts.items()}
+    some = {part for parts, unavailable in rows if not unavailable for part in parts}
     gone: set[str] = set()
-    for kind in _KINDS:  # of an instrument, a platform that is missing shows nothing
-        known = {parts[kind] for parts, _ in rows if kind in parts and not _named(parts) & gone}
-        gone |= {f"{kind} {name}" for name in known if (kind, name) not in some}
+    for kind in _KINDS:  # of an instrument, a platform that is missing shows nothing; nor do several of each other
+        known = [[part for part in parts if part.startswith(f"{kind} ")] for parts, _ in rows if not parts & gone]
+        gone |= {parts[0] for parts in known if len(parts) == 1} - some
     return gone
 
 
 def missing_trials(study: Study, gone: Collection[str]) -> list[Treatment]:
     """Return the treatments that may run although these platforms and instruments are missing."""
-    return [row for row in design.treatments(study) if not _named(_parts(study, row)) & set(gone)]
+    return [row for row in design.treatments(study) if not _parts(study, row) & set(gone)]
 
 
-def _parts(study: Study, row: Treatment) -> dict[str, str]:
-    """Return the names of the platform and the instrument without their options, as far as the scenario has them."""
+def _parts(study: Study, row: Treatment) -> set[str]:
+    """Return the platforms and the instrument, as far as the scenario has them, as 'platform kvm', without options."""
     config = configuration(study, row)
-    return {kind: part_name(config, kind) for kind in _KINDS if config.get(kind)}
-
-
-def _named(parts: Mapping[str, str]) -> set[str]:
-    return {f"{kind} {name}" for kind, name in parts.items()}
+    return {f"{kind} {name}" for kind in _KINDS if config.get(kind) for name, _ in written_parts(config, kind)}
 
 
 def emulated_guests(store: Store) -> int:

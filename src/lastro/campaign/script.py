@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import count
 from pathlib import PurePosixPath
 
 from lastro.errors import InputError
@@ -12,9 +13,10 @@ from lastro.results.columns import Record
 
 _CGROUPS = "/sys/fs/cgroup/"
 _CONTROLLER_DEPTH = 4  # of CONTROLLER among the parts of the path /sys/fs/cgroup/CONTROLLER/…
-_FIRST_PIPE = 3  # of the descriptors that a shell leaves to scripts; at most 9 for all shells
+_FIRST_PIPE, _LAST_PIPE = 3, 9  # of the descriptors that every shell leaves to scripts; bash has more
+_MEASURED = "go\ngive\n"  # ends what a command that measures was sent
 _PAUSE_S = 0.1  # shorter pauses between two commands are work of Lastro, not part of the procedure
-_PREAMBLE = """#!/bin/sh
+_PREAMBLE = """#!{shell}
 # {title}
 # Every command that Lastro ran for this trial, in order. Run it as root on the host of the trial, or on a similar one.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
@@ -27,17 +29,40 @@ def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record
     `origin` is a warning that another user may have written the commands; it comes first. Raises: InputError for a NUL
     byte."""
     writer = _Writer()
-    for record in [*records, *undo]:
+    for record, beside in _side_by_side(records):
+        writer.add(record, beside=beside)
+    for record in undo:
         writer.add(record)
     warning = (
         [f"# NOT RECORDED BY YOU ON THIS HOST: {_comment(origin)}. Read every line before you run it."]
         if origin
         else []
     )
-    script = _PREAMBLE.format(title=_comment(title)) + "\n".join([*warning, *writer.lines]) + "\n"
+    preamble = _PREAMBLE.format(title=_comment(title), shell=writer.shell)
+    script = preamble + "\n".join([*warning, *writer.lines]) + "\n"
     if "\0" in script:
         raise InputError("a command or its input has a NUL byte, which a script cannot contain", "`--json` shows it")
     return script
+
+
+def _side_by_side(records: Sequence[Record]) -> list[tuple[Record, bool]]:
+    """Return each record, and whether it measures beside the next; those that did at the same time follow each other.
+
+    A transcript has each of them where it ended, and what then ended its server."""
+    found: list[tuple[Record, bool]] = []
+    last, ends_s = -1, float("-inf")
+    for record in records:
+        if record["kind"] != "run" or not (record["stdin"] or "").endswith(_MEASURED):
+            found.append((record, False))
+            continue
+        own_s = record.get("started_s", 0.0) + record.get("duration_s", 0.0)
+        if "started_s" in record and record["started_s"] < ends_s:
+            found[last] = (found[last][0], True)
+            last, ends_s = last + 1, max(ends_s, own_s)
+        else:
+            last, ends_s = len(found), own_s
+        found.insert(last, (record, False))
+    return found
 
 
 def _comment(text: str) -> str:
@@ -50,15 +75,20 @@ class _Writer:
         self.lines: list[str] = []
         self._background: dict[tuple[str, ...], str] = {}
         self._pipes: dict[str, int] = {}  # open descriptors, by the name of the process that reads them
+        self._beside: list[str] = []  # commands that measure meanwhile
+        self.shell = "/bin/sh"
         self._last_end_s: float | None = None
         self._prepares = True
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record, *, beside: bool = False) -> None:
         if self._prepares and not record.get("prepares"):
             self.lines += ["", "# The trial itself"]
             self._prepares, self._last_end_s = False, None
         self._pause(record)
-        getattr(self, f"_{record['kind']}")(record)
+        if beside:
+            self._run_beside(record)
+        else:
+            getattr(self, f"_{record['kind']}")(record)
         if "started_s" in record:
             self._last_end_s = record["started_s"] + record.get("duration_s", 0.0)
 
@@ -74,14 +104,25 @@ class _Writer:
             command += _here_document(record["stdin"])
         comment = f"  # exited with {record['returncode']}" if record["returncode"] and record["stdin"] is None else ""
         self.lines.append(command + comment)
+        if self._beside:
+            self.lines.append(f"wait {' '.join(f'${name}' for name in self._beside)}")
+            self._beside.clear()
         if record["argv"][:2] == ["mkdir", "-p"]:
             self.lines += [_on_its_host(record, line) for line in _with_cpus(record["argv"][2:])]
+
+    def _run_beside(self, record: Record) -> None:
+        self._beside.append(f"beside_{len(self._beside) + 1}")
+        command = _on_its_host(record, shlex.join(record["argv"]))
+        first, _, text = _here_document(record["stdin"] or "").partition("\n")
+        self.lines.append(f"{command}{first} & {self._beside[-1]}=$!\n{text}")
 
     def _spawn(self, record: Record) -> None:
         name = f"background_{len(self._background) + 1}"
         self._background[tuple(record["argv"])] = name
         if record.get("fed"):  # through a pipe, since it ends when it is told to
-            pipe = self._pipes[name] = _FIRST_PIPE + len(self._pipes)
+            pipe = next(number for number in count(_FIRST_PIPE) if number not in self._pipes.values())
+            self._pipes[name] = pipe
+            self.shell = "/bin/bash" if pipe > _LAST_PIPE else self.shell
             command = _on_its_host(record, shlex.join(record["argv"]))
             self.lines += [
                 "fifo=$(mktemp -u) && mkfifo $fifo",

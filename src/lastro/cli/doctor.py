@@ -37,7 +37,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.probes import ChainProbes
 from lastro.scenarios.shared.properties import probe_properties
-from lastro.study.levels import NONE, hops, split_options
+from lastro.study.levels import FUNCTION, NONE, hops, split_options, split_platform, written_parts
 from lastro.study.model import Study
 
 _WIDTH = 80
@@ -168,7 +168,7 @@ def _run_fleet(args: argparse.Namespace) -> int:
 def _wanted(args: argparse.Namespace) -> PartsToTry:
     """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
     study = load_study(args.study) if args.study else None
-    platforms = _platforms(args.platform) if args.platform or study is None else _levels(study, "platform")
+    platforms = _platforms(args.platform) if args.platform or study is None else _levels_of_platforms(study)
     if args.properties:
         linked = sorted(registry.names("attachment")) if study is None else _levels(study, "attachment")
         return PartsToTry(platforms, {}, linked)
@@ -184,7 +184,7 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
                 {
                     part
                     for part in parts
-                    if ChainScenario.part_names(kind).issuperset(split_options(hop)[0] for hop in hops(part))
+                    if ChainScenario.part_names(kind).issuperset(name for name, _ in written_parts({kind: part}, kind))
                 }
             )
             for kind, parts in split.items()
@@ -197,6 +197,12 @@ def _levels(study: Study, kind: str) -> list[str]:
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
     chosen = levels if levels is not None else filter(None, [study.settings.get(kind)])
     return list(map(str, chosen))
+
+
+def _levels_of_platforms(study: Study) -> list[str]:
+    """Return all levels of the platform, and the platforms that functions name."""
+    named = [split_platform(hop)[1] for level in _levels(study, FUNCTION) for hop in hops(level)]
+    return list(dict.fromkeys([*_levels(study, "platform"), *filter(None, named)]))
 
 
 def _platforms(chosen: Sequence[str] | None) -> list[str]:

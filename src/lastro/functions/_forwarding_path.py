@@ -12,7 +12,7 @@ class ForwardingPath:
 
     All addresses are of one version of IP. Of several functions in a row, `source` and `sink` are the neighbours.
     `ttl` is then the least and the most TTL with which this function forwards a packet that has passed the functions
-    before it and no other. `place` counts the functions in one instance from 1."""
+    before it and no other. `place` counts the functions in one instance from 1; `chain` those of a trial, from 0."""
 
     inside: str = "in0"
     outside: str = "out0"
@@ -22,6 +22,7 @@ class ForwardingPath:
     sink: str = "198.18.1.10"
     ttl: tuple[int, int] | None = None
     place: int = 1
+    chain: int = 0
 
     @property
     def version(self) -> str:
@@ -63,8 +64,7 @@ class ForwardingPath:
 
     def through(self, n: int) -> list[ForwardingPath]:
         """Return the paths through each of `n` functions in a row, between the same ends."""
-        network = "2001:2:0:{}::{}" if self.version == "6" else "198.18.{}.{}"
-        between = [(network.format(10 + number, 1), network.format(10 + number, 2)) for number in range(1, n)]
+        between = [(self._address(10 + number, 1), self._address(10 + number, 2)) for number in range(1, n)]
         enter = [self.inside_address, *(there for _, there in between)]
         leave = [*(here for here, _ in between), self.outside_address]
         ends = zip([self.source, *leave], enter, leave, [*enter[1:], self.sink], strict=False)
@@ -73,7 +73,21 @@ class ForwardingPath:
             for before, inside, outside, after in ends
         ]
 
+    def beside(self, chain: int) -> ForwardingPath:
+        """Return the same path in another chain of a trial, with addresses of its own; chain 0 is this one."""
+        if not chain:
+            return self
+        moved = replace(self, chain=chain)
+        near, far = ([moved._address(network, host) for host in (1, 10)] for network in (0, 1))
+        return replace(moved, source=near[1], inside_address=near[0], outside_address=far[0], sink=far[1])
 
+    def _address(self, network: int, host: int) -> str:
+        number = network + _NETWORKS * self.chain
+        return f"2001:2:0:{number}::{host}" if self.version == "6" else f"198.18.{number}.{host}"
+
+
+MOST_CHAINS = 8
+_NETWORKS = 24  # of a chain: more than it has, and so that no chain has one that a function uses for itself
 BROKEN = "broken"  # packets that cannot be read: cut off at the length of a frame, or with a wrong header
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from lastro.errors import Unavailable, hinted
 from lastro.functions import _click, _dpdk, _xdp
-from lastro.functions._forwarding_path import BROKEN, PATHS, CounterReading, ForwardingPath
+from lastro.functions._forwarding_path import BROKEN, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
 from lastro.functions._xdp import PASSED, BlockedFrames
 from lastro.platforms.base import Instance
 from lastro.study.parts import Part
@@ -171,6 +171,6 @@ class Service(Part):
 
 
 __all__ = [
-    "BROKEN", "IMPLEMENTATIONS", "PASSED", "PATHS", "BlockedFrames", "CounterReading", "ForwardingPath", "Function",
-    "Service", "Step",
+    "BROKEN", "IMPLEMENTATIONS", "MOST_CHAINS", "PASSED", "PATHS", "BlockedFrames", "CounterReading",
+    "ForwardingPath", "Function", "Service", "Step",
 ]  # fmt: skip

@@ -68,7 +68,7 @@ class ApparatusWitness:
         killed = self._kills() - kills
         window = _window(before, self._threads(killed > 0), elapsed_s)
         expected = by_messages + idle_per_s * elapsed_s
-        self.apparatus.windows.append(replace(window, expected=expected, killed=killed))
+        self.apparatus.windows.append(replace(window, expected=expected, killed=killed, began_s=began_s))
 
     def _kills(self) -> int:
         return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0

@@ -400,10 +400,16 @@ class Platform(Part):
 def start_all(
     stack: ExitStack, platform: Platform, testbed: Testbed, specs: Sequence[InstanceSpec], *, at_once: int = 20
 ) -> list[Instance]:
-    """Start instances in parallel and return them in the order of `specs`; they end with the stack, the last one first.
+    """Start instances on one platform in parallel, as `start_each`, and return them in the order of `specs`."""
+    return start_each(stack, [platform.start(testbed, spec) for spec in specs], at_once=at_once)
+
+
+def start_each(
+    stack: ExitStack, managers: Sequence[AbstractContextManager[Instance]], *, at_once: int = 20
+) -> list[Instance]:
+    """Start instances in parallel and return them in this order; they end with the stack, the last one first.
 
     Raises: the first error, after all other starts have finished; instances that did start then end with the stack."""
-    managers = [platform.start(testbed, spec) for spec in specs]
     started: set[int] = set()
 
     def start(position: int) -> Instance:
@@ -412,7 +418,7 @@ def start_all(
         return instance
 
     try:
-        futures = all_of([partial(start, position) for position in range(len(specs))], at_once)
+        futures = all_of([partial(start, position) for position in range(len(managers))], at_once)
     finally:
         for position in sorted(started):
             stack.push(managers[position])

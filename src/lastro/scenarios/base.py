@@ -20,7 +20,15 @@ from lastro.platforms.base import Availability, Platform
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
-from lastro.study.levels import hops, option_value, part_level, part_name, split_options
+from lastro.study.levels import (
+    FUNCTION,
+    functions_in,
+    option_value,
+    part_level,
+    part_name,
+    row_platforms,
+    split_options,
+)
 from lastro.study.model import NAME_PATTERN, SYSCTL, VARIANT, Level, ScenarioSchema, Setting, Study
 from lastro.study.parts import check_declared
 
@@ -145,7 +153,8 @@ class Declaration(ABC):
         """Estimate how long the probes of these treatments take at the start, for plans only."""
         if "platform" not in cls.parts:
             return 0.0
-        return sum(0.3 + 2 * start_s({"platform": level}) for level in {platform_level(config) for config in configs})
+        levels = {level for config in configs for level in platform_levels(config)}
+        return sum(0.3 + 2 * platform_class(level).start_s for level in levels)
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
@@ -282,6 +291,11 @@ def platform_level(config: Config) -> str:
     return part_level(config, "platform")
 
 
+def platform_levels(config: Config) -> list[str]:
+    """Return the level of the treatment's platform, and those of other platforms that its functions name."""
+    return list(dict.fromkeys([platform_level(config), *(row_platforms(config) if FUNCTION in config else ())]))
+
+
 def links_level(config: Config) -> str:
     """Return the level of a treatment's attachment: its name with its options."""
     return part_level(config, "attachment")
@@ -294,7 +308,12 @@ def isolation_level(config: Config) -> str:
 
 def platform_of(config: Config) -> type[Platform]:
     """Return the class of the treatment's platform; the base class if it cannot be imported."""
-    info = registry.parts("platform").get(part_name(config, "platform"))
+    return platform_class(platform_level(config))
+
+
+def platform_class(level: str) -> type[Platform]:
+    """Return the class of a platform; the base class if it cannot be imported."""
+    info = registry.parts("platform").get(split_options(level)[0])
     return info.cls if info and info.cls else Platform
 
 
@@ -356,7 +375,7 @@ def _class_of(kind: type[registry.P], name: str) -> type[registry.P]:
 
 def make_parts(kind: type[registry.P], level: str) -> list[registry.P]:
     """Return the parts of a level in their order; it may be a chain. Raises: as `make_part`."""
-    return [make_part(kind, hop) for hop in hops(level)]
+    return [make_part(kind, part) for part in functions_in(level)]
 
 
 def schema(scenario: type[Scenario]) -> ScenarioSchema:

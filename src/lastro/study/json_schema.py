@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.study.levels import MOST_HOPS, NONE, options_named, options_of_one
+from lastro.study.levels import MOST_HOPS, NONE, ON, PLATFORM, options_named, options_of_one
 from lastro.study.model import ScenarioSchema, Setting
 from lastro.study.own_function import NAME
 from lastro.study.schema import StudyFile
@@ -76,15 +76,24 @@ def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:
 def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:
     names = sorted(schema.parts[kind])
     if kind not in schema.combinable:
-        optional = "|".join(re.escape(name) for name in schema.options.get(kind, {}))
-        pattern = rf"({optional}):[a-z_]+=[^,>]+(,[a-z_]+=[^,>]+)*"
+        pattern = _one(schema, kind, own)
         if kind in schema.chainable:
-            hop = f"({'|'.join([*map(re.escape, names), pattern, *([own] if own else [])])})"
+            hop = rf"{pattern}( *{ON} *{_one(schema, PLATFORM)})?" if PLATFORM in schema.parts else pattern
             pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
-        with_options = {"type": "string", "pattern": f"^{pattern}$"}
-        return {"anyOf": [{"enum": names}, with_options]} if optional else {"enum": names}
+        elif not schema.options.get(kind):
+            return {"enum": names}
+        return {"anyOf": [{"enum": names}, {"type": "string", "pattern": f"^{pattern}$"}]}
     word = "|".join(re.escape(name) for name in names if name != NONE)
     return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
+
+
+def _one(schema: ScenarioSchema, kind: str, own: str = "") -> str:
+    """Return the pattern of one part of a kind, with its options or without. Those of a function end at '@'."""
+    found = [*map(re.escape, sorted(schema.parts[kind])), *([own] if own else [])]
+    if having := "|".join(re.escape(name) for name in schema.options.get(kind, {})):
+        value = f"[^,>{ON}]+" if kind in schema.chainable else "[^,>]+"
+        found.append(rf"({having}):[a-z_]+={value}(,[a-z_]+={value})*")
+    return f"({'|'.join(found)})"
 
 
 def _setting(setting: Setting[Any]) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 A part may have options. They are written into its level, `docker:storage=vfs`, or are separate factors and constants
 that are named after the kind: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to only one part,
-such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option."""
+such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option.
+
+The level of a function may be several in a row, each of which may name the platform of its instance, with options of
+its own: `firewall@docker>nat:flows=5@qemu-tcg:nic=virtio`. The first '@' of a hop begins its platform."""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ T = TypeVar("T")
 NONE = "none"
 MOST_HOPS = 8
 _THEN = ">"  # between functions in a row
+ON = "@"  # between a function and the platform of its instance
+FUNCTION, PLATFORM = "function", "platform"
 
 
 def check_level(schema: ScenarioSchema, name: str, raw: Level | list[Level]) -> Level:
@@ -80,17 +85,40 @@ def part_level(config: Mapping[str, Level], kind: str) -> str:
     """Return the level of a kind of part in a treatment, with all its options, such as `docker:storage=vfs`.
 
     Options are in the level, or in separate constants and factors named `platform.OPTION`. A constant for one part
-    only, `platform.docker.OPTION`, applies if the option has neither."""
+    only, `platform.docker.OPTION`, applies if the option has neither. The platform of a hop has the options of the
+    treatment's platform if it is the same one."""
+    if kind != FUNCTION:
+        return _with_options(config, kind, str(config[kind]))
     parts = []
-    for level in hops(str(config[kind])):
-        name, written = split_options(level)
-        chosen = []
-        for key in sorted(key for key in config if key.startswith(f"{kind}.")):
-            *part, option = key.removeprefix(f"{kind}.").split(".")
-            if not part or (part == [name] and option not in written and f"{kind}.{option}" not in config):
-                chosen.append(f"{option}={config[key]}")
-        parts.append(join_options(level, chosen))
+    for hop in hops(str(config[kind])):
+        part, platform = split_platform(hop)
+        own = _with_options(_for_platform(config, platform), PLATFORM, platform) if platform else ""
+        parts.append(on_platform(_with_options(config, kind, part), own))
     return in_row(parts)
+
+
+def _for_platform(config: Mapping[str, Level], level: str) -> Mapping[str, Level]:
+    """Return a configuration without the options of the treatment's platform that the platform of a hop does not have.
+
+    It has them if it is the same platform, except those that its level writes."""
+    (name, written), same = split_options(level), str(config.get(PLATFORM, NONE))
+    left_out = {
+        key
+        for key in config
+        if key.startswith(f"{PLATFORM}.") and key.count(".") == 1
+        if name != split_options(same)[0] or key.partition(".")[2] in written
+    }
+    return {key: value for key, value in config.items() if key not in left_out}
+
+
+def _with_options(config: Mapping[str, Level], kind: str, level: str) -> str:
+    name, written = split_options(level)
+    chosen = []
+    for key in sorted(key for key in config if key.startswith(f"{kind}.")):
+        *part, option = key.removeprefix(f"{kind}.").split(".")
+        if not part or (part == [name] and option not in written and f"{kind}.{option}" not in config):
+            chosen.append(f"{option}={config[key]}")
+    return join_options(level, chosen)
 
 
 def part_name(config: Mapping[str, Level], kind: str) -> str:
@@ -106,6 +134,39 @@ def hops(level: str) -> list[str]:
 def in_row(levels: Sequence[str]) -> str:
     """Return the level of these parts in a row."""
     return _THEN.join(levels)
+
+
+def split_platform(hop: str) -> tuple[str, str]:
+    """Split a hop such as 'nat@docker:storage=vfs' into its function and the level of its platform, which may be ''."""
+    part, _, platform = hop.partition(ON)
+    return part.strip(), platform.strip()
+
+
+def on_platform(part: str, platform: str) -> str:
+    """Return the hop of a function on a platform of its own; if that is empty, on the treatment's."""
+    return f"{part}{ON}{platform}" if platform else part
+
+
+def functions_in(level: str) -> list[str]:
+    """Return the functions of a level in their order, with their options and without their platforms."""
+    return [split_platform(hop)[0] for hop in hops(level)]
+
+
+def row_platforms(config: Mapping[str, Level]) -> list[str]:
+    """Return the level of the platform of each function of a treatment: its own, or else that of the treatment."""
+    own = [split_platform(hop)[1] for hop in hops(part_level(config, FUNCTION))]
+    return [platform or part_level(config, PLATFORM) for platform in own]
+
+
+def written_parts(levels: Mapping[str, Level], kind: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the name of each part of a kind in a treatment, with the options that its level writes.
+
+    The platforms of functions are among the platforms."""
+    level = str(levels.get(kind, NONE))
+    found = functions_in(level) if kind == FUNCTION else [level]
+    if kind == PLATFORM:
+        found += filter(None, (split_platform(hop)[1] for hop in hops(str(levels.get(FUNCTION, NONE)))))
+    return [split_options(part) for part in found]
 
 
 def split_options(level: str) -> tuple[str, dict[str, str]]:
@@ -186,6 +247,8 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         return raw
     if len(row := hops(raw)) > 1:
         return _row(schema, kind, raw, row)
+    if ON in raw and kind in schema.chainable and PLATFORM in schema.parts:
+        return _part_on_platform(schema, kind, raw)
     if ":" in raw:
         return _part_with_options(schema, kind, raw)
     words = raw.split("+")
@@ -209,6 +272,15 @@ def _row(schema: ScenarioSchema, kind: str, raw: str, row: Sequence[str]) -> str
     if "" in row:
         raise FieldError(f"{shown(raw)} has '{_THEN}' without a {kind} on one side")
     return in_row([_part(schema, kind, hop) for hop in row])
+
+
+def _part_on_platform(schema: ScenarioSchema, kind: str, raw: str) -> str:
+    part, platform = split_platform(raw)
+    if not part or not platform:
+        raise FieldError(
+            f"{shown(raw)} has '{ON}' without a {kind} before it and a platform behind it", f"such as '{NONE}{ON}runc'"
+        )
+    return on_platform(_part(schema, kind, part), _part(schema, PLATFORM, platform))
 
 
 def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:

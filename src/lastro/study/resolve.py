@@ -15,18 +15,21 @@ from lastro.shapes import made
 from lastro.stats.stopping import LEAST_BLOCKS
 from lastro.study.design import combinations, factorial_size, why_no_fraction
 from lastro.study.levels import (
+    FUNCTION,
     NONE,
+    PLATFORM,
     check_level,
-    hops,
     identity,
     listed_level,
     options_named,
     options_of_one,
     split_options,
     unknown_name,
+    written_parts,
 )
 from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
 from lastro.study.own_function import OwnFunction
+from lastro.study.placement import check_placement
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
@@ -87,6 +90,9 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     problems.raise_if_any()
     _check_size(study, problems)
     problems.raise_if_any()
+    with problems.at("factors" if "placement" in file.factors else "settings", "placement"):
+        check_placement(study)
+    problems.raise_if_any()
     return replace(study, notes=tuple(problems.notes))
 
 
@@ -129,18 +135,26 @@ def _require_its_part(file: StudyFile, name: str) -> None:
     kind, part, option = name.split(".", 2)
     if f"{kind}.{option}" in {*file.factors, *file.settings}:
         raise FieldError(f"has no effect beside {kind}.{option}, which sets the same option", "keep one of them")
-    levels = file.factors.get(kind) or [file.settings.get(kind, NONE)]
-    split = {str(level): dict(map(split_options, hops(str(level)))) for level in levels}
-    others = sorted(level for level, parts in split.items() if part not in parts)
-    if fixed := next((level for level, parts in split.items() if option in parts.get(part, {})), None):
-        raise FieldError(
-            f"has no effect in the {kind} {shown(fixed)}, which sets the option itself", "keep one of them"
-        )
-    if others:
+    split = {level: written_parts({kind: level}, kind) for level in _levels_of(file, kind)}
+    hosts = {level: written_parts({FUNCTION: level}, kind)[1:] for level in _levels_of(file, FUNCTION)}
+    hosts = hosts if kind == PLATFORM else {}
+    everywhere = bool(hosts) and all(any(name == part for name, _ in found) for found in hosts.values())
+    others = sorted(level for level, found in split.items() if all(name != part for name, _ in found))
+    for of, each in ((kind, split), (FUNCTION, hosts)):
+        for level, found in each.items():
+            if any(name == part and option in written for name, written in found):
+                raise FieldError(
+                    f"has no effect in the {of} {shown(level)}, which sets the option itself", "keep one of them"
+                )
+    if others and not everywhere:
         hint = f"write the option into the levels of {kind}: '{part}:{option}=VALUE'"
         raise FieldError(
             f"varies an option of {part}, but not every treatment has it: {kind} {', '.join(others)}", hint
         )
+
+
+def _levels_of(file: StudyFile, kind: str) -> list[str]:
+    return [str(level) for level in file.factors.get(kind) or [file.settings.get(kind, NONE)]]
 
 
 def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Level]:

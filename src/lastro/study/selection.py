@@ -11,6 +11,7 @@ from lastro.errors import InputError, did_you_mean
 from lastro.study.design import combinations, why_no_fraction
 from lastro.study.levels import identity, level_from_text, listed, options_named, options_of_one
 from lastro.study.model import MOST_BLOCKS, VARIANT, Exclusion, Factor, Level, ScenarioSchema, Study, among
+from lastro.study.placement import check_placement
 from lastro.study.problems import FieldError, shown
 from lastro.study.resolve import MAX_TRIALS, metrics_of
 from lastro.study.variants import change_from_text, check_changes, touched, varied
@@ -81,6 +82,10 @@ class Selection:
             study = replace(study, design=study.design.until_decided(self.within_s))
         if self.options and not any(combinations(study)):
             raise InputError(f"{shlex.join(self.options)} leaves no treatment of {study.file}", "choose more levels")
+        try:
+            check_placement(study)
+        except FieldError as wrong:
+            raise InputError(f"{study.file}: {wrong.message}", str(wrong.hint)) from None
         if why := why_no_fraction(study):
             raise InputError(f"{study.file}: `design.fraction`: {why}", "choose other options, or remove `fraction`")
         return replace(study, changes=self.options)

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from lastro.errors import did_you_mean
 from lastro.study.levels import (
     check_level,
-    hops,
     level_from_text,
     options_named,
     options_of_one,
-    split_options,
     unknown_name,
+    written_parts,
 )
 from lastro.study.model import SYSCTL, VARIANT, Level, ScenarioSchema, Study
 from lastro.study.problems import FieldError, Problems, shown
@@ -145,5 +144,5 @@ def _applies(config: Mapping[str, Level], name: str) -> bool:
     kind, *part = name.split(".")
     if len(part) < 2 or name.startswith(SYSCTL) or kind not in config:
         return True
-    named = dict(map(split_options, hops(str(config[kind]))))
-    return part[0] in named and part[1] not in named[part[0]] and f"{kind}.{part[1]}" not in config
+    open_to_it = any(name == part[0] and part[1] not in written for name, written in written_parts(config, kind))
+    return open_to_it and f"{kind}.{part[1]}" not in config

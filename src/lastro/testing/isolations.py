@@ -100,7 +100,7 @@ class IsolationContract:
 def works_in_a_chain(testbed: Testbed, platform: Platform, parts: list[Isolation]) -> None:
     """Assert that a chain does its work under these isolations, and that each is in force on all its instances."""
     links, profile = registry.get(Attachment, "veth-direct")(), Profile.unmeasured(testbed)
-    with deployed(testbed, platform, links, Firewall(), isolate=lambda spec: isolate(spec, parts, profile)) as chain:
+    with deployed(testbed, platform, links, Firewall(), isolate=lambda spec, _: isolate(spec, parts, profile)) as chain:
         assert chain.counted()["crossed"].packets >= 1
         server = chain.sink.spawn(["iperf3", "-s", "-1", "--forceflush"])
         server.wait_line("listening", 10)

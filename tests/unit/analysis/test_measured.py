@@ -6,6 +6,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from lastro.errors import CommandFailed, CommandTimeout
 from lastro.host.base import Completed, Process
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
+from lastro.host.threads import all_of
 from lastro.instruments.base import Watch
 from lastro.platforms import _gate
 from lastro.platforms._gate import Gate, MeasuredCommand, measuring
@@ -379,6 +381,38 @@ def test_a_server_and_its_client_are_repeated_in_order(instance: Local, testbed:
     script = shell_script(testbed.host.transcript.records, "trial")
     again = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
     assert "reached" in again.stdout.splitlines()
+
+
+def test_commands_that_measured_at_the_same_time_do_so_again(testbed: Testbed, tmp_path: Path) -> None:
+    """Each waits for the other; in between, a server of the first ends."""
+    names = ("one", "two")
+    for name in names:
+        (tmp_path / name).mkdir()
+    places = [Local(testbed, tmp_path / name) for name in names]
+
+    def meet(own: int) -> str:
+        here, there = tmp_path / f"here-{names[own]}", tmp_path / f"here-{names[1 - own]}"
+        script = f"touch {here}; until [ -e {there} ]; do sleep 0.01; done; sleep 0.{own}1; echo met"
+        with places[own].during(["sh", "-c", f"echo up {own}; exec sleep 86395"], "up"):
+            return places[own].measure(["sh", "-c", script], timeout_s=30).done.text
+
+    assert [each.result() for each in all_of([partial(meet, own) for own in (0, 1)], 2)] == ["met\n", "met\n"]
+    script = shell_script(testbed.host.transcript.records, "trial")
+    for name in names:
+        (tmp_path / f"here-{name}").unlink()
+    again = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=30)
+    assert again.stdout.splitlines().count("met") == 2
+
+
+def test_many_servers_need_a_shell_with_more_descriptors() -> None:
+    records = [{"kind": "spawn", "argv": ["server", str(number)], "started_s": 0.0, "fed": True} for number in range(8)]
+    assert shell_script(records[:7], "trial").startswith("#!/bin/sh\n")
+    stops = [{"kind": "stop", "argv": ["server", "0"], "started_s": 1.0, "stdin": "give\n"}]
+    script = shell_script([*records, *stops, records[0]], "trial")
+    assert script.startswith("#!/bin/bash\n")
+    assert [line.partition("exec ")[2] for line in script.splitlines() if "exec " in line][-2:] == [
+        "3>&-; wait $background_1", "3>$fifo && rm $fifo"
+    ]  # fmt: skip
 
 
 def test_a_command_that_timed_out_is_recorded_too(instance: Local, testbed: Testbed) -> None:

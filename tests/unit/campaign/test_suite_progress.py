@@ -95,6 +95,19 @@ def test_what_is_missing_is_a_platform_or_an_instrument_that_an_available_platfo
         assert [row.levels["instrument"] for row in missing_trials(study, missing(store))] == ["sysbench-cpu"]
 
 
+def test_a_chain_on_two_platforms_does_not_show_which_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "mixed.toml").write_text(
+        '[study]\nname = "mixed"\nscenario = "chain"\n[factors]\nfunction = ["nat", "nat@kvm", "nat@kvm>dpi"]\n'
+        '[settings]\nplatform = "runc"\nattachment = "veth-bridge"\n'
+    )
+    study = load(tmp_path / "mixed.toml", schemas())
+    with begun(tmp_path / "out", study) as store:
+        store.mark_unavailable(1, "no guest boots", None)
+        store.mark_unavailable(2, "no guest boots", None)
+        assert missing(store) == set()
+    assert [row.levels["function"] for row in missing_trials(study, {"platform kvm"})] == ["nat"]
+
+
 def test_progress_asks_for_its_place_once_more_when_it_is_known_what_can_run() -> None:
     places = iter([SuitePosition("one", 196, 0, 2600.0), SuitePosition("one", 100, 0, 1300.0)])
     progress = PlainProgress(6, 0, (), lambda: next(places))

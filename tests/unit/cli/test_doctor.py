@@ -131,6 +131,9 @@ def test_a_study_or_haste_narrows_what_is_tried(tmp_path: Path) -> None:
         ["runc", "lxc:storage=dir"],
         {"attachment": ["nat"], "isolation": ["cgroups", "none", "seccomp"], "function": ["dpi"], "anomaly": ["none"]},
     )
+    study.write_text(study_text({"platform": ["runc"]}, scenario="chain", attachment="nat", function="nat@docker>dpi"))
+    mixed = wanted("--study", str(study))
+    assert (mixed.platforms, mixed.names["function"]) == (["runc", "docker"], ["nat@docker>dpi"])
     assert wanted("--quick", "--platform", "runc") == doctor.PartsToTry(["runc"], {})
     everything = wanted()
     assert set(everything.platforms) == registry.names("platform") and everything.in_click

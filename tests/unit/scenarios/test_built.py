@@ -14,13 +14,14 @@ from lastro.anomalies.cpu import Cpu
 from lastro.attachments.base import Segment
 from lastro.attachments.hosting import HostedInstance
 from lastro.attachments.veth_bridge import VethBridge
-from lastro.functions.base import ForwardingPath
+from lastro.functions.base import ForwardingPath, Function
 from lastro.host.base import Completed
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Port
 from lastro.results.samples import Outcome
 from lastro.results.topology import Device, Topology
+from lastro.scenarios.base import make_parts
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.lifecycle import LifecycleScenario
 from lastro.scenarios.proxy.three_node import RoleNode, ThreeNodeTestbed
@@ -28,6 +29,7 @@ from lastro.scenarios.proxy.topology import note_topology as note_proxies
 from lastro.scenarios.routing.boot import note_network, segments_of
 from lastro.scenarios.shared.chain import ROLES, Chain, _segments
 from lastro.scenarios.shared.disturbance import Disturbance
+from lastro.scenarios.shared.function_row import EACH, FunctionRow, in_row
 from lastro.scenarios.shared.point_to_point import JoinedPair
 from lastro.scenarios.shared.topology import BuiltTopology, Plug, note_load, note_meter
 from lastro.scenarios.uplink.ends import FlowEnd
@@ -200,6 +202,10 @@ def shape(outcome: Outcome) -> tuple[dict[str, str], list[str]]:
     return nodes, [f"{link.a.role} {link.attachment} {link.b.role}" for link in found.links]
 
 
+def row(level: str) -> FunctionRow:
+    return in_row(make_parts(Function, level), ForwardingPath(), EACH, "kernel", n_routers=0)
+
+
 @pytest.fixture
 def testbed(tmp_path: Path) -> Testbed:
     return recording_testbed(RecordingHost(), tmp_path)
@@ -207,8 +213,8 @@ def testbed(tmp_path: Path) -> Testbed:
 
 def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
     instances = {role: stood(testbed, role) for role in ROLES}
-    function, path = SimpleNamespace(name="firewall"), ForwardingPath()
-    chain = Chain(instances, VethBridge(), cast(Any, function), path, _segments(instances, path), dict)
+    path = ForwardingPath()
+    chain = Chain(instances, VethBridge(), row("firewall"), path, _segments(instances, path), dict)
     load = cast(Any, SimpleNamespace(instance=stood(testbed, "neighbour"), demand=Demand("stress", 2, 0, 60)))
     config = {"platform": "runc", "isolation": "none", "function": "firewall", "implementation": "kernel"}
     scenario, outcome = object.__new__(ChainScenario), Outcome()
@@ -225,22 +231,21 @@ def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
 
 def test_functions_in_a_row_are_drawn_in_a_row(testbed: Testbed) -> None:
     instances = {role: stood(testbed, role) for role in ("source", "function", "function2", "sink")}
-    chain = Chain(
-        instances, VethBridge(), cast(Any, None), ForwardingPath(), _segments(instances, ForwardingPath()), dict
-    )
-    config = {"platform": "runc", "isolation": "none", "function": "firewall:rules=9>nat", "implementation": "kernel"}
+    level, path = "firewall:rules=9>nat@docker", ForwardingPath()
+    chain = Chain(instances, VethBridge(), row(level), path, _segments(instances, path), dict)
+    config = {"platform": "runc", "isolation": "none", "function": level, "implementation": "kernel"}
     scenario, outcome = object.__new__(ChainScenario), Outcome()
     scenario._testbed = testbed
     scenario._note_topology(config, chain, None, outcome)
     nodes, links = shape(outcome)
     assert nodes == {
-        "source": "runc", "function": "runc firewall:rules=9 (kernel)", "function2": "runc nat (kernel)",
+        "source": "runc", "function": "runc firewall:rules=9 (kernel)", "function2": "docker nat (kernel)",
         "sink": "runc",
     }  # fmt: skip
     assert links == ["source veth-bridge function", "function veth-bridge function2", "function2 veth-bridge sink"]
     drawn = [line.strip("│ ") for line in topology_lines(noted(outcome), {}, 80)]
     assert [line for line in drawn if line in instances] == [*instances]
-    assert "runc · nat (kernel)" in drawn
+    assert "docker · nat (kernel)" in drawn
 
 
 def test_a_flow_to_the_host_ends_at_the_routers_own_device(testbed: Testbed) -> None:

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import jsonschema
 import pytest
 
-from lastro.errors import StudyError, Unavailable
+from lastro.app.provenance import version_commands
+from lastro.errors import InputError, PlatformError, StudyError, Unavailable
 from lastro.functions.base import PATHS, CounterReading, Function
 from lastro.functions.dpi import Dpi
 from lastro.meters.interfaces import Counters
-from lastro.platforms.base import configuration
-from lastro.scenarios.base import make_parts, schemas
+from lastro.platforms.base import InstanceSpec, Platform, configuration
+from lastro.scenarios.base import make_parts, platform_levels, schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.probing import _Hops
-from lastro.scenarios.shared.chain import _segments, hops_of
+from lastro.scenarios.shared.chain import _segments, deployed, hops_of
 from lastro.scenarios.shared.flow import crossings
 from lastro.scenarios.shared.function_row import EACH, TOGETHER, FunctionRow, in_row
-from lastro.scenarios.shared.on_chain import OnChain, functions_level, starts_s
+from lastro.scenarios.shared.on_chain import OnChain, functions_level, hosts_levels, starts_s
+from lastro.study.design import treatments
 from lastro.study.json_schema import json_schema
+from lastro.study.levels import check_level
 from lastro.study.load import parse
 from lastro.study.model import Study
+from lastro.study.placement import contradiction
+from lastro.study.problems import FieldError
+from lastro.study.selection import Selection, with_variants
 from lastro.testing.attachments import unstarted
 from lastro.validity import path_reasons
 
@@ -89,6 +97,30 @@ def test_an_option_of_a_function_is_that_of_each_hop_with_its_name() -> None:
         (f'function = ["{">".join(9 * ["nat"])}"]\n', r"has 9 hops, but a chain has at most 8"),
         ('placement = ["alone"]\n', r"'alone' is not a valid placement"),
         ('isolation = ["cgroups>seccomp"]\n', r"is a chain, and scenario chain has one isolation in a trial"),
+        ('function = ["firewall@dokcer>nat"]\n', r"no platform is named 'dokcer'"),
+        ('function = ["firewall@docker@runc"]\n', r"no platform is named 'docker@runc'"),
+        ('function = ["firewall>nat@"]\n', r"'nat@' has '@' without a function before it and a platform behind it"),
+        ('function = ["@runc"]\n', r"'@runc' has '@' without a function before it"),
+        ('function = ["nat@docker:storage"]\n', r"'docker:storage' needs OPTION=VALUE after the colon"),
+        ('function = ["nat@docker:rules=2"]\n', r"platform docker has no option 'rules'"),
+        ('isolation = ["cgroups@runc"]\n', r"no isolation is named 'cgroups@runc'"),
+        (
+            'function = ["firewall@docker>nat@runc"]\nplacement = ["each", "together"]\n',
+            r'factors.placement: placement = "together" puts firewall@docker>nat@runc into one instance, but names'
+            r" docker and runc",
+        ),
+        (
+            'function = ["firewall>nat@docker"]\n[settings]\nplacement = "together"\n',
+            r"settings.placement: .* but names runc and docker",
+        ),
+        (
+            'function = ["nat@docker:storage=vfs"]\n"platform.docker.storage" = ["vfs", "overlay2"]\n',
+            r"has no effect in the function 'nat@docker:storage=vfs', which sets the option itself",
+        ),
+        (
+            'function = ["nat@docker", "nat"]\n"platform.docker.storage" = ["vfs", "overlay2"]\n',
+            r"varies an option of docker, but not every treatment has it",
+        ),
     ],
 )
 def test_a_study_with_an_impossible_chain_is_refused(factors: str, message: str) -> None:
@@ -101,7 +133,11 @@ def test_editors_know_chains() -> None:
     validator = jsonschema.Draft202012Validator(parts["function"])
     for level in ("none", "dpi", "firewall:rules=5", "firewall>dpi", "firewall:rules=5 > nat>dpi:signatures=3"):
         assert validator.is_valid(level), level
+    for level in ("nat@runc", "firewall:rules=5@docker:storage=vfs,runtime=crun > nat @ runc"):
+        assert validator.is_valid(level), level
     for level in ("firewal>dpi", "firewall>", "nat:rules=1>dpi", "firewall:rules>dpi", ">".join(9 * ["nat"])):
+        assert not validator.is_valid(level), level
+    for level in ("nat@", "@runc", "nat@dokcer", "nat@docker:storage", "nat@runc@docker"):
         assert not validator.is_valid(level), level
 
 
@@ -276,6 +312,115 @@ def test_dpi_is_found_at_its_own_hop() -> None:
     assert Dpi.detoured({"function2.detour0": {"tx_packets": 4}}, {}) == 0
 
 
+# Platforms of their own
+
+
+MIXED = "firewall@docker>nat"
+
+
+def test_a_hop_names_its_platform_with_its_options() -> None:
+    study = read('function = ["firewall:rules=5 @ docker:storage=vfs,runtime=crun > nat@runc", "nat"]\n')
+    level = "firewall:rules=5@docker:runtime=crun,storage=vfs>nat@runc"
+    assert study.factors[-1].levels == (level, "nat")
+    (firewall, nat) = make_parts(Function, level)
+    assert (firewall.name, firewall.chosen["rules"], nat.name) == ("firewall", 5, "nat")
+    chosen = Selection(only=(f"function={level}",)).of(study, SCHEMAS["chain"])
+    assert chosen.factors[-1].levels == (level,)
+    assert set(version_commands([chosen.config({"platform": "native", "function": level})])) >= {"dockerd", "runc"}
+
+
+def test_a_scenario_without_platforms_has_none_in_its_chains() -> None:
+    known = SCHEMAS["chain"]
+    bare = replace(known, parts={kind: names for kind, names in known.parts.items() if kind != "platform"})
+    with pytest.raises(FieldError, match="no function is named 'nat@runc'"):
+        check_level(bare, "function", "nat@runc")
+    assert json_schema({"chain": bare})
+
+
+def test_a_hop_without_a_platform_runs_on_the_treatments() -> None:
+    mixed = config(function=MIXED, platform="native", length=2)
+    assert functions_level(mixed) == "firewall@docker>nat>firewall@docker>nat"
+    assert hosts_levels(mixed) == ["docker", "native", "docker", "native"]
+    assert platform_levels(mixed) == ["native", "docker"]
+    assert platform_levels(config(function="nat>dpi")) == ["native"]
+    assert hosts_levels(config(function=MIXED, platform="docker")) == ["docker", "docker"]
+
+
+@pytest.mark.parametrize(
+    ("options", "hosts"),
+    [
+        ({"platform.docker.storage": "vfs"}, ["docker:storage=vfs", "runc"]),
+        ({"platform.storage": "vfs"}, ["docker", "runc:storage=vfs"]),
+        ({"platform": "docker", "platform.storage": "vfs"}, ["docker:storage=vfs", "docker:storage=vfs"]),
+        ({"function": "nat@docker:storage=btrfs", "platform.docker.storage": "vfs"}, ["docker:storage=btrfs"]),
+        (
+            {"function": "nat@docker:storage=btrfs>dpi", "platform": "docker", "platform.storage": "vfs"},
+            ["docker:storage=btrfs", "docker:storage=vfs"],
+        ),
+        ({"function.firewall.rules": 7}, ["docker", "runc"]),
+    ],
+)
+def test_options_of_a_platform_are_those_of_hops_on_it(options: dict[str, Any], hosts: list[str]) -> None:
+    mixed = config(**{"function": MIXED, "platform": "runc", **options})
+    assert hosts_levels(mixed) == hosts
+    if "function.firewall.rules" in options:
+        assert functions_level(mixed) == "firewall:rules=7@docker>nat"
+
+
+def test_an_option_may_be_a_factor_where_each_chain_has_its_platform() -> None:
+    assert read('function = ["nat@docker"]\n"platform.docker.storage" = ["vfs", "overlay2"]\n').factors[-1].levels
+    one = read('function = ["nat@docker"]\n[settings]\ntcp_s = 2\n')
+    ab = with_variants(one, SCHEMAS["chain"], [], ["platform.docker.storage=vfs"])
+    assert len(treatments(ab)) == 2, "the change is of a platform that only a function names"
+
+
+def test_functions_in_one_instance_have_one_platform() -> None:
+    together = 'function = ["firewall@docker>nat@docker", "dpi"]\nplacement = ["each", "together"]\n'
+    assert len(treatments(read(together))) == 4
+    excluded = '[[exclude]]\nwhen = { function = "firewall@docker>nat", placement = "together" }\nreason = "two"\n'
+    mixed = f'function = ["{MIXED}", "nat"]\nplacement = ["each", "together"]\n'
+    assert len(treatments(read(mixed + excluded))) == 3
+    with pytest.raises(StudyError, match="one instance") as caught:
+        read(mixed)
+    assert "or exclude these treatments" in (caught.value.hint or "")
+    with pytest.raises(
+        InputError, match=r'"together" puts firewall@docker>nat into one instance, but names docker and'
+    ):
+        Selection(settings=("placement=together",)).of(read(f'function = ["{MIXED}"]\n'), SCHEMAS["chain"])
+    assert contradiction(config(function=MIXED, platform="docker", placement="together")) == ""
+
+
+def test_instances_start_on_the_platform_of_their_function() -> None:
+    started: list[tuple[str, str]] = []
+
+    def platform(name: str) -> Any:
+        @contextmanager
+        def start(testbed: object, spec: InstanceSpec) -> Iterator[None]:
+            started.append((name, spec.role))
+            raise PlatformError("no instance")
+            yield
+
+        return SimpleNamespace(name=name, start=start)
+
+    bed = cast(Any, SimpleNamespace(
+        has_ipv6=False, session=SimpleNamespace(unique=str), on_own_cpus=lambda resources: resources
+    ))  # fmt: skip
+    seen: list[tuple[str, str]] = []
+
+    def isolate(spec: InstanceSpec, host: Platform) -> InstanceSpec:
+        seen.append((spec.role, host.name))
+        return spec
+
+    ends, other = platform("ends"), platform("other")
+    chain = deployed(
+        bed, ends, attachment("veth-direct"), *make_parts(Function, "nat>nat"), hosts=[other, ends], isolate=isolate
+    )
+    with pytest.raises(PlatformError, match="no instance"), chain:
+        pass
+    assert seen == [("source", "ends"), ("function", "other"), ("function2", "ends"), ("sink", "ends")]
+    assert sorted(started) == sorted((host, role) for role, host in seen)
+
+
 # Plans
 
 
@@ -283,6 +428,11 @@ def test_dpi_is_found_at_its_own_hop() -> None:
 def test_the_ceiling_of_a_chain_has_as_many_hops(scenario: type[OnChain]) -> None:
     ceiling = scenario.plain_forwarding(config(scenario, function="firewall>nat", length=2))
     assert (ceiling["function"], ceiling["length"], ceiling["placement"]) == ("none", 4, "each")
+    mixed = scenario.plain_forwarding(config(scenario, function="firewall@runc>nat", length=2))
+    assert (mixed["function"], mixed["length"]) == ("none@runc>none>none@runc>none", 1)
+    one = scenario.plain_forwarding(config(scenario, function="firewall@runc>nat@runc", placement="together"))
+    assert (one["function"], one["placement"]) == ("none@runc", "each")
+    assert not [key for key in scenario.calibrations(config(scenario, function="none@runc>none")) if "ceiling" in key]
     together = scenario.plain_forwarding(config(scenario, function="firewall>nat", placement="together"))
     assert (together["function"], together["length"]) == ("none", 1)
     keys = [
@@ -297,3 +447,5 @@ def test_more_instances_take_longer() -> None:
     assert starts_s(one) < starts_s(four)
     assert starts_s({**four, "placement": "together"}) == starts_s(one)
     assert ChainScenario.duration_s(one) < ChainScenario.duration_s(four)
+    assert starts_s(config(function="none@docker")) == starts_s(one), "one platform is as slow as the slowest"
+    assert ChainScenario.probing_s([config(function="none@docker")]) > ChainScenario.probing_s([one])

@@ -523,6 +523,6 @@ def test_the_isolation_of_a_neighbour_is_checked_before_it_works(monkeypatch: py
     chain: Any = SimpleNamespace(function=SimpleNamespace(tracks=False))
     outcome, config = Outcome(), {"implementation": "kernel", "isolation": "cgroups"}
     monkeypatch.setattr(ChainScenario, "duration_s", classmethod(lambda cls, config: 1.0))
-    with scenario._disturbance(config, SimpleNamespace(start=started), lambda spec: spec, chain, outcome) as found:
+    with scenario._disturbance(config, SimpleNamespace(start=started), lambda spec, _: spec, chain, outcome) as found:
         assert found.neighbour.instance.spec.name == NEIGHBOUR
     assert done == [f"checked {NEIGHBOUR}", "works"] and outcome.invalid_because == ["not in force"]

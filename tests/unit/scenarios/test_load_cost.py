@@ -11,7 +11,7 @@ from lastro.errors import CommandFailed
 from lastro.host.activity import HostTotals
 from lastro.host.cgroups import Usage
 from lastro.isolation.base import NEIGHBOUR
-from lastro.results.samples import REALLY, Outcome, Reading
+from lastro.results.samples import REALLY, Outcome
 from lastro.scenarios.chain import measuring
 from lastro.scenarios.load.cost import CpuSpent, costs, measure_cost, spent
 from lastro.scenarios.load.search import Probe
@@ -155,15 +155,14 @@ def test_what_lastro_used_is_subtracted_once() -> None:
 
 @pytest.mark.parametrize(("apparatus_s", "work_s"), [(0.2, 3.0), (None, 3.2)])
 def test_a_chains_cost_is_for_each_gbit_of_the_tcp_flow(apparatus_s: float | None, work_s: float) -> None:
-    """Of the last window, which is that of the flow."""
-    windows = [Window(9.0, 1, 9.0), Window(METERS_S, 1, apparatus_s)]
-    testbed: Any = SimpleNamespace(apparatus=SimpleNamespace(windows=windows))
-    found = measuring._carrying(testbed, watched(), Reading({}, payload_bytes=500_000_000))
+    """Of several chains, each window has all of the apparatus."""
+    windows = [Window(METERS_S, 1, apparatus_s), Window(METERS_S, 1, apparatus_s and apparatus_s - 0.1)]
+    found = measuring._carrying(watched(), measuring._work_s(watched(), windows), 500_000_000)
     assert found["cpu_per_gbit"] == pytest.approx(work_s / 4)
     assert found["host_cpus"] == pytest.approx(3.2 / METERS_S)
     assert found["chain_cpus"] == pytest.approx(2.3 / METERS_S)
     assert found["function_cpus"] == pytest.approx(0.2 / METERS_S)
-    nothing = measuring._carrying(testbed, watched(), Reading({}))
+    nothing = measuring._carrying(watched(), work_s, 0)
     assert nothing.keys() == {"host_cpus", "chain_cpus", "function_cpus"}, "no cost of nothing"
 
 

@@ -113,7 +113,11 @@ def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
     files = " ".join(f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in ("in0", "out0"))
     assert f"for file in {files}; do echo 00000100,00000002 > $file; done\n" in str(host.stdins[0])
     assert steer(cast(Any, chain), "sender") == {"CPUs of the function's kernel": "the one that sends"}
-    instance.takes_taps = True
+    machine = SimpleNamespace(takes_taps=True, shares_kernel=False, testbed=bed)
+    chain.instances["function2"] = machine
+    mixed = steer(cast(Any, chain), "apart")
+    assert mixed == {"CPUs of the function's kernel": "1, 40, by receive packet steering; function2: its own"}
+    chain.instances["function"] = machine
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "its own"}
-    assert len(host.commands) == 1
+    assert len(host.commands) == 2
     assert _mask([0]) == "00000001" and _mask([31, 32]) == "00000001,80000000"

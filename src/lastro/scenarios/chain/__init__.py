@@ -24,12 +24,14 @@ from lastro.scenarios.base import CalibrationKind, Config, links_level
 from lastro.scenarios.chain.latency import LOADED_METRICS, TRANSACTIONS, image_packages, signable
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import GAP_S, METRICS, measure
+from lastro.scenarios.chain.side_by_side import METRICS as SIDE_BY_SIDE
+from lastro.scenarios.chain.side_by_side import MIN_OVERLAP
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
 from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF, OFFLOADS
-from lastro.scenarios.shared.function_row import LENGTH, PLACEMENT
+from lastro.scenarios.shared.function_row import CHAINS, LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
 from lastro.scenarios.shared.impaired_link import LINK_SETTINGS
 from lastro.scenarios.shared.on_chain import (
@@ -39,9 +41,10 @@ from lastro.scenarios.shared.on_chain import (
     NO_DIFFERENCE,
     PROFILE,
     OnChain,
+    forwards_only,
     starts_s,
 )
-from lastro.study.levels import NONE, part_name
+from lastro.study.levels import NONE
 from lastro.study.model import DAY_S, Setting
 
 SETTLE_S = Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, DAY_S)
@@ -58,10 +61,10 @@ _OPTIONAL = {
 }  # measurements by their length, which may be 0
 
 
-def _may_be_positive(length: object) -> bool:
-    """Return whether a setting, or a level of a factor, is not 0."""
-    levels = length if isinstance(length, Mapping | tuple | list) else (length,)
-    return any(float(str(level)) > 0 for level in levels)
+def _exceeds(chosen: object, limit: float) -> bool:
+    """Return whether a setting, or a level of a factor, is above a limit."""
+    levels = chosen if isinstance(chosen, Mapping | tuple | list) else (chosen,)
+    return any(float(str(level)) > limit for level in levels)
 
 
 def _implementations(configs: Sequence[Config]) -> list[str]:
@@ -77,7 +80,8 @@ class ChainScenario(OnChain):
     }
     settings = (
         SETTLE_S, TCP_S, UDP_S, *_TRANSACTION_LENGTHS, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION,
-        LENGTH, PLACEMENT, OFFLOADS, IP, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        LENGTH, PLACEMENT, CHAINS, MIN_OVERLAP, OFFLOADS, IP, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS,
+        MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 
@@ -93,8 +97,9 @@ class ChainScenario(OnChain):
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
         lengths = {setting.name: setting.default for setting in cls.settings} | dict(chosen)
-        measured = [length for length in _OPTIONAL if _may_be_positive(lengths[length])]
-        return tuple(metric for length in measured for metric in _OPTIONAL[length])
+        measured = [length for length in _OPTIONAL if _exceeds(lengths[length], 0)]
+        several = SIDE_BY_SIDE if _exceeds(lengths[CHAINS.name], 1) else ()
+        return (*(metric for length in measured for metric in _OPTIONAL[length]), *several)
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
@@ -111,7 +116,7 @@ class ChainScenario(OnChain):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Return runs for the ceiling (plain forwarding throughput) and the profile (the undisturbed chain's needs)."""
         wanted = cls.profile_run(config)
-        if part_name(config, "function") != NONE:
+        if not forwards_only(config):
             ceiling = cls.plain_forwarding(config)
             wanted[calibration_key(_CEILING, ceiling, CALIBRATED_FOR, NO_DIFFERENCE)] = ceiling
         return wanted

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 from lastro import validity
@@ -12,18 +14,19 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import UDP_S, Iperf3Udp
 from lastro.instruments.irtt import LOADED_S
 from lastro.meters.host import HostMeter
-from lastro.meters.interfaces import InterfaceMeter
+from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.latency import TRANSACTIONS, BesideTcp, idle_instrument, load_reasons, signed, undetoured
+from lastro.scenarios.chain.side_by_side import MEMORY, combined, measure_on_all, of_host, overlap_reasons
 from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
-from lastro.scenarios.shared.chain import hops_of
+from lastro.scenarios.shared.chain import SINK_PORT, Chain, hops_of
 from lastro.scenarios.shared.flow import difference, judge_crossings, rest
-from lastro.scenarios.shared.frames import OFFLOADS, frames_of, judge_frames
+from lastro.scenarios.shared.frames import FRAME_SIZE, OFFLOADS, frames_of, judge_frames
 from lastro.scenarios.shared.impaired_link import Impairment
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
-from lastro.scenarios.shared.topology import note_load, note_meter
+from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.scenarios.shared.window import Meters
 from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
@@ -62,7 +65,9 @@ def _measure(
     window = standing.window(testbed, config)
     with window:
         carrying = _instruments(testbed, config, standing, awake, outcome)
-    outcome.measurements.update({**window.host.read(), **window.usage.read(), **carrying})
+    used = window.usage.read()
+    outcome.measurements.update({**window.host.read(), **used, **carrying})
+    outcome.measurements[MEMORY] = used["chain_memory"] / len(standing.chains)
     outcome.notes |= {**window.usage.notes(), "elapsed_s": window.usage.elapsed_s}
     window.judge(outcome)
 
@@ -73,10 +78,10 @@ def _instruments(
     """Measure TCP, UDP, transactions and latency; for each, witnesses of the path must account for what was measured.
 
     Return what CPUs did while the chain carried TCP: at its own pace, while UDP and ping have a rate of the study's."""
-    chain = standing.chain
     carrying: dict[str, float] = {}
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
+    throughputs: list[float] = []
     datagrams = (Iperf3Udp(),) if UDP_S.of(config) else ()
     transactions = [tool() for length, tool in TRANSACTIONS if length.of(config)]
     beside = (BesideTcp(),) if LOADED_S.of(config) else ()
@@ -84,53 +89,115 @@ def _instruments(
     for position, instrument in enumerate((Iperf3Tcp(), *datagrams, *transactions, latency, *beside)):
         if position:
             rest(GAP_S.of(config))
-        counters = InterfaceMeter(testbed, standing.on_links)
+        flows = [_Flow(testbed, standing, chain) for chain in standing.chains]
         watch = Meters(testbed, standing.everyone, standing.own_cgroups)
-        counters.start()
-        counted = chain.counted()
+        for flow in flows:
+            flow.start()
         with awake.kept() if awake and instrument is latency else nullcontext():
-            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, signed(config), watch)
-        counters.stop()
-        outcome.add(reading)
-        note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
-        note_meter(outcome, counters)
-        ports = [(port, f"{way}_bytes") for port, way in hops_of(chain)]
-        reasons = validity.path_reasons(
-            instrument.name, counters.moved, reading.payload_bytes, ports, also_sent=standing.also_sent
-        )
-        outcome.invalidate([*reasons, *Impairment.of(config).reasons(instrument.name, reading)])
-        seen = difference(counted, chain.counted())
+            readings, windows = measure_on_all(testbed, instrument, standing.chains, signed(config), watch)
+        for flow in flows:
+            flow.stop()
+        outcome.add(combined(readings))
+        outcome.invalidate(overlap_reasons(instrument.name, windows, config))
+        for flow, reading in zip(flows, readings, strict=True):
+            with flow.naming_reasons(outcome):
+                flow.judge(instrument.name, reading, config, outcome)
+                if instrument is latency:
+                    outcome.invalidate(flow.undetoured(reading, config))
+                if instrument in beside:
+                    throughput = throughputs[flow.chain.path.chain]
+                    outcome.invalidate(load_reasons(flow.received_bytes, watch.host.elapsed_s, throughput))
         if instrument.name == Iperf3Tcp.name:
-            frames = frames_of(chain, counters, seen, mixed=bool(standing.also_sent))
-            judge_frames(frames, chain, OFFLOADS.of(config), outcome)
-            carrying = _carrying(testbed, watch, reading)
-            outcome.notes["carrying_cpus"] = _work_s(testbed, watch) / watch.host.elapsed_s
-        for hop in chain.function.hops if instrument is latency else ():
-            if isinstance(hop.function, Dpi):
-                outcome.invalidate(undetoured(reading, hop.function.detoured(counters.moved, seen, hop.role), config))
-        if instrument in beside:
-            received = counters.moved.get("sink.in0", {}).get("rx_bytes", 0)
-            outcome.invalidate(load_reasons(received, watch.host.elapsed_s, outcome.measurements["throughput"]))
-        judge_crossings(instrument.name, chain, seen, reading.payload_bytes, IMPLEMENTATION.of(config), outcome)
-        witness[instrument.name] = counters.moved
+            throughputs = [each.measurements["throughput"] for each in readings]
+            _judge_frames(flows, config, outcome)
+            work_s = _work_s(watch, windows)
+            n_bytes = sum(each.payload_bytes for each in readings)
+            carrying = {**_carrying(watch, work_s, n_bytes), **of_host(throughputs, windows)}
+            outcome.notes["carrying_cpus"] = work_s / watch.host.elapsed_s
+        witness[instrument.name] = {port: moved for flow in flows for port, moved in flow.moved.items()}
         phases[instrument.name] = {"host_cpus": watch.host.read()["host_cpus"], **watch.host.pressure()}
     outcome.notes["witness"] = witness
     outcome.notes["phases"] = phases
     return carrying
 
 
-def _carrying(testbed: Testbed, watch: Meters, reading: Reading) -> dict[str, float]:
-    """Return the CPUs that were in use during a flow, and the cost of each Gbit that arrived."""
+class _Flow:
+    """The flow of an instrument over one chain, between the counters of its interfaces and of its functions."""
+
+    def __init__(self, testbed: Testbed, standing: StandingChain, chain: Chain) -> None:
+        self.chain, self.also_sent = chain, standing.also_sent(chain)
+        self.counters, self._alone = InterfaceMeter(testbed, standing.on_links(chain)), len(standing.chains) == 1
+
+    def start(self) -> None:
+        self.counters.start()
+        self._counted = self.chain.counted()
+
+    def stop(self) -> None:
+        self.counters.stop()
+        self.seen = difference(self._counted, self.chain.counted())
+
+    @property
+    def moved(self) -> Counters:
+        """What the interfaces counted, by the roles of the trial."""
+        roles = {role: each.spec.role for role, each in self.counters.instances.items()}
+        split = {port: port.partition(".") for port in self.counters.moved}
+        return {f"{roles[role]}.{name}": self.counters.moved[port] for port, (role, _, name) in split.items()}
+
+    @property
+    def received_bytes(self) -> int:
+        return self.counters.moved.get(f"sink.{SINK_PORT}", {}).get("rx_bytes", 0)
+
+    @contextmanager
+    def naming_reasons(self, outcome: Outcome) -> Iterator[None]:
+        """Name the chain in reasons that are added inside the block, if there are several."""
+        n_before = len(outcome.invalid_because)
+        yield
+        if not self._alone:
+            found = outcome.invalid_because[n_before:]
+            outcome.invalid_because[n_before:] = [f"chain {self.chain.path.chain + 1}: {reason}" for reason in found]
+
+    def judge(self, name: str, reading: Reading, config: Config, outcome: Outcome) -> None:
+        """Invalidate the trial unless the counters of each hop account for what the instrument measured."""
+        chain, moved = self.chain, self.counters.moved
+        note_load(outcome, name, chain.source.spec.role, chain.sink.spec.role)
+        roles = [each.spec.role for each in self.counters.instances.values()]
+        note_witness(outcome, self.counters.name, self.counters.summary, roles)
+        ports = [(port, f"{way}_bytes") for port, way in hops_of(chain)]
+        reasons = validity.path_reasons(name, moved, reading.payload_bytes, ports, also_sent=self.also_sent)
+        outcome.invalidate([*reasons, *Impairment.of(config).reasons(name, reading)])
+        judge_crossings(name, chain, self.seen, reading.payload_bytes, IMPLEMENTATION.of(config), outcome)
+
+    def undetoured(self, reading: Reading, config: Config) -> Iterator[str]:
+        """Yield why a function did not redirect what has its signature."""
+        for hop in self.chain.function.hops:
+            if isinstance(hop.function, Dpi):
+                detoured = hop.function.detoured(self.counters.moved, self.seen, hop.role)
+                yield from undetoured(reading, detoured, config)
+
+
+def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> None:
+    sizes = []
+    for flow in flows:
+        frames = frames_of(flow.chain, flow.counters, flow.seen, mixed=bool(flow.also_sent))
+        with flow.naming_reasons(outcome):
+            judge_frames(frames, flow.chain, OFFLOADS.of(config), outcome)
+        sizes += [frames.on_link] if frames else []
+    if sizes:
+        outcome.measurements[FRAME_SIZE.name] = fmean(sizes)
+
+
+def _work_s(watch: Meters, windows: Sequence[validity.Window]) -> float:
+    """Return the CPU seconds of the chains in their windows, each of which has all that the apparatus did."""
+    return watch.work_s(max((each.cpu_s or 0.0 for each in windows), default=0.0))
+
+
+def _carrying(watch: Meters, work_s: float, payload_bytes: int) -> dict[str, float]:
+    """Return the CPUs that were in use during the flows, and the cost of each Gbit that arrived."""
     used = watch.usage.read()
     found = {
         "host_cpus": watch.host.read()["host_cpus"],
         **{name: used[name] for name in ("chain_cpus", "function_cpus")},
     }
-    if reading.payload_bytes:
-        found[COST.name] = _work_s(testbed, watch) / (8 * reading.payload_bytes / 1e9)
+    if payload_bytes:
+        found[COST.name] = work_s / (8 * payload_bytes / 1e9)
     return found
-
-
-def _work_s(testbed: Testbed, watch: Meters) -> float:
-    """Return the CPU seconds of the chain in the window that ended last."""
-    return watch.work_s(testbed.apparatus.windows[-1].cpu_s or 0.0)

@@ -54,7 +54,7 @@ def generator_cpu(instance: Instance) -> int | None:
 def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
     """Return the specification of an instance with its CPUs: the function and its neighbour run on all but the first.
 
-    Virtual machines stay on all CPUs: the generator is a process inside of one, and has no CPU of its own."""
+    If the source is a virtual machine, all stay on all CPUs: the generator is a process in it, without its own CPU."""
     others = testbed.usable_cpus[1:]
     if not others or not spec.role.startswith((FUNCTION, NEIGHBOUR)) or platform_of(config).guests:
         return spec
@@ -62,18 +62,23 @@ def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
 
 
 def steer(chain: Chain, steering: str) -> dict[str, str]:
-    """Steer the packets that reach the function, and return the condition to record."""
-    function, cpu = chain.instances["function"], generator_cpu(chain.source)
-    if function.takes_taps or not function.shares_kernel:
-        return {"CPUs of the function's kernel": "its own"}
-    others = [each for each in function.testbed.usable_cpus if each != cpu]
-    if steering == SENDER or not others:
-        return {"CPUs of the function's kernel": "the one that sends"}
+    """Steer the packets that reach the functions, and return the condition to record."""
+    functions = {role: each for role, each in chain.instances.items() if role.startswith(FUNCTION)}
+    here = {role: each for role, each in functions.items() if each.shares_kernel and not each.takes_taps}
+    others = [each for each in chain.source.testbed.usable_cpus if each != generator_cpu(chain.source)]
+    by_sender = steering == SENDER or not others
+    where = "the one that sends" if by_sender else f"{', '.join(map(str, others))}, by receive packet steering"
+    if len(here) < len(functions):
+        other = ", ".join(role for role in functions if role not in here)
+        where = f"{where}; {other}: its own" if here else "its own"
+    found = {"CPUs of the function's kernel": where}
+    if by_sender:
+        return found
     files = [f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
-    for each in (each for role, each in chain.instances.items() if role.startswith(FUNCTION)):
+    for each in here.values():
         enter = ["nsenter", f"--net={NETNS_DIR / each.netns}", "unshare", "--mount", "sh", "-e"]
         each.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
-    return {"CPUs of the function's kernel": f"{', '.join(map(str, others))}, by receive packet steering"}
+    return found
 
 
 def queue_frames(chain: Chain) -> int:

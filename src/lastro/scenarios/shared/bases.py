@@ -8,7 +8,7 @@ from typing import Any
 from lastro.errors import LastroError
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec
-from lastro.scenarios.base import Config, Scenario, isolation_level, links_level, platform_level
+from lastro.scenarios.base import Config, Scenario, isolation_level, links_level, platform_level, platform_levels
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
@@ -67,10 +67,14 @@ class OnPlatforms(Scenario):
         return platform_level(config)
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
+        of_platforms = [each for level in platform_levels(config) for each in self.pool.preparations.get(level, ())]
+        return [*self.testbed.preparation, *of_platforms]
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        return dict(self.pool.residuals(platform_level(config)))
+        """Return those of the treatment's platform, and of further platforms of its functions, with their names."""
+        own, *others = platform_levels(config)
+        of_others = {f"{level}: {what}": text for level in others for what, text in self.pool.residuals(level).items()}
+        return {**self.pool.residuals(own), **of_others}
 
 
 class OnLinks(OnPlatforms):

@@ -1,19 +1,19 @@
 """A running chain of instances: source, function and sink, joined by an attachment, with the function installed.
 
 There may be several functions in a row, each in an instance of its own or all in one. The roles of their instances are
-`function`, `function2`, `function3` …"""
+`function`, `function2`, `function3` … Copies of a chain stand beside it, on links with addresses of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_lowercase
 
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import PATHS, CounterReading, ForwardingPath, Function
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_each
 from lastro.scenarios.shared.function_row import EACH, FunctionRow, in_row
 from lastro.scenarios.shared.instance_spec import FUNCTION, instance_spec
 from lastro.testbed import Testbed
@@ -27,7 +27,9 @@ _MEMBER_PORT, _MEMBER = "load0", "198.18.0.20"
 class Chain:
     """A deployed chain. `path` has its addresses and interfaces; `segments` are its links.
 
-    `instances` are in the order of the path. `counted` returns what the functions' own counters have seen."""
+    `instances` are in the order of the path, by their roles in this chain; in `spec.role`, those of a copy have its
+    number, too, as in `source-2`. `counted` returns what the functions' own counters have seen. `copies` are the other
+    chains of the trial."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
@@ -35,6 +37,7 @@ class Chain:
     path: ForwardingPath
     segments: Sequence[Segment]
     counted: Callable[[], dict[str, CounterReading]]
+    copies: tuple[Chain, ...] = ()
 
     @property
     def source(self) -> Instance:
@@ -44,6 +47,10 @@ class Chain:
     def sink(self) -> Instance:
         return self.instances["sink"]
 
+    def role(self, name: str) -> str:
+        """Return a role of this chain as it is among all chains of the trial."""
+        return self.instances[name].spec.role
+
 
 @contextmanager
 def deployed(
@@ -51,34 +58,63 @@ def deployed(
     platform: Platform,
     attachment: Attachment,
     *functions: Function,
+    hosts: Sequence[Platform] = (),
     implementation: str = "kernel",
     placement: str = EACH,
     offloads: bool = True,
     ip: str = "4",
-    isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
+    isolate: Callable[[InstanceSpec, Platform], InstanceSpec] = lambda spec, _: spec,
+    n: int = 1,
 ) -> Iterator[Chain]:
-    """Deploy a chain of these functions inside the block, and prove it by a ping from end to end.
+    """Deploy `n` chains of these functions inside the block, prove each by a ping from end to end; yield the first.
 
-    `offloads` are those of its links; `ip` is the version of IP.
+    `hosts` are the platforms of the functions, in their order; by default, that of source and sink. `offloads` are
+    those of the chain's links; `ip` is the version of IP. `isolate` gets each specification with its platform.
     Raises: Unavailable for functions that cannot be in a row; PlatformError when the ends do not reach each other."""
-    path = PATHS[ip]
-    row = in_row(functions, path, placement, implementation, n_routers=int(attachment.router_prefix is not None))
-    source, _, sink = ROLES
-    ports = {source: (SOURCE_PORT,), **dict.fromkeys(row.roles, (path.inside, path.outside)), sink: (SINK_PORT,)}
-    specs = [isolate(instance_spec(testbed, role, row.capabilities(role), names, ip)) for role, names in ports.items()]
+    n_routers = int(attachment.router_prefix is not None)
+    rows = [
+        in_row(functions, PATHS[ip].beside(number), placement, implementation, n_routers=n_routers)
+        for number in range(n)
+    ]
+    on = dict(zip((hop.role for hop in rows[0].hops), hosts, strict=True)) if hosts else {}
+    ports = _ports(rows[0], PATHS[ip])
+    starting = []
+    for number, row in enumerate(rows):
+        for role, names in ports.items():
+            host = on.get(role, platform)
+            spec = instance_spec(testbed, _numbered(role, number), row.capabilities(role), names, ip)
+            starting.append(host.start(testbed, isolate(spec, host)))
     with ExitStack() as stack:
-        instances = dict(zip(ports, start_all(stack, platform, testbed, specs), strict=True))
-        segments = _segments(instances, path, offloads)
+        started = start_each(stack, starting)
+        chains = []
+        for number in range(n):
+            instances = dict(zip(ports, started[number * len(ports) :], strict=False))
+            path = PATHS[ip].beside(number)
+            segments = _segments(instances, path, offloads)
+            chains.append(Chain(instances, attachment, rows[number], path, segments, dict))
+        segments = [segment for chain in chains for segment in chain.segments]
         stack.enter_context(attachment.connect(testbed, segments))
-        if implementation in ("click", "dpdk"):
-            for role, port in ((source, SOURCE_PORT), (sink, SINK_PORT)):
-                instances[role].send_single_segments(port)
-        counted = stack.enter_context(row.installed(instances, implementation))
+        for at, chain in enumerate(chains):
+            if implementation in ("click", "dpdk"):
+                chain.source.send_single_segments(SOURCE_PORT)
+                chain.sink.send_single_segments(SINK_PORT)
+            counted = stack.enter_context(chain.function.installed(chain.instances, implementation))
+            chains[at] = replace(chain, counted=counted)
         if implementation == "xdp" and not offloads:
             attachment.switch_offloads_off(testbed, segments)  # again: a program switches GRO on
-        chain = Chain(instances, attachment, row, path, segments, counted)
-        _prove(chain)
-        yield chain
+        for chain in chains:
+            _prove(chain)
+        yield replace(chains[0], copies=tuple(chains[1:]))
+
+
+def _ports(row: FunctionRow, path: ForwardingPath) -> dict[str, tuple[str, ...]]:
+    """Return the ports of each role of a chain, in the order of the path."""
+    source, _, sink = ROLES
+    return {source: (SOURCE_PORT,), **dict.fromkeys(row.roles, (path.inside, path.outside)), sink: (SINK_PORT,)}
+
+
+def _numbered(role: str, number: int) -> str:
+    return f"{role}-{number + 1}" if number else role
 
 
 @contextmanager
@@ -114,7 +150,8 @@ def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads:
             Port(here, out, f"{leaves}/{path.prefix}", onwards),
             Port(there, into, f"{arrives}/{path.prefix}", back),
         )
-        segments.append(Segment(ascii_lowercase[number], ends, offloads))
+        name = f"{ascii_lowercase[number]}{path.chain + 1 if path.chain else ''}"
+        segments.append(Segment(name, ends, offloads))
     return segments
 
 

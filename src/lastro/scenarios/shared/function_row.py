@@ -10,14 +10,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from lastro.errors import Unavailable
-from lastro.functions.base import CounterReading, ForwardingPath, Function
+from lastro.functions.base import MOST_CHAINS, CounterReading, ForwardingPath, Function
 from lastro.platforms.base import Instance
 from lastro.scenarios.shared.instance_spec import FUNCTION
 from lastro.study.levels import MOST_HOPS
 from lastro.study.model import Setting
+from lastro.study.placement import EACH, TOGETHER
 
-EACH, TOGETHER = "each", "together"
 LENGTH = Setting("length", 1, "how often the function, or the chain of functions, comes in a row", 1, MOST_HOPS)
+CHAINS = Setting("chains", 1, "copies of the chain that carry the traffic at the same time", 1, MOST_CHAINS)
 PLACEMENT = Setting(
     "placement", EACH, "each function of a chain in an instance of its own, or all in one", choices=(EACH, TOGETHER)
 )

@@ -147,7 +147,8 @@ def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator
         if impairment.delay_ms:
             delayed_ms = _fastest_ms(chain)
             outcome.invalidate(_unlike(impairment.delay_ms, plain_ms, delayed_ms))
-            outcome.notes["round_trip_ms"] = {"without delay": plain_ms, "with delay": delayed_ms}
+            to_sink = "" if chain.sink.spec.role == "sink" else f" to the {chain.sink.spec.role}"
+            outcome.notes[f"round_trip_ms{to_sink}"] = {"without delay": plain_ms, "with delay": delayed_ms}
         yield
         _judge(host, devices, impairment, outcome)
     finally:
@@ -214,7 +215,8 @@ def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairmen
         elif not _plausible(lost, passed + lost, wanted.loss_percent / 100):
             text = f"the link towards the {role} lost {lost} of {passed + lost} packets instead of "
             outcome.invalidate([f"{text}{wanted.loss_percent:g} %"])
-    outcome.notes["impaired_link"] = notes
+    known: Any = outcome.notes.get("impaired_link", {})
+    outcome.notes["impaired_link"] = {**known, **notes}
     note_witness(outcome, "queueing disciplines", f"the last link: {wanted}, each way", list(devices))
 
 

@@ -24,9 +24,9 @@ from lastro.scenarios.base import (
     links_level,
     make_part,
     make_parts,
+    platform_class,
     platform_level,
-    platform_of,
-    start_s,
+    platform_levels,
     sysctls_of,
 )
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
@@ -34,16 +34,27 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed, joined
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF, OFFLOADS
-from lastro.scenarios.shared.function_row import EACH, LENGTH, PLACEMENT, TOGETHER
+from lastro.scenarios.shared.function_row import CHAINS, EACH, LENGTH, PLACEMENT, TOGETHER
 from lastro.scenarios.shared.impaired_link import LOSS, Impairment, impaired
-from lastro.scenarios.shared.instance_spec import FUNCTION, instance_spec
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.probes import DIRECT, ChainProbes
 from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.shapes import made
-from lastro.study.levels import NONE, hops, in_row, part_level, part_name
+from lastro.study.levels import (
+    NONE,
+    functions_in,
+    hops,
+    in_row,
+    on_platform,
+    part_level,
+    part_name,
+    row_platforms,
+    split_platform,
+)
 from lastro.study.model import Level, Setting
+from lastro.study.placement import contradiction
 from lastro.testbed import Testbed
 
 PROFILE = "profile"  # the calibration that measures the needs of the undisturbed chain
@@ -58,7 +69,7 @@ IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 
 @dataclass(frozen=True, slots=True)
 class StandingChain:
-    """What stands during a trial: the chain, every instance by role, the neighbour's load, and cgroups of daemons."""
+    """What stands in a trial: the chain and its copies, instances by role, the neighbour's load, daemons' cgroups."""
 
     chain: Chain
     everyone: Mapping[str, Instance]
@@ -66,16 +77,20 @@ class StandingChain:
     own_cgroups: Sequence[str]
 
     @property
-    def on_links(self) -> Mapping[str, Instance]:
-        """The instances with ports on the links of the chain: its own, and a neighbour that floods a link."""
-        neighbour = self.disturbance.neighbour.instance if self.disturbance and self.disturbance.port else None
-        return {**({NEIGHBOUR: neighbour} if neighbour else {}), **self.chain.instances}
+    def chains(self) -> tuple[Chain, ...]:
+        return (self.chain, *self.chain.copies)
 
-    @property
-    def also_sent(self) -> Mapping[str, str]:
-        """The port of a neighbour that floods a link of the chain, by the port at which its frames arrive."""
-        port = self.disturbance.port if self.disturbance else None
-        return {f"function.{self.chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
+    def on_links(self, chain: Chain) -> Mapping[str, Instance]:
+        """Return the instances with ports on the links of a chain: its own, and a neighbour that floods a link."""
+        neighbour = self.disturbance.neighbour.instance if self.disturbance and self.also_sent(chain) else None
+        return {**({NEIGHBOUR: neighbour} if neighbour else {}), **chain.instances}
+
+    def also_sent(self, chain: Chain) -> Mapping[str, str]:
+        """Return the port of a neighbour that floods a link of a chain, by the port at which its frames arrive.
+
+        Of several chains, it is the first one."""
+        port = self.disturbance.port if self.disturbance and chain is self.chain else None
+        return {f"function.{chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
 
     def window(self, testbed: Testbed, config: Config) -> MeasuredWindow:
         """Return the window of a measurement on the chain, with all witnesses that the chain has."""
@@ -123,7 +138,11 @@ class OnChain(OnLinks):
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         """Return the tool by which a virtual machine switches off the offloads of its own cards."""
-        inside = any(not cls.offloads_of(config) and platform_of(config).guests for config in configs)
+        inside = any(
+            not cls.offloads_of(config) and platform_class(level).guests
+            for config in configs
+            for level in platform_levels(config)
+        )
         return ImageAdditions(packages=("ethtool",)) if inside else ImageAdditions()
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
@@ -131,11 +150,24 @@ class OnChain(OnLinks):
         return spec
 
     def availability(self, config: Config) -> Availability:
-        level, probes = platform_level(config), self._probes
-        if not (found := probes.platform(level)):
+        if why := contradiction(config):
+            return Availability(why, f'name one platform for all of them, or use {PLACEMENT.name} = "{EACH}"')
+        probes, (level, *others) = self._probes, platform_levels(config)
+        if not (found := first_unavailable(*map(probes.platform, (level, *others)))):
             return found
         links, ip, by = links_level(config), self.ip_of(config), IMPLEMENTATION.of(config)
         return first_unavailable(
+            *(each for on in (level, *others) for each in self._probes_on(on, config, links, ip)),
+            probes.function(
+                functions_level(config), level, by, ip, PLACEMENT.of(config), links if by == "xdp" or others else DIRECT
+            ),
+            *self._anomaly_probes(config, level, links, ip),
+        )
+
+    def _probes_on(self, level: str, config: Config, links: str, ip: str) -> list[Availability]:
+        """Probe what each platform of a treatment needs: its links as they are to be, its isolations, its settings."""
+        probes = self._probes
+        return [
             probes.attachment(links, level),
             probes.transit(links),
             *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
@@ -143,11 +175,7 @@ class OnChain(OnLinks):
             *([probes.sysctls(values, level)] if (values := sysctls_of(config)) else ()),
             *([self._impairable(config, level, links)] if Impairment.of(config) else ()),
             *(probes.isolation(part, level) for part in parts_of(isolation_level(config))),
-            probes.function(
-                functions_level(config), level, by, ip, PLACEMENT.of(config), links if by == "xdp" else DIRECT
-            ),
-            *self._anomaly_probes(config, level, links, ip),
-        )
+        ]
 
     def _impairable(self, config: Config, level: str, links: str) -> Availability:
         """Return whether the last link can be impaired as a treatment asks."""
@@ -187,11 +215,13 @@ class OnChain(OnLinks):
 
     @classmethod
     def plain_forwarding(cls, config: Config) -> dict[str, Level]:
-        """Return the configuration of a treatment without its function, isolation and anomaly."""
+        """Return the configuration of a treatment without its functions, isolation and anomaly, on its platforms."""
         kept = {key: value for key, value in config.items() if not key.startswith("function.")}
-        n = 1 if PLACEMENT.of(config) == TOGETHER else len(hops(functions_level(config)))
-        alike: dict[str, Level] = {LENGTH.name: n, PLACEMENT.name: EACH}
-        return {**kept, **alike, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
+        own = [split_platform(hop)[1] for hop in hops(functions_level(config))]
+        own = own[:1] if PLACEMENT.of(config) == TOGETHER else own
+        plain = in_row([on_platform(NONE, level) for level in own]) if any(own) else NONE
+        alike: dict[str, Level] = {LENGTH.name: 1 if any(own) else len(own), PLACEMENT.name: EACH}
+        return {**kept, **alike, "isolation": NONE, "anomaly": NONE, "function": plain, "implementation": "kernel"}
 
     @contextmanager
     def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
@@ -199,12 +229,13 @@ class OnChain(OnLinks):
 
         Raises: TrialError when something does not start."""
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
-        isolations, profile = isolations_of(config), calibrated(calibrations, PROFILE)
-        profile = None if profile is None else made(Profile, profile).on(platform)
+        hosts = [self.pool.get(level) for level in hosts_levels(config)]
+        isolations, measured = isolations_of(config), calibrated(calibrations, PROFILE)
+        profile = None if measured is None else made(Profile, measured)
 
-        def isolated(spec: InstanceSpec) -> InstanceSpec:
+        def isolated(spec: InstanceSpec, host: Platform) -> InstanceSpec:
             spec = replace(spec, sysctls={**spec.sysctls, **sysctls_of(config)})
-            return self.placed(isolate(spec, isolations, profile), config)
+            return self.placed(isolate(spec, isolations, profile and profile.on(host)), config)
 
         with ExitStack() as stack:
             chain = stack.enter_context(
@@ -213,35 +244,44 @@ class OnChain(OnLinks):
                     platform,
                     links,
                     *make_parts(Function, functions_level(config)),
+                    hosts=hosts,
                     implementation=IMPLEMENTATION.of(config),
                     placement=PLACEMENT.of(config),
                     offloads=self.offloads_of(config),
                     ip=self.ip_of(config),
                     isolate=isolated,
+                    n=n_chains(config),
                 )
             )
-            outcome.invalidate(not_in_force(isolations, chain.instances))
+            chains = (chain, *chain.copies)
+            everyone = {each.spec.role: each for one in chains for each in one.instances.values()}
+            outcome.invalidate(not_in_force(isolations, everyone))
             self.testbed.flush()
-            stack.enter_context(impaired(chain, Impairment.of(config), outcome))
+            for one in chains:
+                stack.enter_context(impaired(one, Impairment.of(config), outcome))
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
-            everyone = dict(chain.instances)
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
             outcome.add_condition(dict(IMPLEMENTATIONS[IMPLEMENTATION.of(config)].condition))
             self._note_topology(config, chain, disturbance, outcome)
-            yield StandingChain(chain, everyone, disturbance, (*platform.own_cgroups, *links.own_cgroups))
+            own_cgroups = dict.fromkeys(group for each in (platform, *hosts) for group in each.own_cgroups)
+            yield StandingChain(chain, everyone, disturbance, (*own_cgroups, *links.own_cgroups))
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
         built, same = BuiltTopology(self.testbed), {"isolation": isolation_level(config)}
-        levels, roles = hops(functions_level(config)), [role for role in chain.instances if role.startswith(FUNCTION)]
-        shown = levels if len(roles) > 1 else [" > ".join(levels)]
-        work = {role: f"{does} ({IMPLEMENTATION.of(config)})" for role, does in zip(roles, shown, strict=True)}
-        for role, instance in chain.instances.items():
-            built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
+        work: dict[str, list[str]] = {}
+        for hop, does in zip(chain.function.hops, functions_in(functions_level(config)), strict=True):
+            work.setdefault(hop.role, []).append(does)
+        on = dict(zip((hop.role for hop in chain.function.hops), hosts_levels(config), strict=True))
+        for one in (chain, *chain.copies):
+            for role, instance in one.instances.items():
+                does = f"{' > '.join(work[role])} ({IMPLEMENTATION.of(config)})" if role in work else ""
+                built.add(one.role(role), instance, on.get(role, platform_level(config)), does=does, **same)
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
-        built.join(chain.attachment.level, chain.segments)
+        for one in (chain, *chain.copies):
+            built.join(one.attachment.level, one.segments)
         if neighbour and neighbour.port:
             built.join_member(chain.attachment.level, neighbour.port, chain.segments[0])
         built.note(outcome)
@@ -258,7 +298,7 @@ class OnChain(OnLinks):
         tracked = chain.function.tracks if IMPLEMENTATION.of(config) != "click" else ""
         crossing = anomaly.through(chain.instances[tracked]) if tracked else None
         anomaly = crossing or anomaly
-        spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
+        spec = isolated(instance_spec(self.testbed, NEIGHBOUR), platform)
         if spec.resources.cpuset:
             demand = replace(demand, usable_cpus=len(parse_cpus(spec.resources.cpuset)))
         spec = bounded(spec, self.testbed, demand)
@@ -277,10 +317,28 @@ def functions_level(config: Config) -> str:
     return in_row([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
 
 
+def n_chains(config: Config) -> int:
+    """Return how many chains a treatment has side by side."""
+    return int(config.get(CHAINS.name, CHAINS.default))
+
+
+def hosts_levels(config: Config) -> list[str]:
+    """Return the level of the platform of each function of a treatment, in their order."""
+    return row_platforms(config) * int(config.get(LENGTH.name, LENGTH.default))
+
+
+def forwards_only(config: Config) -> bool:
+    """Return whether a treatment has no function besides plain forwarding."""
+    return set(functions_in(part_level(config, "function"))) == {NONE}
+
+
 def starts_s(config: Config) -> float:
     """Estimate how long the instances of a treatment take to start and to stop; each further function takes a part."""
-    n = len(hops(functions_level(config))) if PLACEMENT.of(config) == EACH else 1
-    return start_s(config) * (2 + (n - 1) * _FURTHER)
+    first, *further = [platform_class(level).start_s for level in hosts_levels(config)]
+    of_row = sum(further) if PLACEMENT.of(config) == EACH else 0.0
+    of_copies = (n_chains(config) - 1) * (2 * platform_class(platform_level(config)).start_s + first + of_row)
+    slowest = max(platform_class(level).start_s for level in platform_levels(config))
+    return 2 * slowest + _FURTHER * (of_row + of_copies)
 
 
 def _on_kernel(config: Config) -> Availability:

@@ -24,7 +24,7 @@ from lastro.scenarios.shared.function_row import EACH
 from lastro.scenarios.shared.impaired_link import Impairment, impaired
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
-from lastro.study.levels import NONE, split_options
+from lastro.study.levels import NONE, hops, split_options, split_platform
 from lastro.testbed import IN_A_GUEST, Testbed
 
 DIRECT = "veth-direct"  # the shortest links
@@ -81,9 +81,10 @@ class ChainProbes(PartProbes):
         placement: str = EACH,
         attachment: str = DIRECT,
     ) -> Availability:
-        """Return whether a function, or several in a row such as 'firewall>nat', carries a ping.
+        """Return whether a function, or several in a row such as 'firewall>nat@docker', carries a ping.
 
-        The attachment matters only where the implementation acts on the function's port, as `xdp` does."""
+        The attachment matters where the implementation acts on the function's port, as `xdp` does, and where a function
+        names a platform of its own: the links then join instances of several platforms."""
         key = ("function", platform, name, implementation, ip, placement, attachment)
         return self._once(key, self._probe_function)
 
@@ -181,9 +182,20 @@ class ChainProbes(PartProbes):
     def _probe_function(
         self, platform: Platform, name: str, implementation: str, ip: str, placement: str, attachment: str
     ) -> Availability:
+        own = [split_platform(hop)[1] for hop in hops(name)]
+        for level in filter(None, own):
+            if not (found := self.platform(level)):
+                return found
         links, functions = self._attachments.get(attachment), make_parts(Function, name)
         with deployed(
-            self._testbed, platform, links, *functions, implementation=implementation, placement=placement, ip=ip
+            self._testbed,
+            platform,
+            links,
+            *functions,
+            hosts=[self._pool.get(level) if level else platform for level in own],
+            implementation=implementation,
+            placement=placement,
+            ip=ip,
         ) as chain:
             seen = chain.counted()
             if not all(seen.get(each, CounterReading(1, 0)).packets for each in chain.function.crossings):
