@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lastro import registry
-from lastro.functions.base import IMPLEMENTATIONS, Function
+from lastro.functions.base import Function
 from lastro.host import facts
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
@@ -42,6 +42,7 @@ from lastro.scenarios.shared.on_chain import (
     PROFILE,
     OnChain,
     forwards_only,
+    implementations_of,
     starts_s,
 )
 from lastro.study.levels import NONE
@@ -65,10 +66,6 @@ def _exceeds(chosen: object, limit: float) -> bool:
     """Return whether a setting, or a level of a factor, is above a limit."""
     levels = chosen if isinstance(chosen, Mapping | tuple | list) else (chosen,)
     return any(float(str(level)) > limit for level in levels)
-
-
-def _implementations(configs: Sequence[Config]) -> list[str]:
-    return sorted({IMPLEMENTATION.of(config) for config in configs})
 
 
 class ChainScenario(OnChain):
@@ -104,7 +101,6 @@ class ChainScenario(OnChain):
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         packages = {package for config in configs for package in image_packages(config)}
-        packages |= {package for name in _implementations(configs) for package in IMPLEMENTATIONS[name].packages}
         return super().image_needs(host, configs).and_of(ImageAdditions(packages=tuple(sorted(packages))))
 
     def availability(self, config: Config) -> Availability:
@@ -140,7 +136,7 @@ class ChainScenario(OnChain):
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         stressing = (("stress-ng", "--version"), ("stress", "--version"))
         commands: list[Sequence[str]] = [Iperf3Tcp.version_argv, Ping.version_argv, *stressing]
-        commands += [argv for name in _implementations(configs) if (argv := IMPLEMENTATIONS[name].version_argv)]
+        commands += [each.version_argv for each in implementations_of(configs) if each.version_argv]
         commands += [tool.version_argv for length, tool in TRANSACTIONS if any(map(length.of, configs))]
         return {argv[0]: argv for argv in commands}
 

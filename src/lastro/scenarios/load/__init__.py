@@ -61,6 +61,7 @@ from lastro.scenarios.shared.on_chain import (
     NO_DIFFERENCE,
     PROFILE,
     OnChain,
+    implementations_of,
     starts_s,
 )
 from lastro.study.levels import part_name
@@ -177,7 +178,8 @@ class LoadScenario(OnChain):
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         names = sorted({part_name(config, "instrument") for config in configs})
-        return {name: registry.get(LoadGenerator, name).version_argv for name in names}
+        own = {each.version_argv[0]: each.version_argv for each in implementations_of(configs) if each.version_argv}
+        return own | {name: registry.get(LoadGenerator, name).version_argv for name in names}
 
 
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:

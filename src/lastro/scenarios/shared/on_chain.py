@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypedDict
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
-from lastro.functions.base import IMPLEMENTATIONS, PATHS, Function, Service
+from lastro.functions.base import IMPLEMENTATIONS, PATHS, Function, Implementation, Service
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
@@ -137,13 +137,14 @@ class OnChain(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return the tool by which a virtual machine switches off the offloads of its own cards."""
+        """Return what implementations need, and the tool by which a machine switches off the offloads of its cards."""
         inside = any(
             not cls.offloads_of(config) and platform_class(level).guests
             for config in configs
             for level in platform_levels(config)
         )
-        return ImageAdditions(packages=("ethtool",)) if inside else ImageAdditions()
+        needed = (package for each in implementations_of(configs) for package in each.packages)
+        return ImageAdditions((*needed, *(("ethtool",) if inside else ())))
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Return the specification of an isolated instance with the CPUs on which it runs, if not all."""
@@ -330,6 +331,11 @@ def hosts_levels(config: Config) -> list[str]:
 def forwards_only(config: Config) -> bool:
     """Return whether a treatment has no function besides plain forwarding."""
     return set(functions_in(part_level(config, "function"))) == {NONE}
+
+
+def implementations_of(configs: Sequence[Config]) -> list[Implementation]:
+    """Return the implementations of functions in some treatments, by name."""
+    return [IMPLEMENTATIONS[name] for name in sorted({IMPLEMENTATION.of(config) for config in configs})]
 
 
 def starts_s(config: Config) -> float:
