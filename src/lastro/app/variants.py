@@ -17,6 +17,7 @@ from lastro.scenarios.base import Scenario, schema
 from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.stats.variants import new_blocks
 from lastro.study.model import MOST_BLOCKS, Study
+from lastro.study.root_change import with_place
 from lastro.study.selection import Selection, with_variants
 
 _MOST_UNTIL_DECIDED = 20  # blocks
@@ -41,6 +42,8 @@ def study_of(plan: Plan) -> Study:
     """Return the study to run. Raises: InputError, StudyError."""
     study = load_study(plan.study, plan.selection)
     study = with_variants(study, schema(registry.get(Scenario, study.scenario)), plan.a, plan.b)
+    here = str(Path.cwd())
+    study = replace(study, variants={name: with_place(each, here) for name, each in study.variants.items()})
     study = _with_metric(study, plan.metric)
     blocks = plan.blocks or (
         _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
