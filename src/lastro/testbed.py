@@ -50,6 +50,8 @@ class Testbed:
     end to the role's network card. `controller` is the session of the machine where Lastro runs, if that is not the
     host. `guest` has the facts of the virtual machine that is the host, on the controller; `rivals` are the PIDs of
     other guests there. If there are several, `guests` has the testbed of each.
+    `base` is the root filesystem of roles that are not under test, if a variant gives the others another one; then a
+    second testbed is on the same host, and has the former.
     `apparatus` counts what runs on the host besides instances while something is measured."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
@@ -67,6 +69,7 @@ class Testbed:
     controller: Session | None = None
     rivals: frozenset[int] = frozenset()
     guests: Mapping[str, Testbed] = field(default_factory=dict)
+    base: Image | None = None
     apparatus: Apparatus = field(default_factory=Apparatus, compare=False)
 
     @property

@@ -44,6 +44,16 @@ def parse_duration_s(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def parse_age_s(text: str) -> float:
+    """Parse an age, '30d' -> 2592000 s, or a duration; '0d' is the age of everything. Raises: InputError."""
+    if match := re.fullmatch(r"(\d{1,5})\s*d", text.strip(), re.ASCII):
+        return float(match[1]) * 86_400
+    try:
+        return parse_duration_s(text)
+    except InputError:
+        raise InputError(f"'{text}' is not an age", "write it as in 30d, 12h or 90min") from None
+
+
 _BASES = ("bit/s", "B/s", "B", "s", "CPU", "1/s", "%", "1", "ms/s")
 _PREFIXES = {
     "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,

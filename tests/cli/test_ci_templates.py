@@ -17,6 +17,7 @@ import yaml
 
 from .conftest import ENVIRONMENT, lastro, study_text
 from .test_compare import pair, steady
+from .test_history import campaign
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "ci" / "gate"
@@ -24,6 +25,7 @@ ACTION = ROOT / "action.yml"
 GITLAB = ROOT / "ci" / "gitlab" / "lastro-gate.yml"
 PAGE = ROOT / "docs" / "ci.md"
 PROGRAM = Path(sys.executable).with_name("lastro")
+KEPT = "lastro-history"  # the directory that both CI systems keep between jobs
 NAMES = set(re.findall(r"^#   (GATE_\w+)", SCRIPT.read_text(encoding="utf-8"), re.MULTILINE))
 
 
@@ -49,8 +51,11 @@ def test_the_script_reads_the_variables_that_its_head_explains() -> None:
 
 def test_the_action_hands_each_input_to_the_script_and_to_no_shell_line() -> None:
     inputs = action()["inputs"]
-    (step,) = action()["runs"]["steps"]
+    before, step, after = action()["runs"]["steps"]
     assert set(step["env"]) == NAMES
+    assert before["with"]["path"] == after["with"]["path"] == KEPT and before["with"]["key"] == after["with"]["key"]
+    assert before["with"]["key"].startswith(before["with"]["restore-keys"]), "the newest of any job is found"
+    assert before["if"] in after["if"] and f"startsWith(inputs.history, '{KEPT}/')" in before["if"]
     assert step["env"] == {f"GATE_{name.upper().replace('-', '_')}": f"${{{{ inputs.{name} }}}}" for name in inputs}
     assert step["run"] == '"$GITHUB_ACTION_PATH/ci/gate"'
     assert all(value["description"] and "default" in value for value in inputs.values())
@@ -70,6 +75,7 @@ def test_the_template_of_gitlab_uses_every_input_and_no_other() -> None:
     assert set(re.findall(r"\$\[\[ inputs\.([\w-]+) \]\]", body)) == set(inputs)
     assert {name for name in job["variables"] if name.startswith("GATE_")} == NAMES
     assert job["script"][-1] == ".lastro/ci/gate"
+    assert job["cache"] == {"key": KEPT, "when": "always", "paths": [f"{KEPT}/"]}
     assert job["artifacts"]["when"] == "always", "a report of a failed gate is what one wants to read"
     assert all(value["description"] for value in inputs.values())
 
@@ -84,10 +90,11 @@ def test_both_have_the_same_inputs_and_defaults() -> None:
 
 def test_the_page_shows_sound_yaml_with_inputs_that_exist() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    workflow, pipeline = (yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S))
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    (used,) = [step["with"] for step in steps if "lastro" in step.get("uses", "")]
-    assert set(used) <= set(action()["inputs"])
+    blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)]
+    workflow, pipeline, nightly = blocks
+    steps = [step for each in (workflow, nightly) for job in each["jobs"].values() for step in job["steps"]]
+    used = [step["with"] for step in steps if "lastro" in step.get("uses", "")]
+    assert len(used) == 2 and {name for each in used for name in each} <= set(action()["inputs"])
     (included,) = pipeline["include"]
     assert set(included["inputs"]) <= set(template()[0])
     assert included["file"] == f"/{GITLAB.relative_to(ROOT)}"
@@ -193,6 +200,9 @@ def test_bad_input_is_2_and_an_annotation(gate: Gate, campaigns: tuple[Path, Pat
         ("GATE_STUDY is empty", {"GATE_CAMPAIGN": b}),
         ("need GATE_BASELINE", {"GATE_STUDY": "demo", "GATE_FAIL_LOST": "true"}),
         ("GATE_CAMPAIGN and GATE_STUDY are empty", {"GATE_BASELINE": a}),
+        ("GATE_HISTORY is for campaigns", {"GATE_STUDY": "demo", "GATE_HISTORY": "h.db", "GATE_B": "cpus=1"}),
+        ("GATE_CAMPAIGN and GATE_STUDY are empty", {"GATE_HISTORY": "h.db"}),
+        ("could not be added to the history", {"GATE_HISTORY": "h.db", "GATE_CAMPAIGN": "nowhere"}),
         ("nowhere holds no campaign", {"GATE_BASELINE": a, "GATE_CAMPAIGN": "nowhere"}),
         ("not a fraction below 1", {"GATE_BASELINE": a, "GATE_CAMPAIGN": b, "GATE_FAIL_OVER": "150%"}),
         ("did you mean 'throughput'?", {"GATE_BASELINE": a, "GATE_CAMPAIGN": b, "GATE_METRICS": "throughputs *"}),
@@ -200,7 +210,7 @@ def test_bad_input_is_2_and_an_annotation(gate: Gate, campaigns: tuple[Path, Pat
         done = gate.on_github(**variables)
         assert done.returncode == 2 and words in done.stderr, (words, done)
         (line,) = [line for line in done.stdout.splitlines() if line.startswith("::")]
-        name = "compare" if "GATE_BASELINE" in variables else "ab"
+        name = "compare" if "GATE_BASELINE" in variables else "history" if "GATE_HISTORY" in variables else "ab"
         assert line.startswith(f"::error title=lastro {name}::") and words in line
     assert not gate.summary.exists()
 
@@ -217,6 +227,37 @@ def test_a_study_is_run_before_it_is_compared(gate: Gate) -> None:
     again = gate.on_github(**variables)
     assert again.returncode == 2 and "already holds a campaign" in again.stderr
     assert "::error title=lastro compare::lastro run study.toml ended with exit code 2" in again.stdout
+
+
+def test_a_history_grows_from_job_to_job_and_fails_from_the_change_on(gate: Gate, tmp_path: Path) -> None:
+    """Seven jobs, the last three with a slower build; each is a checkout of its own in which the cache was unpacked."""
+    file = f"{KEPT}/h.db"
+    for number in range(1, 8):
+        made = campaign(tmp_path, number, {"runc": 0.2} if number > 4 else {})
+        variables = {"GATE_HISTORY": file, "GATE_CAMPAIGN": made, "GITHUB_SHA": f"{number:040x}"}
+        done = gate.on_github(**variables, GATE_METRICS="throughput", GATE_SENTINEL="platform=native")
+        assert done.returncode == (4 if number == 7 else 0), done
+    assert "1 change for the worse" in gate.summary.read_text() and gate.outputs["exit-code"] == "4"
+    (error,) = [line for line in done.stdout.splitlines() if line.startswith("::")]
+    assert error.startswith("::error title=lastro history::1 change for the worse"), error
+    root = ElementTree.parse(gate.home / gate.outputs["junit"]).getroot()
+    assert root.get("failures") == "1" and "worse at 000000000000" in ElementTree.tostring(root, encoding="unicode")
+    listed = lastro("history", "list", "--file", gate.home / file).out
+    assert listed.count("000000000000") == 7, "labels are the beginnings of commits"
+
+
+def test_with_a_baseline_the_history_is_kept_and_told_as_well(gate: Gate, campaigns: tuple[Path, Path]) -> None:
+    a, b = campaigns
+    variables = {"GATE_BASELINE": a, "GATE_CAMPAIGN": b, "GATE_METRICS": "throughput", "GATE_LABEL": "v2"}
+    done = gate.on_github(**variables, GATE_HISTORY="h.db", GATE_FAIL_OVER="5%")
+    assert done.returncode == 4 and "Nothing can be decided yet" in gate.summary.read_text(), done
+    assert "v2" in lastro("history", "list", "--file", gate.home / "h.db").out
+
+
+def test_a_study_of_a_history_runs_by_itself(gate: Gate) -> None:
+    (gate.home / "study.toml").write_text(study_text(replicates=2))
+    done = gate.run(GATE_STUDY="study.toml", GATE_HISTORY="h.db", GATE_LABEL="v1")
+    assert done.returncode == 0 and "h.db: 1 added" in done.stderr, done
 
 
 STEPS = {"GATE_A": "step=400", "GATE_STUDY": "study.toml"}

@@ -48,7 +48,7 @@ def test_options_stand_below_their_part(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert all(line.startswith(" " * 18) for line in text[at + 1 : at + 3])
     listed = {part["name"]: part for part in lastro("parts", "--json", env=env).json}
-    assert listed["nspawn"]["options"] == []
+    assert listed["openvz"]["options"] == []
     assert listed["chosen"]["options"] == [
         {
             "name": "nic", "default": "virtio", "summary": "network card", "choices": ["virtio", "e1000"],

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lastro.host.local import LocalHost
 from lastro.results.store import Store
 
-from ..cli.conftest import Finished, lastro, no_stragglers, study_text
-from ..support.scenarios import TOLERANT
+from ..cli.conftest import Finished, is_error, lastro, no_stragglers, study_text
+from ..support.scenarios import TOLERANT, xdp_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
@@ -93,5 +95,61 @@ def test_a_program_that_others_could_change_is_never_started(tmp_path: Path) -> 
     own.chmod(0o755)
     os.chown(own, 65534, 65534)
     done = ab(tmp_path, "runc", "--b", f"runc={own}", "--blocks", "2")
-    assert done.code == 8 and "does not belong to root" in done.out, done
+    is_error(done, 2, "variant b:", "does not belong to root")
     assert not mark.exists(), "not even for its version"
+    assert not (tmp_path / "campaign").exists(), "before anything is measured"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "said"), [("echo crun version 1", "is not runc"), ("exit 3", "exit code 3")])
+def test_another_program_and_one_that_does_not_start_are_one_error(tmp_path: Path, text: str, said: str) -> None:
+    own = tmp_path / "runc-of-mine"
+    own.write_text(f"#!/bin/sh\n{text}\n")
+    own.chmod(0o755)
+    is_error(ab(tmp_path, "runc", "--b", f"runc={own}", "--blocks", "2"), 2, said)
+    assert not (tmp_path / "campaign").exists()
+
+
+def test_packages_are_another_root_filesystem_of_the_variant_alone(tmp_path: Path) -> None:
+    """Those of an image that the tests have anyway. In a chain, all instances have the variant's."""
+    packages = ",".join(xdp_needs(LocalHost()).packages)
+    done = ab(tmp_path, "runc", "--b", f"packages={packages}", "--blocks", "2", "--margin", "90%")
+    assert done.code in (0, 8), done
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert not any(row.unavailable for row in store.treatments())
+        files = store.provenance["root_filesystem"]
+        (variant,) = files["variants"].values()
+        trees = [files["sha256"][:12], variant["sha256"][:12]]
+        assert variant["image_tools"]["iperf3"] == store.provenance["image_tools"]["iperf3"]
+        assert all(row.state == "valid" for row in store.trials()) or done.code == 8
+    scripts = [lastro("show", tmp_path / "campaign", number, "--commands").out for number in (1, 2)]
+    assert sorted([tree in script for tree in trees] for script in scripts) == [[False, True], [True, False]]
+
+
+@pytest.mark.slow
+def test_a_directory_and_a_revision_of_a_function_are_root_filesystems_too(tmp_path: Path) -> None:
+    """A function of a repository, in two revisions; and all files of another directory, a copy of the usual one."""
+    code = tmp_path / "code"
+    code.mkdir()
+    for number in (1, 2):
+        (code / "start").write_text(f"#!/bin/sh\n# {number}\nexec sleep infinity\n")
+        (code / "start").chmod(0o755)
+        git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(code)]
+        for command in ("init --quiet", "add start", f"commit --quiet --message {number}", f"tag v{number}"):
+            subprocess.run([*git, *command.split()], check=True)
+    build = (
+        'build = ["sh", "-ec", "mkdir -p out/bin; cp /bin/busybox out/bin/; ln -s busybox out/bin/sh; cp start out"]\n'
+    )
+    file = write(tmp_path, {"platform": ["docker"]}, "chain", "latency_mean", **{**CHAIN, "function": "mine"})
+    table = f'[functions.mine]\nrepository = "code"\n{build}directory = "out"\ncommand = ["/start"]\n'
+    file.write_text(file.read_text() + table)
+    words = ["--a", "git=v1", "--b", "git=v2", "--blocks", "2", "--margin", "90%"]
+    done = lastro("ab", file, "-o", tmp_path / "campaign", "--wait", *words)
+    assert done.code in (0, 8), done
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert not any(row.unavailable for row in store.treatments())
+        found = store.provenance["root_filesystem"]["variants"]
+        assert len({each["functions"]["mine"]["commit"] for each in found.values()}) == 2
+    usual = Path(lastro("image", "--json", "--wait").json["directory"])
+    done = ab(code, "native", "--b", f"rootfs={usual}", "--blocks", "2", "--margin", "90%")
+    assert done.code in (0, 8), done

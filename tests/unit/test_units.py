@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import InputError, StudyError, did_you_mean
-from lastro.units import human_bytes, human_duration, parse_duration_s, parse_rate_bps, parse_size_bytes, significant
+from lastro.units import (
+    human_bytes,
+    human_duration,
+    parse_age_s,
+    parse_duration_s,
+    parse_rate_bps,
+    parse_size_bytes,
+    significant,
+)
 
 
 @pytest.mark.parametrize(
@@ -138,3 +146,10 @@ def test_a_study_error_says_where() -> None:
     assert StudyError("is empty", file="s.toml", where="factors.a").message == "s.toml: factors.a: is empty"
     assert StudyError("is empty", file="s.toml").message == "s.toml: is empty"
     assert StudyError("is empty").message == "is empty"
+
+
+def test_an_age_is_in_days_or_a_duration() -> None:
+    assert (parse_age_s("30d"), parse_age_s("0d"), parse_age_s("12h")) == (30 * 86_400, 0, 43_200)
+    for text in ("30", "d", "-1d", "1.5d", "999999d"):
+        with pytest.raises(InputError, match="is not an age"):
+            parse_age_s(text)

@@ -5,12 +5,13 @@ A pair is a variant and the reference, with the same levels of all other factors
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from lastro.analysis.build import fit_model
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
+from lastro.analysis.host_facts import differing
 from lastro.errors import InputError, did_you_mean
 from lastro.results.looks import Look
 from lastro.results.samples import Metric
@@ -19,6 +20,7 @@ from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.stats.simultaneous import Pair
 from lastro.stats.variants import Better, VariantChange, Verdict, changes, confidence_at, is_confirmed
 from lastro.study.model import VARIANT, Study, VariantTest
+from lastro.study.root_change import RootChange
 
 Outcome = Literal["worse", "no worse", "unconfirmed", "alarm", "undecided"]
 MARGIN = 0.03
@@ -210,3 +212,25 @@ def _confirmed(view: MetricView, pairs: Sequence[VariantPair], raised: Look) -> 
 def _better(metric: Metric) -> Better:
     assert metric.better != "neither", "`question` refuses it"
     return metric.better
+
+
+def differing_tools(report: CampaignResults) -> dict[str, tuple[str | None, ...]]:
+    """Return the tools that have other versions in the root filesystem of a variant, with the version in each."""
+    files = _mapping(report.provenance, "root_filesystem")
+    roots = [_mapping(each) for each in _mapping(files, "variants").values()]
+    if any(not RootChange.of(changes) for changes in report.study.variants.values()):
+        roots.insert(0, report.provenance)  # the root filesystem of the study is that of a variant, too
+    return differing(
+        [{str(name): _short(text) for name, text in _mapping(each, "image_tools").items()} for each in roots]
+    )
+
+
+def _short(version: object) -> str:
+    """Return the version of a tool without what its build adds in parentheses."""
+    return str(version).partition("(")[0].strip()
+
+
+def _mapping(value: Any, key: str = "") -> Mapping[str, Any]:
+    """Return a part of what a campaign recorded, which may have any shape."""
+    found = value.get(key) if key and isinstance(value, Mapping) else value
+    return found if isinstance(found, Mapping) else {}

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lastro.app.messages import say
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.duration import configuration
-from lastro.errors import InputError, did_you_mean
+from lastro.errors import InputError, Unavailable, did_you_mean
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
-from lastro.image import functions, rootfs
+from lastro.image import checkouts, functions, own_root, rootfs
 from lastro.interrupts import one_interrupt
+from lastro.platforms.base import Platform
 from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, guest_of, scenario_of, schema
+from lastro.scenarios.base import Scenario, guest_of, make_parts, scenario_of, schema
 from lastro.shapes import MisshapenData, made
 from lastro.study import design
-from lastro.study.levels import functions_in
-from lastro.study.model import Study
+from lastro.study.levels import functions_in, part_level
+from lastro.study.model import VARIANT, Study
+from lastro.study.own_function import OwnFunction
 from lastro.study.resolve import check_stored
+from lastro.study.root_change import UNCHANGED, RootChange
 from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed
 
 if TYPE_CHECKING:
@@ -118,14 +122,39 @@ def _needs_on(session: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
         return needs(session.host)
 
 
-def image_of(session: Session, needs: rootfs.ImageAdditions | None = None, snapshot: str | None = None) -> rootfs.Image:
-    """Return the root filesystem, built now if there is none yet. `snapshot`: as for `ImageRecipe.of_this_host`."""
+def image_of(
+    session: Session,
+    needs: rootfs.ImageAdditions | None = None,
+    snapshot: str | None = None,
+    change: RootChange = UNCHANGED,
+) -> rootfs.Image:
+    """Return the root filesystem with what a variant changes, built now if there is none yet.
+
+    `snapshot`: as for `ImageRecipe.of_this_host`."""
     recipe, store = rootfs.ImageRecipe.of_this_host(session.host, needs, snapshot), STATE_DIR / "rootfs"
-    if rootfs.find(recipe, store) is None:
-        say("building the root filesystem, once (about half a minute) …")
+    more = tuple(sorted(set(change.packages) - set(recipe.packages)))
+    recipe = replace(recipe, release=change.release or recipe.release, packages=recipe.packages + more)
     with session.host.recorded():
-        image = rootfs.ensure(recipe, store, session.host)
-        return functions.added(image, needs.functions if needs else (), store, session.host)
+        brought = [_with_files(session, each, change.git) for each in (needs.functions if needs else ())]
+        if change.rootfs:
+            say(f"reading the root filesystem {change.rootfs} …")
+            image = own_root.ensure(change.rootfs, recipe.extra_files, store, session.host)
+        else:
+            if rootfs.find(recipe, store) is None:
+                of = f" with {change}" if change.release or change.packages else ""
+                say(f"building the root filesystem{of}, once (about half a minute) …")
+            image = rootfs.ensure(recipe, store, session.host)
+        return functions.added(image, brought, store, session.host)
+
+
+def _with_files(session: Session, own: OwnFunction, revision: str) -> OwnFunction:
+    """Return a function with its files, which are built now if they come from a repository. Raises: as `checkouts`."""
+    if not own.repository:
+        return own
+    found = checkouts.checkout_of(own, revision or own.revision, STATE_DIR / "checkouts", session.host)
+    if not found.exists:
+        say(f"building function '{own.name}' at commit {found.commit[:12]}, once …")
+    return checkouts.ensure(found, session.host)
 
 
 def image_for(session: Session, study: Study) -> rootfs.Image:
@@ -154,7 +183,11 @@ def needs_of(study: Study) -> NeedsOn:
     kind = scenario_of(study)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
-    own = rootfs.ImageAdditions(functions=tuple(each for each in study.functions if each.name in used))
+    brought = [each for each in study.functions if each.name in used]
+    revisions = [RootChange.of(config).git for config in configs]
+    if all(revisions):  # no treatment has the revision that the study names
+        brought = [replace(each, revision=revisions[0]) for each in brought]
+    own = rootfs.ImageAdditions(functions=tuple(brought))
     return lambda host: kind.image_needs(host, configs).and_of(own)
 
 
@@ -170,7 +203,12 @@ def scenario_on_host(
         with one_interrupt():
             yield kind(None)
         return
-    names = guest_names(study)
+    names, changes = guest_names(study), root_changes(study)
+    if changes and file is not None:
+        raise InputError(
+            f"variants of the root filesystem ({changes[0]}) are measured on this machine alone",
+            "leave out the testbed file",
+        )
     with (
         testbed(purpose, wait=wait, needs=needs_of(study), file=file, guests=names, beside=beside) as bed,
         ExitStack() as stack,
@@ -180,4 +218,48 @@ def scenario_on_host(
         scenario.guests = guests
         for each in guests.values() or [scenario]:
             stack.callback(each.close)
+        _require_programs(study, scenario)
+        scenario.roots = {each: stack.enter_context(_on_root(study, each, bed, purpose)) for each in changes}
         yield scenario
+
+
+def _require_programs(study: Study, scenario: Scenario) -> None:
+    """Check the programs that variants name. Raises: InputError when one cannot be used."""
+    checked: set[str] = set()
+    for treatment in design.treatments(study):
+        config = configuration(study, treatment)
+        variant, level = (
+            str(config.get(VARIANT.name, "")),
+            part_level(config, "platform") if "platform" in config else "",
+        )
+        if not any(name.startswith("platform.") for name in study.variants.get(variant, {})) or level in checked:
+            continue
+        checked.add(level)
+        bed = scenario.at(config).testbed
+        try:
+            with bed.host.recorded():
+                for part in make_parts(Platform, level):
+                    part.require_programs(bed)
+        except Unavailable as error:
+            raise InputError(f"variant {variant}: {error.message}", error.hint) from None
+
+
+@contextmanager
+def _on_root(study: Study, change: RootChange, bed: Testbed, purpose: str) -> Iterator[Scenario]:
+    """Yield the study's scenario on the same machine with another root filesystem.
+
+    It has a session, daemons and namespaces of its own, beside those of `bed`, whose root filesystem roles that are not
+    under test still have."""
+    with ExitStack() as stack:
+        held = stack.enter_context(session(f"{purpose}: {change}", beside=True))
+        image = image_of(held, _needs_on(held, needs_of(study)), change=change)
+        other = stack.enter_context(local_testbed(held, image))
+        scenario = scenario_of(study)(replace(other, base=bed.image))
+        stack.callback(scenario.close)
+        yield scenario
+
+
+def root_changes(study: Study) -> list[RootChange]:
+    """Return what variants change in the root filesystems of the treatments of a study, each once."""
+    found = (RootChange.of(configuration(study, treatment)) for treatment in design.treatments(study))
+    return [each for each in dict.fromkeys(found) if each]

@@ -25,6 +25,7 @@ from lastro.scenarios.shared.properties import probe_properties
 from lastro.study import design
 from lastro.study.levels import NONE, part_level
 from lastro.study.model import Study
+from lastro.study.root_change import RootChange
 
 if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
@@ -48,6 +49,11 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         cores = _cores(
             scenario.testbed, own, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
         )
+        for change, each in scenario.roots.items():
+            with each.testbed.attempt():
+                found = each.facts([config for config in configs if RootChange.of(config) == change])
+            tools = {"image_tools": found["image_tools"]} if "image_tools" in found else {}
+            chapters["root_filesystem"]["variants"][str(change)] |= tools
         chapters |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
         return {**chapters, "machines": machines(scenario.testbed)}
 
@@ -148,6 +154,10 @@ def identity(scenario: Scenario) -> dict[str, Any]:
         for key in ("kernel", "cpus") if apart else ("kernel",):
             found["host"][key] = ", ".join(f"{each[key]} ({name})" for name, each in machines.items())
         found["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
+    if scenario.roots:
+        found["root_filesystem"]["variants"] = {
+            str(name): _files(each.testbed) for name, each in scenario.roots.items()
+        }
     return found
 
 
@@ -156,12 +166,19 @@ def _identity_of(bed: Testbed) -> dict[str, Any]:
     if bed.guest is not None:
         found["guest"] = dict(bed.guest)
         found["controller"] = facts.controller()  # the machine below: all guests have the same name
-    found["root_filesystem"] = {"sha256": bed.image.digest}
-    if own := functions.described(bed.original):
-        found["functions"] = own
-    if bed.image.snapshot:
-        found["root_filesystem"]["debian_snapshot"] = bed.image.snapshot
-    return found
+    files = _files(bed)
+    own = files.pop("functions", None)
+    return {**found, "root_filesystem": files, **({"functions": own} if own else {})}
+
+
+def _files(bed: Testbed) -> dict[str, Any]:
+    """Return the facts of the root filesystem of a testbed: its digest, and the functions of the user's own in it."""
+    own, snapshot = functions.described(bed.original), bed.image.snapshot
+    return {
+        "sha256": bed.image.digest,
+        **({"debian_snapshot": snapshot} if snapshot else {}),
+        **({"functions": own} if own else {}),
+    }
 
 
 def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:

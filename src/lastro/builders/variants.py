@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.variants import VariantAnswer, VariantPair
+from lastro.analysis.variants import VariantAnswer, VariantPair, differing_tools
 from lastro.document import Block, Items, Table, Title
 from lastro.stats.notes import N_
 from lastro.words.estimates import numeric
@@ -45,6 +45,9 @@ def _notes(found: VariantAnswer, say: Language) -> Iterator[str]:
     for variant, changes in found.report.study.variants.items():
         what = ", ".join(f"{name} = {value}" for name, value in changes.items())
         yield f"{variant}: {what or say('nothing is changed')}"
+    if tools := differing_tools(found.report):
+        shown = "; ".join(" → ".join(dict.fromkeys(version or "—" for version in each)) for each in tools.values())
+        yield say("Tools differ between the root filesystems, and the change includes them: {shown}", shown=shown)
     yield say(
         "{blocks}, each with all variants in random order; a change of at most {margin} counts as none.",
         blocks=say.count(found.n_blocks, "block"),

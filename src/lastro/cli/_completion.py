@@ -38,8 +38,8 @@ _ARGUMENTS: dict[str, Sequence[str | tuple[str, str]]] = {
     "": (
         "attempt", "authors", "blocks", "campaigns", "confidence", "cost", "decimal", "fail_invalid", "fail_over",
         "gate", "label", "license", "margin", "may_differ", "metric", "name", "note", "of_a", "of_b", "port",
-        "precision", "prices", "replicates", "require", "sentinel", "separator", "service_levels", "snapshot", "sort",
-        "top", "trial", "under", "weights", "where", "wish", "within",
+        "precision", "prices", "prune", "replicates", "require", "sentinel", "separator", "service_levels", "snapshot",
+        "sort", "top", "trial", "under", "weights", "where", "wish", "within",
     ),
 }  # fmt: skip
 COMPLETERS = {argument: completer for completer, arguments in _ARGUMENTS.items() for argument in arguments}

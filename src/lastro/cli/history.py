@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import language_argument, levels_named
+from lastro.cli._common import junit_argument, language_argument, levels_named, write_junit
 from lastro.cli._terminal import put, terminal_width
 from lastro.errors import InputError
 from lastro.results.history_points import Said
@@ -39,7 +39,7 @@ _OPTIONS = {
     "add": ("label",),
     "list": ("lang",),
     "show": _SHOWN,
-    "check": _SHOWN,
+    "check": (*_SHOWN, "junit"),
     "acknowledge": ("note", "metric", "where"),
     "mute": ("note", "metric", "where"),
     "unmute": ("note", "metric", "where"),
@@ -77,6 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
     )
+    junit_argument(parser)
     language_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -93,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
 def _check_options(args: argparse.Namespace) -> None:
     """Raise InputError for an option that the action does not take, and for names that it lacks or does not take."""
     defaults: dict[str, object] = {
-        "label": "", "note": "", "metric": "", "where": [], "sentinel": [], "format": None, "output": "-", "lang": "en",
-        "json": False,
+        "junit": None, "label": "", "note": "", "metric": "", "where": [], "sentinel": [], "format": None,
+        "output": "-", "lang": "en", "json": False,
     }  # fmt: skip
     for name, default in defaults.items():
         if getattr(args, name) != default and name not in _OPTIONS[args.action]:
@@ -153,6 +154,10 @@ def _show(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     report = _report(args)
+    if args.junit:
+        from lastro.builders.data.history import junit
+
+        write_junit(args.junit, junit(report))
     _put(args, report, details=False)
     return ALARM if report.alarms else 0
 

@@ -5,16 +5,22 @@ Each command that uses it first compares the names, modes, owners, sizes and tim
 LASTRO_MIRROR names another Debian mirror. LASTRO_STATE moves the cache (default /var/lib/lastro).
 
 --snapshot takes the packages of one date and time from snapshot.debian.org, so that the same image can be built years
-later. With LASTRO_SNAPSHOT set to that time, all commands use that image, and campaigns record the time."""
+later. With LASTRO_SNAPSHOT set to that time, all commands use that image, and campaigns record the time.
+
+Studies make further root filesystems: by their packages, functions and variants. --list shows all that are kept, with
+their size and last use. --prune removes those that were not used for so long; what is needed again is built again."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.rights import require_root
+from lastro.errors import InputError
 
 if TYPE_CHECKING:
     from lastro.host.ledger import Session
@@ -33,6 +39,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also build what `--testbed guest` boots; otherwise its first use builds it",
     )
+    older = parser.add_mutually_exclusive_group()
+    older.add_argument("--list", action="store_true", help="list the root filesystems that are kept, and build none")
+    older.add_argument(
+        "--prune", metavar="AGE", help="remove the root filesystems that were not used for so long, such as 30d"
+    )
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
@@ -45,6 +56,10 @@ def run(args: argparse.Namespace) -> int:
     from lastro.units import human_bytes
 
     require_root("image")
+    if args.list or args.prune is not None:
+        if wrong := next((name for name in ("verify", "guest", "snapshot") if getattr(args, name)), None):
+            raise InputError(f"--{wrong} is for one root filesystem", "give it without --list and --prune")
+        return _kept(args)
     with session("building the root filesystem", wait=wait_reporter(args.wait)) as held:
         image = image_of(held, snapshot=args.snapshot)
         if args.guest:
@@ -66,6 +81,35 @@ def run(args: argparse.Namespace) -> int:
     else:
         moment = f"\nDebian as of {image.snapshot}" if image.snapshot else ""
         print(f"{image.name}  {human_bytes(size)}\n{image.tree}\n{image.tar}{moment}")
+    return 0
+
+
+def _kept(args: argparse.Namespace) -> int:
+    """List the root filesystems that are kept, or remove old ones."""
+    from lastro.app.waiting import wait_reporter
+    from lastro.cli._terminal import table
+    from lastro.host.ledger import STATE_DIR, session
+    from lastro.image import stock
+    from lastro.units import human_bytes, parse_age_s
+
+    age_s = None if args.prune is None else parse_age_s(args.prune)
+    with nullcontext() if age_s is None else session("removing root filesystems", wait=wait_reporter(args.wait)):
+        found = stock.kept(STATE_DIR) if age_s is None else stock.unused(STATE_DIR, age_s)
+        sizes = {each.name: each.n_bytes for each in found}
+        for each in () if age_s is None else found:
+            stock.remove(each, STATE_DIR)
+    used = {each.name: datetime.fromtimestamp(each.used_s, UTC).isoformat(timespec="minutes") for each in found}
+    if args.json:
+        rows = [
+            {"name": each.name, "what": each.what, "bytes": sizes[each.name], "used_utc": used[each.name]}
+            for each in found
+        ]
+        print(json.dumps(rows, indent=2))
+        return 0
+    for line in table([(each.name, human_bytes(sizes[each.name]), used[each.name], each.what) for each in found]):
+        print(line)
+    total = human_bytes(sum(sizes.values()))
+    print(f"{len(found)} kept, {total}" if args.prune is None else f"{len(found)} removed, {total}")
     return 0
 
 

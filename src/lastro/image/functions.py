@@ -32,10 +32,10 @@ from lastro.study.own_function import OwnFunction
 
 PLACE = "functions"  # in the root filesystem
 OPEN = ("dev", "proc", "run", "sys", "tmp")
-_PULL_S, _COPY_S = 1800.0, 1800.0
+_PULL_S, COPY_S = 1800.0, 1800.0
 _ELF_BYTES = 20
 _MOST_LINKS = 40  # as in Linux
-_TIME = "--mtime=@1700000000"
+TIME = "--mtime=@1700000000"
 # $1 is a new directory, seen at $2, since Podman refuses long paths; $3 is the reference. Podman keeps locks in
 # /dev/shm, and a cache of what it has seen.
 _PULL = """mount --bind "$1" "$2"; cd "$2"; export CONTAINERS_CONF="$2/conf"
@@ -50,7 +50,9 @@ pulled=$(private pull --quiet "$3"); private image mount "$pulled"; private imag
 
 @dataclass(frozen=True, slots=True)
 class InstalledFunction:
-    """A function in a root filesystem, as its JSON file describes it. `sha256` is that of its files."""
+    """A function in a root filesystem, as its JSON file describes it. `sha256` is that of its files.
+
+    `commit` is that from which they were built, if they are not the user's as they are."""
 
     command: tuple[str, ...]
     sha256: str
@@ -59,6 +61,7 @@ class InstalledFunction:
     environment: Mapping[str, str] = field(default_factory=dict)
     forwarding: str = "kernel"
     directory: str = "/"
+    commit: str = ""
 
 
 def function_in(image: Image, name: str) -> InstalledFunction | None:
@@ -90,17 +93,17 @@ def added(image: Image, functions: Sequence[OwnFunction], store: Path, host: Hos
         home = work / "image"
         home.mkdir()
         tar = home / "rootfs.tar"
-        host.run(["cp", "--reflink=auto", str(image.tar), str(tar)], timeout_s=_COPY_S)
-        skeleton = [*_appending(tar), "--owner=0", "--group=0", "--no-recursion", f"--directory={stage}"]
+        host.run(["cp", "--reflink=auto", str(image.tar), str(tar)], timeout_s=COPY_S)
+        skeleton = [*appending(tar), "--owner=0", "--group=0", "--no-recursion", f"--directory={stage}"]
         host.run([*skeleton, f"./{PLACE}", *(f"./{PLACE}/{name}.json" for name in trees)])
         for name, tree in trees.items():
-            host.run([*_appending(tar), *_files_of(name, tree)], timeout_s=_COPY_S)
+            host.run([*appending(tar), *_files_of(name, tree)], timeout_s=COPY_S)
             host.run([*skeleton, *(f"./{PLACE}/{name}/{each}" for each in OPEN)])
         return rootfs.put(home, key, store, host)
 
 
-def _appending(tar: Path) -> list[str]:
-    return ["tar", "--append", "--sort=name", _TIME, "--numeric-owner", f"--file={tar}"]
+def appending(tar: Path) -> list[str]:
+    return ["tar", "--append", "--sort=name", TIME, "--numeric-owner", f"--file={tar}"]
 
 
 def _files_of(name: str, tree: Path) -> list[str]:
@@ -113,7 +116,10 @@ def _files_of(name: str, tree: Path) -> list[str]:
 
 def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: Host) -> Path:
     """Return the tree of a function, after checking its files, and describe it in `described`."""
-    tree, config = _pulled(own, work / f"pulled-{own.name}", host) if own.image else (Path(own.directory), {})
+    tree = Path(own.directory)
+    config: Mapping[str, Any] = {}
+    if own.image:
+        tree, config = pulled(own.image, f"function '{own.name}'", work / f"pulled-{own.name}", host)
     if not tree.is_dir():
         raise InputError(f"function '{own.name}': {tree} is not a directory", "name a directory with its files")
     if store.resolve().is_relative_to(tree.resolve()):
@@ -122,7 +128,7 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
         (described / own.name / each).mkdir(parents=True)
         (described / own.name / each).chmod(0o1777 if each == "tmp" else 0o755)
     part = work / f"{own.name}.tar"
-    host.run([*_appending(part), *_files_of(own.name, tree)], timeout_s=_COPY_S)
+    host.run([*appending(part), *_files_of(own.name, tree)], timeout_s=COPY_S)
     with open(part, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     variables = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
@@ -134,27 +140,36 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
         environment={"PATH": SEARCHED, **variables, **own.environment},
         forwarding=own.forwarding,
         directory=config.get("WorkingDir") or "/",
+        commit=own.revision if own.repository else "",
     )
     _require_usable(own.name, installed, part)
     part.unlink()
-    write_atomically(described / f"{own.name}.json", json.dumps(asdict(installed), indent=1, sort_keys=True) + "\n")
+    write_atomically(
+        described / f"{own.name}.json",
+        json.dumps(
+            {name: each for name, each in asdict(installed).items() if name != "commit" or each},
+            indent=1,
+            sort_keys=True,
+        )
+        + "\n",
+    )
     return tree
 
 
-def _pulled(own: OwnFunction, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:
-    """Return the files of an image and its configuration. Raises: ImageError."""
+def pulled(reference: str, user: str, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:
+    """Return the files of an image and its configuration; `user` is who wants it. Raises: ImageError."""
     if host.which("podman") is None:
-        raise ImageError(f"podman, which unpacks the image of '{own.name}', is not installed", "apt-get install podman")
+        raise ImageError(f"podman, which unpacks the image of {user}, is not installed", "apt-get install podman")
     work.mkdir()
-    argv = ["unshare", "--mount", "env", *proxies(), "sh", "-ec", _PULL, "pull", str(work), str(RUN_DIR), own.image]
+    argv = ["unshare", "--mount", "env", *proxies(), "sh", "-ec", _PULL, "pull", str(work), str(RUN_DIR), reference]
     try:
         path, _, text = host.run(argv, timeout_s=_PULL_S).text.partition("\n")
     except (CommandFailed, CommandTimeout) as error:
         words = error.stderr.strip().splitlines() if isinstance(error, CommandFailed) else []
         reason = words[-1].removeprefix("Error: ") if words else error.message
         raise ImageError(
-            f"function '{own.name}': the image {own.image} cannot be pulled: {reason}",
-            f"try it: podman pull {shlex.quote(own.image)}",
+            f"{user}: the image {reference} cannot be pulled: {reason}",
+            f"try it: podman pull {shlex.quote(reference)}",
         ) from error
     return work / Path(path).relative_to(RUN_DIR), json.loads(text)[0].get("Config") or {}
 
@@ -173,7 +188,7 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
             if not argv:
                 raise InputError(f"function '{name}': its image has no command", 'add command = ["PROGRAM"]')
             places = [""] if "/" in argv[0] else installed.environment["PATH"].split(":")
-            paths = (_followed(members, posixpath.join("/", installed.directory, each, argv[0])) for each in places)
+            paths = (followed(members, posixpath.join("/", installed.directory, each, argv[0])) for each in places)
             named = (members[path] for path in paths if path in members)
             program = next((each for each in named if each.isfile() or each.islnk()), None)
             if program is None or not program.mode & 0o111:
@@ -188,7 +203,7 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
                 )
 
 
-def _followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
+def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
     """Return where a path leads among the files of a function, by their links, as if they were all there is."""
     path = posixpath.normpath(path).lstrip("/")
     for _ in range(_MOST_LINKS):

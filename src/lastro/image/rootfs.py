@@ -123,7 +123,10 @@ def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
 
 
 def whole(image: Image, host: Host) -> Image:
-    """Return an image with its tree, unpacked if necessary. Raises: ImageError when the tree has changed."""
+    """Return an image with its tree, unpacked if necessary, and note that it was used (`stock`).
+
+    Raises: ImageError when the tree has changed."""
+    os.utime(image.directory)
     if not image.tree.is_dir():
         manifest.keep(image)
         with workshop(image.directory) as work:

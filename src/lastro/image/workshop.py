@@ -25,6 +25,10 @@ _PREFIX = "building"
 _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-\w{{8}}")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _FULL = "No space left on device"
+# What apt says of a name that it does not know, among many other lines.
+_OF_APT = re.compile(
+    r"^E: (Unable to locate package .*|Package .* has no installation candidate|The repository .* a Release file)", re.M
+)
 _NOT_FOUND = 127  # exit code of a shell that found no such program
 _SNAPSHOTS = "https://snapshot.debian.org/archive"
 _ANY_AGE = '--aptopt=Acquire::Check-Valid-Until "false"'
@@ -125,7 +129,9 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
     try:
         yield
     except (CommandFailed, CommandTimeout) as error:
-        raise ImageError(f"{what} could not be built: {error.message}", _remedy(error, store, snapshot)) from error
+        named = _OF_APT.search(error.stderr) if isinstance(error, CommandFailed) else None
+        why = named[1] if named else error.message
+        raise ImageError(f"{what} could not be built: {why}", _remedy(error, store, snapshot)) from error
     except OSError as error:
         raise ImageError(f"{what} could not be stored in {store}: {error}", "free some space") from error
 
@@ -133,6 +139,11 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
 def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -> str:
     """Return what to try when a tool failed: the reason that it printed, or else the usual one."""
     words = error.stderr if isinstance(error, CommandFailed) else ""
+    if named := _OF_APT.search(words):
+        wrong = "package" if "package" in named[1].lower() else "release"
+        return (
+            f"does Debian have a {wrong} of this name? https://packages.debian.org shows it; {_unreachable(snapshot)}"
+        )
     if _FULL in words:
         return f"free some space on the disk of {store}, or choose another one with LASTRO_STATE"
     if isinstance(error, CommandFailed) and error.returncode == _NOT_FOUND:

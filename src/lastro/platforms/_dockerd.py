@@ -16,6 +16,7 @@ from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.state_dirs import FIRST_ID, N_IDS, close_sockets
 from lastro.platforms._daemons import lasting
+from lastro.platforms._programs import PROGRAM, linked
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
@@ -33,6 +34,8 @@ _HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containe
 # its own mount namespace, these files assign a range of Lastro to a user that every distribution has.
 _REMAPPED = "daemon"
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
+_IN_PATH = ("containerd", "runc")
+_BESIDE = ("containerd-shim-runc-v2", "containerd-shim")  # of the same build as a containerd
 _NO_NETWORK = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
 # Where firewalld runs, dockerd has it make the rules, over D-Bus, in the host's own network namespace. Without a bus,
 # dockerd calls iptables itself, in its own namespace. Source: libnetwork/iptables/firewalld.go in github.com/moby/moby.
@@ -43,7 +46,8 @@ class Daemon:
     """A private Docker daemon, which `start` starts. If `remapped`, its containers are in user namespaces.
 
     `hide` is a mount that neither the daemon nor its runtimes may see. `bridge` is the address, in CIDR form, of the
-    bridge of Docker's default network, with its rules and docker-proxy; without it, the daemon has no network."""
+    bridge of Docker's default network, with its rules and docker-proxy; without it, the daemon has no network.
+    `programs` has the paths of programs that a study chose, by the names of options of the platform."""
 
     def __init__(
         self,
@@ -55,12 +59,16 @@ class Daemon:
         hide: str | None = None,
         remapped: bool = False,
         bridge: str = "",
+        programs: Mapping[str, str] | None = None,
     ) -> None:
         self.data_root = testbed.session.state / name
         self.cgroup = f"{testbed.session.cgroup}/{name}-daemon"
         self.storage = storage
         self._testbed, self._runtimes, self._hide, self._remapped = testbed, runtimes, hide, remapped
         self._bridge = bridge
+        # containerd has no option for the program of its shim, nor dockerd for those that it starts: the PATH decides.
+        self._program = (programs or {}).get(PROGRAM, "dockerd")
+        self._inside = {name: path for name, path in (programs or {}).items() if name in _IN_PATH}
         self._run_dir = testbed.run_dir / name
         self._socket = f"unix://{self._run_dir}/socket"
         self.client = ("docker", "--config", str(self._run_dir / "client"), "--host", self._socket)
@@ -74,7 +82,7 @@ class Daemon:
 
         Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
-        host.require("dockerd", "apt-get install docker.io")
+        host.require(self._program, "apt-get install docker.io")
         host.require("docker", "apt-get install docker-cli")  # a package of its own since Debian 13
         if self._runs():
             return
@@ -86,6 +94,10 @@ class Daemon:
             settings["selinux-enabled"] = True  # so that instances can have labels; they are disabled for the others
         script = _HIDE_CONTAINERD + (f"umount {shlex.quote(self._hide)}; " if self._hide else "")
         script += _HIDE_FIREWALLD if self._bridge else ""
+        if self._inside:
+            own = self._run_dir / "bin"
+            host.run(["sh", "-e"], stdin=linked(self._inside, own, _BESIDE))
+            script += f"export PATH={shlex.quote(str(own))}:$PATH; "
         if self._remapped:
             settings["userns-remap"] = f"{_REMAPPED}:{_REMAPPED}"
             script += self._give_ids()
@@ -110,7 +122,7 @@ class Daemon:
                 *groups.entering(self.cgroup),
                 "nsenter", f"--net={NETNS_DIR / self._testbed.dut}", "unshare", "--mount", "--propagation", "slave",
                 "sh", "-ec", f'{script}exec "$0" "$@"',
-                "dockerd", "--config-file", str(self._run_dir / "daemon.json"), "--host", self._socket,
+                self._program, "--config-file", str(self._run_dir / "daemon.json"), "--host", self._socket,
                 "--group", "root",
                 "--data-root", str(self.data_root), "--exec-root", str(self._run_dir / "exec"),
                 "--pidfile", str(self._run_dir / "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs",

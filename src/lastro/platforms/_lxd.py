@@ -11,10 +11,12 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import ClassVar
 
 from lastro.errors import CommandFailed, PlatformError
 from lastro.platforms._lxd_daemon import IMAGE, POOL, Flavour, PrivateDaemon
+from lastro.platforms._programs import program_option, suffix
 from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.platforms.container import ENVIRONMENT, INIT, capabilities, set_own_sysctls
 from lastro.platforms.lxc import cgroup_lines, first_error, seccomp_policy, writable_lines
@@ -46,7 +48,7 @@ class LxdInstance(Instance):
 
 class LxdPlatform(Platform):
     flavour: ClassVar[Flavour]
-    options = (_STORAGE,)
+    options = (_STORAGE, program_option("the daemon", r"\d+\.\d+"))
     confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "user_namespace", "read_only_root"})
 
     def __init__(self, **chosen: Level) -> None:
@@ -59,7 +61,9 @@ class LxdPlatform(Platform):
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Start the daemon, make its storage and import the image; this takes about a second each time."""
         assert self._daemon is None, "one daemon for one object: prepare it once"
-        daemon = self._daemon = PrivateDaemon(testbed, self.flavour, self._storage)
+        self.require_programs(testbed)
+        flavour = replace(self.flavour, daemon=self.started(self.flavour.daemon))
+        daemon = self._daemon = PrivateDaemon(testbed, flavour, self._storage, suffix(self.programs))
         self.own_cgroups = (daemon.group,)
         testbed.apparatus.daemons.add(daemon.group)
         try:

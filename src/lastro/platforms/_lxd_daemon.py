@@ -51,13 +51,13 @@ class Flavour:
 
 
 class PrivateDaemon:
-    """A private daemon. `client` is the beginning of its command lines.
+    """A private daemon. `client` is the beginning of its command lines; `suffix` keeps builds of the daemon apart.
 
     `home`, on a short path, has sockets, database and logs; `disk` has large files. `group` contains the daemon and the
     monitors that liblxc starts, each in a group below it."""
 
-    def __init__(self, testbed: Testbed, flavour: Flavour, storage: str) -> None:
-        key = f"{flavour.name}-{storage}"
+    def __init__(self, testbed: Testbed, flavour: Flavour, storage: str, suffix: str = "") -> None:
+        key = f"{flavour.name}-{storage}{suffix}"
         self._testbed, self._flavour, self._storage = testbed, flavour, storage
         self.home, self.disk = testbed.run_dir / key, testbed.scratch_dir / key
         self.group = f"{testbed.session.cgroup}/{key}"

@@ -15,6 +15,7 @@ from lastro.host.base import Host
 from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._machine import PORTS, SOCKET_PATTERN
+from lastro.platforms._programs import program_option
 from lastro.platforms.base import InstanceSpec, Tap
 from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places
 from lastro.requirements import Requirements
@@ -87,7 +88,7 @@ def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
 class QemuPlatform(Hypervisor):
     """The base of QEMU's platforms, which differ in `accelerator` and `cpu`."""
 
-    options = (NIC, _DISK, _FORMAT, _CACHE, VCPUS, MEMORY, _MACHINE)
+    options = (NIC, _DISK, _FORMAT, _CACHE, VCPUS, MEMORY, _MACHINE, program_option("QEMU", "QEMU emulator version "))
     version_argv = ("qemu-system-x86_64", "--version")
     requirements = Requirements(packages=("qemu-system-x86", "qemu-utils", "e2fsprogs"))
     program = "qemu-system-x86_64"
@@ -113,7 +114,7 @@ class QemuPlatform(Hypervisor):
         bare = _MACHINE.of(self.chosen) == "microvm"
         kind = "device" if bare else "pci"
         argv = [
-            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            self.started(self.program), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-name", spec.name, "-machine", self._machine(bare), "-accel", self.accelerator, "-cpu", self.cpu,
             "-smp", str(self.vcpus(spec)), "-m", f"{self.memory_mib(spec)}M",
             "-kernel", str(self.guest.fastest),

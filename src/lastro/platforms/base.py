@@ -19,6 +19,7 @@ from lastro.host.cgroups import Resources, Usage
 from lastro.host.threads import all_of
 from lastro.platforms._gate import CALM_S, Gate, measuring, named, serving
 from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
+from lastro.platforms._programs import PROGRAM, chosen_programs, require_program
 from lastro.study.parts import Part
 from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
@@ -387,6 +388,21 @@ class Platform(Part):
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
+
+    @property
+    def programs(self) -> dict[str, str]:
+        """The programs that were chosen by their path, by the names of their options."""
+        return chosen_programs(self.options, self.chosen)
+
+    def started(self, name: str, option: str = PROGRAM) -> str:
+        """Return the program to start: the path that was chosen, or else a name that is looked for in the PATH."""
+        return self.programs.get(option, name)
+
+    def require_programs(self, testbed: Testbed) -> None:
+        """Check the programs that were chosen. Raises: Unavailable when one cannot be used, or is another one."""
+        options = {option.name: option for option in self.options}
+        for name, path in self.programs.items():
+            require_program(testbed.host, options[name], path)
 
     def require_confinement(self, spec: InstanceSpec) -> None:
         """Check that the platform can confine an instance as `spec` asks. Raises: Unavailable if it cannot."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 
+from lastro.platforms._programs import program_option
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.oci import OciPlatform, second_tree
 from lastro.requirements import Requirements
@@ -19,6 +20,7 @@ class Crun(OciPlatform):
     summary = "OCI containers by crun, a runtime written in C, without a daemon"
     version_argv = ("crun", "--version")
     binary = "crun"
+    options = (program_option("crun", "crun version "),)
     requirements = Requirements(packages=("crun",), instead={"crun": "crun"})
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms import gvisor
 from lastro.platforms._docker_instances import DockerInstance, KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import Daemon
+from lastro.platforms._programs import program_option, suffix
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile
 from lastro.platforms.oci import second_tree
@@ -52,7 +53,16 @@ class Docker(Platform):
     )
     start_s = 0.6
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
-    options: ClassVar[tuple[Setting[Any], ...]] = (_STORAGE, _RUNTIME, _PLACE)
+    options: ClassVar[tuple[Setting[Any], ...]] = (
+        _STORAGE,
+        _RUNTIME,
+        _PLACE,
+        program_option("dockerd", "Docker version "),
+        program_option("containerd", "containerd (?!-shim)", "containerd"),
+        program_option("runc", "runc version ", "runc"),
+        program_option("crun", "crun version ", "crun"),
+        program_option("runsc", "runsc version ", "runsc"),
+    )
     only_runtime: ClassVar[str | None] = None  # for a platform that is Docker with this runtime
 
     def __init__(self, **chosen: Level) -> None:
@@ -69,6 +79,7 @@ class Docker(Platform):
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Start the daemon and import the image once. The data root is a cache that later campaigns use again."""
         assert not self._daemons, "one daemon for one object: prepare it once"
+        self.require_programs(testbed)
         try:
             self._daemon(testbed, remapped=False)
             yield
@@ -131,16 +142,22 @@ class Docker(Platform):
                 " devices on the host that Lastro does not remove",
                 "use `docker:storage=overlay2`, which replaces it",
             )
-        options = [str(self.chosen[o.name]) for o in self.options if self.chosen[o.name] != o.default]
+        apart = [testbed.image.name] if testbed.base else []
+        given = [option for option in self.options if not option.prints]
+        options = [str(self.chosen[o.name]) for o in given if self.chosen[o.name] != o.default]
         return Daemon(
             testbed,
             # Daemons that run at the same time cannot share a data root: each set of options has its own.
-            "-".join([self.name, *options, *(["remapped"] if remapped else []), *(["network"] if bridge else [])]),
+            "-".join(
+                [self.name, *options, *apart, *(["remapped"] if remapped else []), *(["network"] if bridge else [])]
+            )
+            + suffix(self.programs),
             storage=storage,
             runtimes=self._runtimes(testbed),
             hide=second_tree(testbed) if self.runtime == "crun" else None,
             remapped=remapped,
             bridge=bridge,
+            programs=self.programs,
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
@@ -148,7 +165,7 @@ class Docker(Platform):
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
-        path = testbed.host.require(program, remedy)
+        path = testbed.host.require(self.started(program, program), remedy)
         if self.runtime == "kata":  # no command line: containerd speaks to its shim
             return {"kata": {"runtimeType": "io.containerd.kata.v2"}}
         more = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.shell import setting
+from lastro.platforms._programs import program_option
 from lastro.platforms.base import InstanceSpec, Port, Tap
-from lastro.platforms.oci import PROGRAM, OciInstance, OciPlatform
+from lastro.platforms.oci import OciInstance, OciPlatform
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
@@ -79,7 +80,7 @@ class Gvisor(OciPlatform):
     shares_kernel = False
     takes_links_at_start = True
     confines = frozenset({"drop_capabilities", "read_only_root", "seccomp"})
-    options = (_PLATFORM, PROGRAM)
+    options = (_PLATFORM, program_option("runsc", "runsc version "))
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
         return (*super().runtime_argv(testbed, spec), f"--platform={_PLATFORM.of(self.chosen)}", *RUNSC_FLAGS)

@@ -124,7 +124,8 @@ class Hypervisor(Platform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Check that the hypervisor is installed, and make kernel, initramfs and disk once for each root filesystem."""
-        testbed.host.require(self.program, self.remedy)
+        testbed.host.require(self.started(self.program), self.remedy)
+        self.require_programs(testbed)
         self.require_host(testbed)
         own = testbed.own
         with own.building():
@@ -210,7 +211,7 @@ class Hypervisor(Platform):
             "root filesystem": "ext4 on a disk of its own",
             "instance's disk": str(testbed.scratch_dir.parent),
             "guest kernel": f"{self.guest.release}, {self._mitigations()}",
-            "machine": ", ".join(f"{name} {value}" for name, value in self.chosen.items()),
+            "machine": ", ".join(f"{name} {value}" for name, value in self.chosen.items() if value != ""),
         }
 
     def _mitigations(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._programs import program_option
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.platforms.container import (
     DEVICES,
@@ -52,9 +53,13 @@ _SECCOMP_ACTIONS = {
 
 
 class LxcInstance(Instance):
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, attach: Sequence[str], *, netns: str, cgroup: str) -> None:
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        self._attach = tuple(attach)
+
     def wrap(self, argv: Sequence[str]) -> list[str]:
         fixed = [f"--set-var={name}={value}" for name, value in ENVIRONMENT.items()]
-        return [*_tool(self.testbed, "lxc-attach", self.spec.name), "--clear-env", *fixed, "--", *argv]
+        return [*self._attach, "--clear-env", *fixed, "--", *argv]
 
 
 class Lxc(Platform):
@@ -62,13 +67,25 @@ class Lxc(Platform):
     summary = "containers by classic LXC, without a daemon"
     version_argv = ("lxc-start", "--version")
     requirements = Requirements(packages=("lxc",))
-    options = (_STORAGE,)
+    options = (_STORAGE, program_option("lxc-start", r"\d+\.\d+"))
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        self.require_programs(testbed)
+        if self.programs:
+            for other in ("lxc-attach", "lxc-stop"):
+                testbed.host.require(self.tool(other), "install it in the directory of lxc-start")
+        yield
+
+    def tool(self, name: str) -> str:
+        """Return a program of LXC: one beside the lxc-start that was chosen, or one that is looked for in the PATH."""
+        return str(Path(self.started(name)).with_name(name)) if self.programs else name
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        testbed.host.require("lxc-start", self.requirements.install)
+        testbed.host.require(self.tool("lxc-start"), self.requirements.install)
         with ExitStack() as stack:
             netns, home, scratch, cgroup = own_places(stack, testbed, spec)
             # For the process with which LXC watches the instance, and where it goes when the instance ends.
@@ -77,11 +94,12 @@ class Lxc(Platform):
             set_own_sysctls(testbed, netns, spec.sysctls)
             let_children_inherit(testbed, testbed.session.cgroup)
             self._write_configuration(testbed, spec, netns, cgroup)
-            stop = [*_tool(testbed, "lxc-stop", spec.name), "--kill"]
+            stop = [*_tool(testbed, self.tool("lxc-stop"), spec.name), "--kill"]
             stack.callback(testbed.host.run, stop, check=False)
             self._launch(testbed, spec, home, scratch)
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            yield LxcInstance(testbed, spec, netns=netns, cgroup=cgroup)
+            attach = _tool(testbed, self.tool("lxc-attach"), spec.name)
+            yield LxcInstance(testbed, spec, attach, netns=netns, cgroup=cgroup)
 
     def _write_configuration(self, testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> None:
         home = testbed.run_dir / spec.name
@@ -94,7 +112,7 @@ class Lxc(Platform):
 
     def _launch(self, testbed: Testbed, spec: InstanceSpec, home: Path, scratch: Path) -> None:
         log = home / "log"
-        argv = ["nsenter", f"--mount={home}/mnt", "lxc-start", "-P", str(testbed.run_dir), "-n", spec.name]
+        argv = ["nsenter", f"--mount={home}/mnt", self.tool("lxc-start"), "-P", str(testbed.run_dir), "-n", spec.name]
         start = shlex.join([*argv, "--daemon", "--logfile", str(log), "--logpriority", "ERROR"])
         make_root = copied_root if _STORAGE.of(self.chosen) == _DIR else fresh_root
         mounts = kept_mounts(home, *make_root(home, scratch, testbed.image.tree))

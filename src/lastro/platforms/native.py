@@ -12,6 +12,7 @@ from typing import Any
 
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
+from lastro.image.rootfs import Image
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.platforms.container import ON_DISK, keeping, own_places
 from lastro.study.model import Setting
@@ -56,6 +57,7 @@ class Native(Platform):
     name = "native"
     summary = "the bare host: chroot into the root filesystem, no container"
     bare = True
+    apart = False  # for a role that is not under test, on the root filesystem that no variant changes
     options = (_NETWORK,)
     confines = frozenset({"drop_capabilities"})  # nothing else: root on a host could unmount or leave a namespace
 
@@ -68,7 +70,8 @@ class Native(Platform):
         self.require_confinement(spec)
         with ExitStack() as stack:
             netns, home, scratch, cgroup = own_places(stack, testbed, spec)
-            testbed.host.run(["sh", "-e"], stdin=_setup_script(testbed, netns, home, scratch))
+            image = testbed.base if self.apart and testbed.base else testbed.image
+            testbed.host.run(["sh", "-e"], stdin=_setup_script(image, netns, home, scratch))
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             if spec.sysctls:
                 set_sysctls(testbed.host, netns, dict(spec.sysctls))
@@ -90,11 +93,11 @@ def _without_capabilities(security: Security) -> tuple[str, ...]:
     return ("setpriv", f"--bounding-set={','.join(('-all', *kept))}")
 
 
-def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:
+def _setup_script(image: Image, netns: str, home: Path, scratch: Path) -> str:
     """Return a script that makes the chroot's mounts in a namespace of their own.
 
     Files are in a directory of the host's file system, without an overlay: that is an overhead of other platforms."""
-    root, own, disk, tree = quoted(home / "root", home, scratch, testbed.image.tree)
+    root, own, disk, tree = quoted(home / "root", home, scratch, image.tree)
     inside = [
         f"mount -t overlay overlay -o lowerdir={tree},upperdir={disk}/upper,workdir={disk}/work {root}",
         f"mount -t proc proc {root}/proc",

@@ -17,6 +17,7 @@ from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
+from lastro.platforms._programs import program_option
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.platforms.container import (
     DEVICES,
@@ -71,11 +72,17 @@ class Nspawn(Platform):
     version_argv = ("systemd-nspawn", "--version")
     requirements = Requirements(packages=("systemd-container",))
     confines = frozenset({"drop_capabilities", "read_only_root"})
+    options = (program_option("systemd-nspawn", "systemd "),)
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        self.require_programs(testbed)
+        yield
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        testbed.host.require("systemd-nspawn", self.requirements.install)
+        testbed.host.require(self.started("systemd-nspawn"), self.requirements.install)
         with ExitStack() as stack:
             netns, home, scratch, cgroup = own_places(stack, testbed, spec)
             set_own_sysctls(testbed, netns, spec.sysctls)
@@ -83,7 +90,7 @@ class Nspawn(Platform):
             _forbid_devices(testbed, cgroup)
             mounts = [*fresh_root(home, scratch, testbed.image.tree), *_disk(home)]
             testbed.host.run(["sh", "-e"], stdin=kept_mounts(home, *mounts))
-            process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup))
+            process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup, self.started("systemd-nspawn")))
             stack.callback(process.stop)
             leader, group = _started(testbed, spec, process, cgroup)
             yield NspawnInstance(testbed, spec, netns=netns, cgroup=cgroup, leader=leader, group=group)
@@ -97,12 +104,12 @@ class Nspawn(Platform):
         return residuals if testbed.cgroups.version == 1 else residuals | {"devices": "can be opened once created"}
 
 
-def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> list[str]:
+def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str, program: str) -> list[str]:
     home = testbed.run_dir / spec.name
     return [
         *testbed.cgroups.entering(cgroup),
         "nsenter", f"--mount={home / 'mnt'}", "env", *_SETTINGS,
-        "systemd-nspawn", "--quiet", f"--directory={home / 'rootfs'}", "--machine=instance",
+        program, "--quiet", f"--directory={home / 'rootfs'}", "--machine=instance",
         f"--hostname={spec.role}", "--keep-unit", "--register=no", "--settings=no", "--private-users=no",
         "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe",
         f"--network-namespace-path={NETNS_DIR / netns}", *_capability_options(spec.security),

@@ -11,15 +11,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lastro.errors import CommandFailed, CommandTimeout, InputError, PlatformError, Unavailable
+from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.shell import ROOTS_ALONE, quoted
+from lastro.host.shell import quoted
 from lastro.host.state_dirs import FIRST_ID, N_IDS
 from lastro.image import rootfs
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, MASKED, ON_DISK, READ_ONLY, capabilities
-from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -71,14 +70,6 @@ class OciInstance(Instance):
         self.testbed.host.run(["sh", "-c", script], check=False)
 
 
-def _absolute(text: str) -> None:
-    if text and not text.startswith("/"):
-        raise InputError(f"'{text}' is not an absolute path", "write it as /opt/runc-1.2/runc")
-
-
-PROGRAM = Setting("program", "", "path of the runtime on the host; empty: the one in the PATH", check=_absolute)
-
-
 class OciPlatform(Platform):
     """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
 
@@ -89,22 +80,15 @@ class OciPlatform(Platform):
     instance_type: ClassVar[type[OciInstance]] = OciInstance
     takes_links_at_start: ClassVar[bool] = False
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
-    options: ClassVar[tuple[Setting[Any], ...]] = (PROGRAM,)
 
     @property
     def program(self) -> str:
         """The runtime that is started: a path, or a name that is looked for in the PATH."""
-        return PROGRAM.of(self.chosen) or self.binary
+        return self.started(self.binary)
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        if self.program != self.binary:
-            done = testbed.host.run(["sh", "-c", ROOTS_ALONE, self.program], check=False)
-            if done.returncode:
-                raise Unavailable(
-                    done.error_text.strip(),
-                    f"as root: install -D YOUR-{self.binary} /opt/{self.binary}-new/{self.binary}",
-                )
+        self.require_programs(testbed)
         yield
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
+from lastro.platforms._programs import program_option, suffix
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.platforms.container import (
     ENVIRONMENT,
@@ -58,7 +59,13 @@ class Podman(Platform):
     version_argv = ("podman", "--version")
     requirements = Requirements(packages=("podman", "runc"), optional_packages=("crun",), instead=_PROGRAMS)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
-    options = (_RUNTIME,)
+    options = (
+        _RUNTIME,
+        program_option("podman", "podman version "),
+        program_option("conmon", "conmon version ", "conmon"),
+        program_option("runc", "runc version ", "runc"),
+        program_option("crun", "crun version ", "crun"),
+    )
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
@@ -68,9 +75,10 @@ class Podman(Platform):
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Make the mount namespace, the configuration and the image. Only the image remains after the session."""
         runtime = _RUNTIME.of(self.chosen)
-        for program in ("podman", runtime):
-            testbed.host.require(program, f"apt-get install {_PROGRAMS[program]}")
-        directory = "podman" if runtime == "runc" else f"podman-{runtime}"
+        for program in (self.started("podman"), self.started(runtime, runtime)):
+            testbed.host.require(program, f"apt-get install {_PROGRAMS.get(program, program)}")
+        self.require_programs(testbed)
+        directory = ("podman" if runtime == "runc" else f"podman-{runtime}") + suffix(self.programs)
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
         self._configure(testbed)
         # Podman puts the processes that watch its containers there.
@@ -81,8 +89,9 @@ class Podman(Platform):
 
     def _configure(self, testbed: Testbed) -> None:
         cache, runtime = testbed.session.state / "podman", _RUNTIME.of(self.chosen)
+        program = self.started(testbed.host.which(runtime) or runtime, runtime)
         files = {
-            "containers.conf": _containers_conf(runtime, testbed.host.which(runtime) or runtime, _ulimits(testbed)),
+            "containers.conf": _containers_conf(runtime, program, _ulimits(testbed), self.programs.get("conmon")),
             "storage.conf": _storage_conf(self._scratch / "store", "storage", cache),
             "cache.conf": _storage_conf(cache, "cache"),
             "policy.json": _TRUST_ALL,
@@ -111,7 +120,8 @@ class Podman(Platform):
         """Return the beginning of a Podman command."""
         return [
             "nsenter", f"--mount={self._home / 'mnt'}", "env", f"CONTAINERS_CONF={self._home / 'containers.conf'}",
-            f"CONTAINERS_STORAGE_CONF={self._home / storage}", f"TMPDIR={self._scratch / 'tmp'}", "podman",
+            f"CONTAINERS_STORAGE_CONF={self._home / storage}", f"TMPDIR={self._scratch / 'tmp'}",
+            self.started("podman"),
         ]  # fmt: skip
 
     @contextmanager
@@ -128,7 +138,8 @@ class Podman(Platform):
             cgroup = f"{testbed.session.cgroup}/libpod-{container}"
             stack.enter_context(testbed.session.owned("cgroup", cgroup))
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            enter = ["nsenter", f"--mount={self._home / 'mnt'}", _RUNTIME.of(self.chosen), "exec", container]
+            runtime = self.started(_RUNTIME.of(self.chosen), _RUNTIME.of(self.chosen))
+            enter = ["nsenter", f"--mount={self._home / 'mnt'}", runtime, "exec", container]
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
@@ -189,7 +200,7 @@ def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
     ]
 
 
-def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
+def _containers_conf(runtime: str, program: str, ulimits: Sequence[str], conmon: str | None = None) -> str:
     return "\n".join(
         [
             "[containers]",
@@ -200,6 +211,7 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
             'cgroup_manager = "cgroupfs"',
             'events_logger = "none"',
             f'runtime = "{runtime}"',
+            *([f'conmon_path = ["{conmon}"]'] if conmon else []),
             "[engine.runtimes]",
             f'{runtime} = ["{program}"]\n',
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastro.platforms._programs import program_option
 from lastro.platforms.oci import OciPlatform
 from lastro.requirements import Requirements
 
@@ -11,4 +12,5 @@ class Runc(OciPlatform):
     summary = "OCI containers by runc, without a daemon"
     version_argv = ("runc", "--version")
     binary = "runc"
+    options = (program_option("runc", "runc version "),)
     requirements = Requirements(packages=("runc",), instead={"runc": "runc"})

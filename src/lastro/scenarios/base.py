@@ -31,6 +31,7 @@ from lastro.study.levels import (
 )
 from lastro.study.model import NAME_PATTERN, SYSCTL, VARIANT, Level, ScenarioSchema, Setting, Study
 from lastro.study.parts import check_declared
+from lastro.study.root_change import RootChange
 
 if TYPE_CHECKING:
     from lastro.host.ledger import Session
@@ -220,13 +221,14 @@ class Scenario(Declaration, OnTestbed):
     """The base class of scenarios; one object serves a session.
 
     If several guests share the treatments of a campaign, `guests` has one scenario for each, by name, and this object
-    is one of them."""
+    is one of them. `roots` has one for each other root filesystem of variants."""
 
     guests: Mapping[str, Scenario] = {}
+    roots: Mapping[RootChange, Scenario] = {}
 
     def at(self, config: Config) -> Scenario:
-        """Return the scenario on the host of a treatment: this one, unless the treatment names another guest."""
-        return self.guests.get(guest_of(config), self)
+        """Return the scenario on the host of a treatment, with the root filesystem of its variant."""
+        return self.roots.get(RootChange.of(config)) or self.guests.get(guest_of(config), self)
 
     def availability_at(self, config: Config) -> Availability:
         """Return whether the host of the treatment can run it."""
@@ -393,6 +395,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         leads=scenario.leads,
         placed={VARIANT.name: VARIANT} | ({GUEST.name: GUEST} if scenario.needs_root else {}),
         sysctls=scenario.takes_sysctls,
+        roots=scenario.needs_root,
     )
 
 

@@ -10,6 +10,7 @@ from lastro.study.document import read_document, read_text
 from lastro.study.model import ScenarioSchema, Study
 from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.resolve import resolve
+from lastro.study.root_change import with_place
 from lastro.study.schema import StudyFile, read_shape, without_unknown_keys
 
 
@@ -18,7 +19,12 @@ def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
 
     Raises: StudyError when the file cannot be read, or is not a valid study."""
     study = parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)
-    return replace(study, functions=tuple(each.below(str(path.absolute().parent)) for each in study.functions))
+    folder = str(path.absolute().parent)
+    return replace(
+        study,
+        functions=tuple(each.below(folder) for each in study.functions),
+        variants={name: with_place(changes, folder) for name, changes in study.variants.items()},
+    )
 
 
 def require_named(text: str, file: str, name: str) -> None:

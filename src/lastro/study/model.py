@@ -38,6 +38,7 @@ class Setting(Generic[T]):
     check: Callable[[str], object] | None = None  # raises InputError for a text that cannot be used
     by_profile: bool = False  # a profile may change it: how much work a trial does, by which tool, on which CPUs
     listed: bool = False  # a study may write a list, whose entries are joined by commas
+    prints: str = ""  # of the path of a program: a pattern at which the first line of its --version begins
 
     def of(self, config: Mapping[str, Level]) -> T:
         """Return the value in the configuration of a treatment. Raises: KeyError if its scenario lacks the setting."""
@@ -57,7 +58,7 @@ class ScenarioSchema:
     that only this part yields. `metrics_by` returns the metrics that settings bring, which `metrics` has for the
     defaults. `leads` are the metrics that come first in a study that names none. `placed` are settings of the testbed:
     they have no default, and a study may leave them out. If `sysctls`, a variant may change settings of the kernel in
-    the network namespaces of instances."""
+    the network namespaces of instances; if `roots`, it may change their root filesystem."""
 
     name: str
     summary: str
@@ -72,6 +73,7 @@ class ScenarioSchema:
     placed: Mapping[str, Setting[Any]] = field(default_factory=dict)
     chainable: frozenset[str] = frozenset()  # part factors whose levels may be chains, such as 'firewall>nat'
     sysctls: bool = False
+    roots: bool = False
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""

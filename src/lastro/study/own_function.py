@@ -11,8 +11,8 @@ from typing import Literal
 from lastro.study.problems import FieldError, shown
 
 NAME = r"[a-z][a-z0-9-]{1,29}"
-_FILES = ("docker-archive", "oci", "oci-archive")  # transports of Podman with the path of a file
-_TRANSPORTS = (*_FILES, "docker-daemon", "containers-storage", "docker")
+FILES = ("docker-archive", "oci", "oci-archive")  # transports of Podman with the path of a file
+TRANSPORTS = (*FILES, "docker-daemon", "containers-storage", "docker")
 _IMAGES = (
     "write it as Podman does: docker-archive:FILE, oci:DIRECTORY, oci-archive:FILE, docker-daemon:NAME:TAG, "
     "containers-storage:NAME or docker://REGISTRY/NAME"
@@ -25,7 +25,10 @@ class OwnFunction:
 
     The files are those of a `directory`, or of an OCI `image`, which may also have a command and an environment.
     `ready` is a command that succeeds once the function is ready, within `ready_s`. What moves packets from port to
-    port is the instance's kernel, or the function itself (`forwarding`)."""
+    port is the instance's kernel, or the function itself (`forwarding`).
+
+    With a `repository` of Git, the files are those that `build` makes in a checkout of `revision`, and their place is
+    relative to the checkout."""
 
     name: str
     directory: str = ""
@@ -35,11 +38,20 @@ class OwnFunction:
     ready_s: float = 10.0
     environment: Mapping[str, str] = field(default_factory=dict)
     forwarding: Literal["kernel", "function"] = "kernel"
+    repository: str = ""
+    revision: str = "HEAD"
+    build: tuple[str, ...] = ()
 
     def below(self, folder: str) -> OwnFunction:
-        """Return it with the absolute path of its files, which were named relative to the folder of the study."""
+        """Return it with the absolute path of its files or its repository, which were relative to the study."""
+        if self.repository:
+            return replace(self, repository=posixpath.join(folder, self.repository))
+        return self.in_checkout(folder)
+
+    def in_checkout(self, folder: str) -> OwnFunction:
+        """Return it with the absolute path of its files, which were named relative to `folder`."""
         transport, _, place = self.image.partition(":")
-        image = f"{transport}:{posixpath.join(folder, place)}" if transport in _FILES else self.image
+        image = f"{transport}:{posixpath.join(folder, place)}" if transport in FILES else self.image
         return replace(self, image=image, directory=self.directory and posixpath.join(folder, self.directory))
 
     def check(self, known: Collection[str]) -> None:
@@ -53,11 +65,24 @@ class OwnFunction:
         if self.directory and not self.command:
             raise FieldError("has a directory and no command", 'add command = ["PROGRAM", "ARGUMENT"]')
         transport, _, place = self.image.partition(":")
-        if self.image and (transport not in _TRANSPORTS or not place):
+        if self.image and (transport not in TRANSPORTS or not place):
             raise FieldError(f"{shown(self.image)} does not say where the image is", _IMAGES)
+        self._check_repository(transport, place)
         for variable in self.environment:
             if not re.fullmatch(r"(?!LASTRO_)[A-Za-z_]\w*", variable, re.ASCII):
                 raise FieldError(f"{shown(variable)} cannot be a variable of its environment")
-        for each in ("command", "ready"):
+        for each in ("command", "ready", "build"):
             if getattr(self, each) and not getattr(self, each)[0].strip():
                 raise FieldError(f"`{each}` begins with an empty word")
+
+    def _check_repository(self, transport: str, place: str) -> None:
+        if not self.repository:
+            if self.build or self.revision != "HEAD":
+                raise FieldError("has `build` or `revision`, and no repository", 'add repository = "DIRECTORY"')
+            return
+        inside = self.directory or (place if transport in FILES else "")
+        if not inside or inside.startswith("/") or ".." in inside.split("/"):
+            raise FieldError(
+                "its files are not inside the checkout of its repository",
+                "`directory`, or the path of `image`, is relative to the top of the repository",
+            )

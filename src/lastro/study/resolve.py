@@ -62,7 +62,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     schema = _own_functions(functions, schema, problems)
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
-    variants = variants_of(file, schema, problems)
+    variants = variants_of(file, schema, functions, problems)
     chosen = {**settings, **factors, **varied(settings, variants)}
     metrics = _metrics(file, schema, chosen, problems)
     problems.raise_if_any()  # the rest refers to factors, and would only repeat their problems

@@ -167,6 +167,14 @@ class FunctionTable(StrictTable):
         description="What moves packets between the ports: the instance's kernel, or the function itself.",
     )
 
+    repository: OneLine = Field(
+        default="", description="A Git repository, relative to the study file, in a checkout of which the files are."
+    )
+    revision: OneLine = Field(default="HEAD", description="The revision of the repository that is built.")
+    build: list[Prose] = Field(
+        default_factory=list, min_length=1, description="A command that makes the files at the top of the checkout."
+    )
+
 
 class ExcludeTable(StrictTable):
     """Treatments that match every entry of `when` are not part of the study."""
@@ -201,7 +209,8 @@ class VariantTable(StrictTable):
     """What a level of the factor `variant` changes."""
 
     programs: dict[str, OneLine] = Field(
-        default_factory=dict, description="The program that a platform starts: platform = absolute path."
+        default_factory=dict,
+        description="The programs of platforms: platform, or platform.program = absolute path.",
     )
     sysctl: dict[str, ALevel] = Field(
         default_factory=dict, description="Settings of the kernel's network in the instances: 'net.ipv4.…' = value."
@@ -209,6 +218,14 @@ class VariantTable(StrictTable):
     settings: dict[str, ASetting] = Field(
         default_factory=dict, description="Settings, parts and options of parts, as in [settings]: name = value."
     )
+    release: OneLine = Field(default="", description="The Debian release of the root filesystem, such as trixie.")
+    packages: list[OneLine] = Field(
+        default_factory=list, min_length=1, description="More Debian packages in the root filesystem."
+    )
+    rootfs: OneLine = Field(
+        default="", description="Another root filesystem: a directory, relative to the study file, or an OCI image."
+    )
+    git: OneLine = Field(default="", description="The revision of functions with a `repository`.")
 
 
 class StudyFile(StrictTable):
@@ -315,7 +332,12 @@ def _message(detail: ErrorDetails) -> str:
 
 def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
     loc = detail["loc"][2:] if detail["loc"][0] == "variants" else detail["loc"]
-    if loc[:1] and loc[0] in ("settings", "factors", "sysctl") and isinstance(detail["input"], dict) and len(loc) == 2:
+    if (
+        loc[:1]
+        and loc[0] in ("settings", "factors", "sysctl", "programs")
+        and isinstance(detail["input"], dict)
+        and len(loc) == 2
+    ):
         line = _quoted(str(loc[1]), detail["input"])
         return f"TOML reads a name with dots as tables; put it in quotes: {line}"
     if detail["type"] != "extra_forbidden":

@@ -131,7 +131,7 @@ def _changes(study: Study, schema: ScenarioSchema, option: str, texts: Sequence[
     changes: dict[str, Level] = {}
     for text in texts:
         try:
-            found = change_from_text(schema, text)
+            found = change_from_text(schema, text, study.functions)
             check_changes(schema, found, {factor.name for factor in study.factors})
         except FieldError as wrong:
             hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()

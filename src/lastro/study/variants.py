@@ -2,8 +2,8 @@
 
 Each is a level of the factor `variant`, so both sides of a change run in the same blocks. What a variant changes enters
 the configuration of its treatments (`Study.config`) under the names that studies use: settings, kinds of part, options
-of parts. A program is the option `program` of a platform; a setting of the kernel's network has the name `sysctl.net.…`
-and is set in the network namespaces of instances."""
+of parts. A program is an option of a platform; a setting of the kernel's network has the name `sysctl.net.…` and is set
+in the network namespaces of instances. What changes in the root filesystem has the names of `root_change`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lastro.errors import did_you_mean
+from lastro.study import root_change
 from lastro.study.levels import (
     check_level,
+    functions_in,
     level_from_text,
     options_named,
     options_of_one,
@@ -22,6 +24,7 @@ from lastro.study.levels import (
     written_parts,
 )
 from lastro.study.model import SYSCTL, VARIANT, Level, ScenarioSchema, Study
+from lastro.study.own_function import OwnFunction
 from lastro.study.problems import FieldError, Problems, shown
 
 if TYPE_CHECKING:
@@ -51,12 +54,31 @@ def change_of_sysctl(schema: ScenarioSchema, name: str, value: Level) -> Changes
 
 
 def change_of_program(schema: ScenarioSchema, name: str, path: Level) -> Changes:
-    """Return the change of the program that a platform starts. Raises: FieldError for a platform that has no choice."""
-    having = sorted(part for part, options in schema.options.get("platform", {}).items() if PROGRAM in options)
-    if name not in having:
-        hint = partial(did_you_mean, name, having)
+    """Return the change of a program that a platform starts, such as runc or docker.containerd.
+
+    Raises: FieldError for a platform that has no choice."""
+    known = {
+        part if option.name == PROGRAM else f"{part}.{option.name}": f"platform.{part}.{option.name}"
+        for part, options in schema.options.get("platform", {}).items()
+        for option in options.values()
+        if option.prints
+    }
+    if name not in known:
+        hint = partial(did_you_mean, name, sorted(known))
         raise FieldError(f"no platform of scenario {schema.name} can start another program {shown(name)}", hint)
-    return change_of_setting(schema, f"platform.{name}.{PROGRAM}", path)
+    return change_of_setting(schema, known[name], path)
+
+
+def change_of_root(schema: ScenarioSchema, name: str, value: object, functions: Iterable[OwnFunction]) -> Changes:
+    """Return the change of the root filesystem of instances. Raises: FieldError."""
+    if not schema.roots:
+        raise FieldError(f"scenario {schema.name} starts no instances, which have a root filesystem", "change another")
+    if name == "git" and not any(each.repository for each in functions):
+        raise FieldError(
+            "no function of the study is built from a repository",
+            'add repository = "DIRECTORY" and build = ["COMMAND"] to its table [functions.NAME]',
+        )
+    return {name: root_change.checked(name, value)}
 
 
 def change_of_setting(schema: ScenarioSchema, name: str, value: Level | list[Level]) -> Changes:
@@ -65,12 +87,16 @@ def change_of_setting(schema: ScenarioSchema, name: str, value: Level | list[Lev
     return {name: check_level(schema, name, value)}
 
 
-def change_from_text(schema: ScenarioSchema, text: str) -> Changes:
-    """Return the change that a text asks for: runc=/opt/runc, net.ipv4.x=1 or cpus=1. Raises: FieldError."""
+def change_from_text(schema: ScenarioSchema, text: str, functions: Iterable[OwnFunction] = ()) -> Changes:
+    """Return the change that a text asks for: runc=/opt/runc, net.ipv4.x=1, release=trixie or cpus=1.
+
+    Raises: FieldError."""
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
         raise FieldError(f"{shown(text)} is not NAME=VALUE", "such as runc=/opt/runc/bin/runc or cpus=1")
     own = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}
+    if name in root_change.NAMES:
+        return change_of_root(schema, name, value, functions)
     if value.startswith("/") and name not in own:
         return change_of_program(schema, name, value)
     if name not in own and name.partition(".")[0] in _OF_KERNEL:
@@ -86,12 +112,16 @@ def check_changes(schema: ScenarioSchema, changes: Mapping[str, Level], factors:
             raise FieldError(f"{name} is a factor of this study, and every variant has its levels", "keep one")
         if name.startswith(SYSCTL):
             change_of_sysctl(schema, name.removeprefix(SYSCTL), value)
+        elif name in root_change.NAMES:
+            root_change.checked(name, value)
         else:
             change_of_setting(schema, name, value)
 
 
-def variants_of(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Changes]:
-    """Return what each variant of a study file changes."""
+def variants_of(
+    file: StudyFile, schema: ScenarioSchema, functions: Iterable[OwnFunction], problems: Problems
+) -> dict[str, Changes]:
+    """Return what each variant of a study file changes. `functions` are those that the study brings."""
     levels = list(map(str, file.factors.get(VARIANT.name, [])))
     for name in set(file.variants) - set(levels):
         hint = f'add variant = ["{name}", …] to [factors]'
@@ -112,6 +142,10 @@ def variants_of(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> 
                     found = change(schema, name, value)
                     check_changes(schema, found, file.factors)
                     changes.update(found)
+        for name in root_change.NAMES:
+            if given := getattr(table, name):
+                with problems.at("variants", level, name):
+                    changes.update(change_of_root(schema, name, given, functions))
     if len(variants) == len(levels) > 1 and all(changes == variants[levels[0]] for changes in variants.values()):
         problems.add(("variants",), FieldError("all variants are the same", "change something in one of them"))
     return variants
@@ -137,10 +171,13 @@ def _refuse_place(schema: ScenarioSchema, name: str) -> None:
 
 def touched(study: Study, levels: Mapping[str, Level]) -> bool:
     """Return whether variants can make a difference in a treatment: an option is of parts that it has."""
-    return any(_applies(study.config(levels), name) for changes in study.variants.values() for name in changes)
+    built = {each.name for each in study.functions if each.repository}
+    return any(_applies(study.config(levels), name, built) for changes in study.variants.values() for name in changes)
 
 
-def _applies(config: Mapping[str, Level], name: str) -> bool:
+def _applies(config: Mapping[str, Level], name: str, built: set[str]) -> bool:
+    if name == "git":
+        return bool(built.intersection(functions_in(str(config.get("function", "")))))
     kind, *part = name.split(".")
     if len(part) < 2 or name.startswith(SYSCTL) or kind not in config:
         return True

@@ -149,7 +149,9 @@ def test_an_image_that_podman_refuses_is_one_error_with_its_reason(base: Image) 
         functions.added(base, [own], store, RecordingHost(fails, programs=("podman",)))
     assert caught.value.hint == "try it: podman pull oci:/x"
     without: LastroError
-    with pytest.raises(ImageError, match="podman, which unpacks the image of 'mine', is not installed") as missing:
+    with pytest.raises(
+        ImageError, match="podman, which unpacks the image of function 'mine', is not installed"
+    ) as missing:
         functions.added(base, [own], store, RecordingHost())
     without = missing.value
     assert without.hint == "apt-get install podman"

@@ -15,7 +15,7 @@ from lastro.host.base import Completed
 from lastro.host.local import LocalHost
 from lastro.image import guest
 from lastro.image.rootfs import Image, ImageRecipe, ensure
-from lastro.image.workshop import checked_snapshot, mmdebstrap, snapshot_in
+from lastro.image.workshop import building, checked_snapshot, mmdebstrap, snapshot_in
 
 from ...support.recording import RecordingHost, answer
 
@@ -72,7 +72,7 @@ def test_the_image_says_of_which_moment_it_is_and_the_provenance_too(tmp_path: P
     assert (then.snapshot, today.snapshot, snapshot_in(tmp_path)) == (MOMENT, "", "")
     for built, more in ((then, {"debian_snapshot": MOMENT}), (today, {})):
         bed: Any = SimpleNamespace(host=LocalHost(), image=built, original=built, guest=None)
-        scenario: Any = SimpleNamespace(needs_root=True, testbed=bed, guests={})
+        scenario: Any = SimpleNamespace(needs_root=True, testbed=bed, guests={}, roots={})
         assert identity(scenario)["root_filesystem"] == {"sha256": "7c" * 32, **more}
 
 
@@ -93,3 +93,17 @@ def test_a_snapshot_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     with pytest.raises(ImageError) as caught:
         ensure(ImageRecipe(snapshot=MOMENT), tmp_path, RecordingHost(fails, programs=["mmdebstrap"]))
     assert f"archive/debian/{MOMENT}/ reachable" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("E: Unable to locate package jqq", "does Debian have a package of this name"),
+        ("E: The repository 'http://m/debian trixy Release' does not have a Release file.", "have a release of this"),
+    ],
+)
+def test_a_name_that_debian_does_not_know_is_the_reason(tmp_path: Path, line: str, said: str) -> None:
+    words = f"I: running apt-get update...\n{line}\nI: removing tempdir /x...\nE: mmdebstrap failed to run\n"
+    with pytest.raises(ImageError) as wrong, building("the root filesystem", tmp_path, ""):
+        raise CommandFailed(["mmdebstrap"], 25, words)
+    assert line.removeprefix("E: ").rstrip(".") in wrong.value.message and said in str(wrong.value.hint)

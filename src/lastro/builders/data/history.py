@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from lastro.analysis.history import FactChange, HistoryReport, KeptSeries
+from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries
+from lastro.builders.data.junit import case, failed, file_of, suite, suites
+from lastro.grouping import by_key
 from lastro.results.history_points import HistoryPoint, KeptSummary
-from lastro.words.history import headline
+from lastro.words.history import headline, range_text, treatment_text
 from lastro.words.language import ENGLISH
+from lastro.words.numbers import ratio_text
 
 _NAME = "lastro_mean"
 
@@ -64,6 +67,24 @@ def _series(series: KeptSeries) -> dict[str, Any]:
             for ends in [change.found.ratio.interval]
         ],
     }  # fmt: skip
+
+
+def junit(report: HistoryReport) -> bytes:
+    """Return UTF-8 XML for CI systems: a testsuite for each metric, a testcase for each series.
+
+    It fails if a change for the worse is not acknowledged."""
+    root = suites("lastro history check")
+    for metric, several in by_key((series.metric.name, series) for series in report.series).items():
+        of_metric = suite(root, metric, [("answer", headline(report, ENGLISH))])
+        for series in several:
+            of_series = case(of_metric, treatment_text(series, ENGLISH), f"{series.last.study}.{metric}")
+            if series.alarms:
+                failed(of_series, "regression", "; ".join(_change_text(series, change) for change in series.alarms))
+    return file_of(root)
+
+
+def _change_text(series: KeptSeries, change: HistoryChange) -> str:
+    return f"worse at {range_text(series, change, ENGLISH)}: {ratio_text(change.found.ratio, ENGLISH)}"
 
 
 def _fact(fact: FactChange) -> dict[str, str | None]:

@@ -8,6 +8,7 @@ from typing import Any
 from lastro.errors import LastroError
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec
+from lastro.platforms.native import Native
 from lastro.scenarios.base import Config, Scenario, isolation_level, links_level, platform_level, platform_levels
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.probes import PartProbes
@@ -53,7 +54,7 @@ class OnPlatforms(Scenario):
         """Yield (chapter of the provenance, facts): the first line that each tool in the image prints."""
         if commands := self.version_commands(configs):
             spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
-            with self.pool.native.start(self.testbed, spec) as instance:
+            with self.pool.get(Native.name).start(self.testbed, spec) as instance:
                 done = {name: instance.run(argv, check=False) for name, argv in commands.items()}
             lines = {
                 name: (each.text + each.error_text).splitlines()

@@ -51,6 +51,7 @@ class PlatformPool:
         self.missing: dict[str, MissingPlatform] = {}
         self.spared_s = 0.0
         self._ready: dict[str, Platform] = {}
+        self._apart: Native | None = None
         self._probed: dict[str, Availability] = {}
         self._residuals: dict[str, dict[str, str]] = {}
         self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by platform
@@ -67,8 +68,15 @@ class PlatformPool:
 
     @property
     def native(self) -> Platform:
-        """The bare host, for roles that take part in a trial but are not under test."""
-        return self.get(Native.name)
+        """The bare host, for roles that take part in a trial but are not under test.
+
+        No variant changes their root filesystem."""
+        if self._testbed.base is None:
+            return self.get(Native.name)
+        if self._apart is None:
+            self._apart = Native()
+            self._apart.apart = True
+        return self._apart
 
     def availability(self, name: str) -> Availability:
         if name not in self._probed:

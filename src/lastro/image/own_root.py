@@ -1,0 +1,87 @@
+"""A root filesystem of the user's own, from a directory or an OCI image, in place of the one of Debian's packages.
+
+Its files are copied and read here, and executed in instances only. What is in the directories that an instance mounts
+over is left out. As for functions, times are not kept, nor are owners unless root owns the files: a copy of the same
+files is the same root filesystem."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import tarfile
+from pathlib import Path
+
+from lastro.errors import ImageError, InputError
+from lastro.host.base import Host
+from lastro.host.files import SEARCHED
+from lastro.image import rootfs
+from lastro.image.functions import COPY_S, OPEN, appending, followed, pulled
+from lastro.image.manifest import Image
+from lastro.image.workshop import building, workshop
+from lastro.study.root_change import is_image
+
+# What an instance needs before anything is measured in it, and the Debian packages that have it.
+_NEEDED = {"sh": "dash", "sleep": "coreutils", "ping": "iputils-ping"}
+_DIRECTORIES = (*OPEN, "var", "var/tmp", "usr", "usr/local", "usr/local/bin")
+
+
+def ensure(place: str, extra_files: tuple[str, ...], store: Path, host: Host) -> Image:
+    """Return the root filesystem with the files of a directory or an image, and `extra_files` in /usr/local/bin.
+
+    Raises: InputError when there are no such files; ImageError when they cannot be used."""
+    with workshop(store) as work, building(f"the root filesystem {place}", store, ""):
+        tree = pulled(place, f"rootfs '{place}'", work / "pulled", host)[0] if is_image(place) else Path(place)
+        if not tree.is_dir():
+            raise InputError(f"rootfs: {tree} is not a directory", "name a directory with a root filesystem")
+        if store.resolve().is_relative_to(tree.resolve()):
+            raise InputError(f"rootfs: {tree} contains Lastro's own files", "name a directory with its files only")
+        home = work / "image"
+        home.mkdir()
+        tar = home / "rootfs.tar"
+        owner = [] if tree.stat().st_uid == 0 else ["--owner=0", "--group=0"]
+        left_out = [f"--exclude=./{each}/*" for each in OPEN]
+        argv = [*appending(tar), *owner, "--one-file-system", "--anchored", *left_out, f"--directory={tree}", "."]
+        host.run(argv, timeout_s=COPY_S)
+        _complete(tar, work / "more", extra_files, host)
+        _require_usable(place, tar)
+        with open(tar, "rb") as file:
+            key = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        found = rootfs.kept(key, store)
+        return rootfs.whole(found, host) if found else rootfs.put(home, key, store, host)
+
+
+def _complete(tar: Path, stage: Path, extra_files: tuple[str, ...], host: Host) -> None:
+    """Add the directories of the root filesystem that every instance needs, unless it has them, and the extra files."""
+    with tarfile.open(tar) as archive:
+        members = {each.name.removeprefix("./"): each for each in archive}
+    stage.mkdir()
+    added = [each for each in _DIRECTORIES if followed(members, each) not in members]
+    for each in added:
+        (stage / each).mkdir(parents=True, exist_ok=True)
+        (stage / each).chmod(0o1777 if each in ("tmp", "var/tmp") else 0o755)
+    skeleton = [*appending(tar), "--owner=0", "--group=0", f"--directory={stage}"]
+    if added:
+        host.run([*skeleton, "--no-recursion", *(f"./{each}" for each in added)])
+    for file in extra_files:
+        copied = stage / "usr/local/bin"
+        host.run(["sh", "-ec", f'mkdir -p {shlex.quote(str(copied))}; cp -a "$0" "$1"', file, str(copied)])
+        host.run([*skeleton, f"./usr/local/bin/{Path(file).name}"], timeout_s=COPY_S)
+
+
+def _require_usable(place: str, tar: Path) -> None:
+    """Check that no device is among the files, and that they have what every instance runs. Raises: ImageError."""
+    with tarfile.open(tar) as archive:
+        members = {each.name.removeprefix("./"): each for each in archive}
+    if device := next((path for path, each in members.items() if each.ischr() or each.isblk()), None):
+        raise ImageError(f"rootfs '{place}': {'/' + device!a} is a device", "remove it: an instance has its own /dev")
+    lacking = [
+        program
+        for program in _NEEDED
+        if not any(followed(members, f"{each}/{program}") in members for each in SEARCHED.split(":"))
+    ]
+    if lacking:
+        packages = " ".join(_NEEDED[each] for each in lacking)
+        raise ImageError(
+            f"rootfs '{place}' lacks {', '.join(lacking)}, which every instance runs",
+            f"add to it, in Debian: {packages}",
+        )

@@ -1,0 +1,91 @@
+"""The root filesystems that are kept in the state directory, when each was last used, and the removal of old ones.
+
+What is made from a root filesystem goes with it: the disk of virtual machines, and the data root of a private Docker
+daemon that a variant had. Checkouts of functions are kept, and removed, in the same way."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro.errors import HostError
+from lastro.image.functions import PLACE
+
+_IMAGE = re.compile(r"[0-9a-f]{12}")
+_CHECKOUT = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A root filesystem or a checkout, with the paths that go with it. `used_s` is the time of its last use (Unix)."""
+
+    name: str
+    what: str
+    paths: tuple[Path, ...]
+    used_s: float
+
+    @property
+    def n_bytes(self) -> int:
+        """What its files take on the disk."""
+        return sum(_disk_bytes(path) for path in self.paths)
+
+
+def kept(state: Path) -> list[Kept]:
+    """Return what is kept, the last used first."""
+    found = [*_images(state), *_checkouts(state)]
+    return sorted(found, key=lambda each: each.used_s, reverse=True)
+
+
+def unused(state: Path, age_s: float) -> list[Kept]:
+    """Return what was not used for so long."""
+    limit_s = time.time() - age_s
+    return [each for each in kept(state) if each.used_s < limit_s]
+
+
+def remove(old: Kept, state: Path) -> None:
+    """Remove a root filesystem or a checkout. No other Lastro may run. Raises: HostError when a file stays."""
+    try:
+        for pointer in (state / "rootfs" / "recipes").glob("*"):
+            if pointer.read_text(encoding="utf-8").startswith(old.name):
+                pointer.unlink()
+        for path in old.paths:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    except OSError as error:
+        raise HostError(f"{old.name} cannot be removed: {error}", "find out what uses it, then try again") from error
+
+
+def _images(state: Path) -> Iterator[Kept]:
+    for directory in (state / "rootfs").glob("*"):
+        if _IMAGE.fullmatch(directory.name) and (directory / "rootfs.tar").is_file():
+            name = directory.name
+            more = [*(state / "guest").glob(f"disk-{name}-*"), *state.glob(f"docker*-{name}*")]
+            yield Kept(name, _described(directory / "rootfs"), (directory, *more), directory.stat().st_mtime)
+
+
+def _described(tree: Path) -> str:
+    """Return what a root filesystem is: its system, and the functions of the user's own in it."""
+    try:
+        lines = (tree / "etc/os-release").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        lines = []
+    system = next((line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")), "")
+    own = ", ".join(sorted(file.stem for file in (tree / PLACE).glob("*.json")))
+    return (system or "files of the user's own") + (f", with {own}" if own else "")
+
+
+def _checkouts(state: Path) -> Iterator[Kept]:
+    for directory in (state / "checkouts").glob("*"):
+        if _CHECKOUT.fullmatch(directory.name):
+            yield Kept(directory.name, "checkout of a function", (directory,), directory.stat().st_mtime)
+
+
+def _disk_bytes(path: Path) -> int:
+    if not path.is_dir():
+        return path.lstat().st_blocks * 512
+    places = (f"{above}/{name}" for above, within, files in os.walk(path) for name in (*within, *files))
+    return sum(os.lstat(place).st_blocks * 512 for place in places)

@@ -1,0 +1,84 @@
+"""What a variant changes in the root filesystem of instances: its Debian release, its packages, all of its files, or
+the revision of functions that are built from a repository. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from lastro.study.model import Level
+from lastro.study.own_function import FILES, TRANSPORTS
+from lastro.study.problems import FieldError, shown
+
+_RELEASE = re.compile(r"[a-z]{2,20}")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,99}")
+_REVISION = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._/@{}^~+-]{0,99}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RootChange:
+    """The changes of one variant; an empty one stands for what the study has. The names are those of studies.
+
+    `rootfs` is a directory, or an OCI image as Podman reads it, in place of all that Debian has."""
+
+    release: str = ""
+    packages: tuple[str, ...] = ()
+    rootfs: str = ""
+    git: str = ""
+
+    @classmethod
+    def of(cls, config: Mapping[str, object]) -> RootChange:
+        """Return the changes in the configuration of a treatment."""
+        release, packages, rootfs, git = (str(config.get(each.name, "")) for each in fields(cls))
+        return cls(release, tuple(each.strip() for each in packages.split(",") if each.strip()), rootfs, git)
+
+    def __bool__(self) -> bool:
+        return self != UNCHANGED
+
+    def __str__(self) -> str:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["packages"] = ", ".join(self.packages)
+        return "; ".join(f"{name} = {value}" for name, value in values.items() if value)
+
+
+UNCHANGED = RootChange()
+NAMES = tuple(each.name for each in fields(RootChange))
+
+
+def checked(name: str, value: object) -> str:
+    """Return the value of one of `NAMES` as text. Raises: FieldError when it cannot be used."""
+    values = [str(each).strip() for each in value] if isinstance(value, list) else [str(value).strip()]
+    if name == "packages":
+        packages = [each.strip() for each in ",".join(values).split(",")]
+        for each in packages:
+            if not _PACKAGE.fullmatch(each):
+                raise FieldError(f"{shown(each)} is not the name of a Debian package", 'such as ["nftables"]')
+        return ", ".join(dict.fromkeys(packages))
+    (text,) = values
+    if name == "release" and not _RELEASE.fullmatch(text):
+        raise FieldError(f"{shown(text)} is not the name of a Debian release", "such as bookworm or trixie")
+    if name == "git" and (not _REVISION.fullmatch(text) or ".." in text):
+        raise FieldError(f"{shown(text)} is not a revision of Git", "such as v1.0, a branch, HEAD~1, or a commit")
+    if name == "rootfs" and not text.isprintable():
+        raise FieldError(f"{shown(text)} is not a directory or an image")
+    return text
+
+
+def with_place(changes: Mapping[str, Level], folder: str) -> dict[str, Level]:
+    """Return the changes of a variant with the absolute path of its root filesystem, named relative to a folder."""
+    if not (rootfs := str(changes.get("rootfs", ""))):
+        return dict(changes)
+    transport, _, place = rootfs.partition(":")
+    if is_image(rootfs):
+        rootfs = f"{transport}:{posixpath.join(folder, place)}" if transport in FILES else rootfs
+    else:
+        rootfs = posixpath.join(folder, rootfs)
+    return {**changes, "rootfs": rootfs}
+
+
+def is_image(rootfs: str) -> bool:
+    """Return whether a root filesystem is an OCI image, and not a directory."""
+    transport, _, place = rootfs.partition(":")
+    return transport in TRANSPORTS and bool(place)
