@@ -241,9 +241,10 @@ class OnChain(OnLinks):
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
-        built.join(chain.attachment.level, chain.segments)
+        links = chain.attachment
+        built.join(links.level, chain.segments, node=links.node)
         if neighbour and neighbour.port:
-            built.join_member(chain.attachment.level, neighbour.port, chain.segments[0])
+            built.join_member(links.level, neighbour.port, chain.segments[0], links.node)
         built.note(outcome)
 
     @contextmanager
