@@ -53,7 +53,8 @@ def read(path: str) -> Conflist:
         return parse(read_regular(Path(path), _MOST_BYTES, own=True), path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        raise Unavailable(f"{path} cannot be read: {reason or error}", _REMEDY) from error
+        remedy = "give the path of a conflist that belongs to you, on the machine where Lastro runs"
+        raise Unavailable(f"{path} cannot be read: {reason or error}", remedy) from error
 
 
 def parse(data: bytes, path: str) -> Conflist:

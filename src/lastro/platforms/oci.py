@@ -185,8 +185,10 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -
     )
 
 
-def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
-    """Return the configuration of a bundle by the OCI runtime specification 1.0.2."""
+def oci_config(spec: InstanceSpec, netns: str, cgroup: str, root: str = "rootfs") -> dict[str, Any]:
+    """Return the configuration of a bundle by the OCI runtime specification 1.0.2.
+
+    `root` is the root filesystem, relative to the bundle or absolute."""
     sets = ("bounding", "effective", "permitted")
     process: dict[str, Any] = {
         "terminal": False,
@@ -211,7 +213,7 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
     config = {
         "ociVersion": "1.0.2",
         "process": process,
-        "root": {"path": "rootfs", "readonly": spec.security.read_only_root},
+        "root": {"path": root, "readonly": spec.security.read_only_root},
         "hostname": spec.role,
         "mounts": mounts,
         "linux": linux,
@@ -238,7 +240,7 @@ def _confine(security: Security, config: dict[str, Any]) -> None:
             {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": how.split(",")}
             for place, how in IN_MEMORY.items()
         ]
-        on_disk = {"source": f"rootfs{ON_DISK}", "options": ["bind", "rw", "nosuid", "nodev"]}
+        on_disk = {"source": f"{config['root']['path']}{ON_DISK}", "options": ["bind", "rw", "nosuid", "nodev"]}
         config["mounts"].append({"destination": ON_DISK, "type": "bind", **on_disk})
 
 
