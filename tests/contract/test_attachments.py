@@ -31,7 +31,9 @@ def lacks_ipvlan() -> bool:
 
 
 ABSENT = {"ipvlan"} if lacks_ipvlan() else set()
-for name in sorted(registry.names("attachment") - {"docker-nat", "host"} - ABSENT):  # these join no two instances
+for name in sorted(
+    registry.names("attachment") - {"docker-nat", "host", "podman-nat"} - ABSENT
+):  # these join no two instances
     title = "".join(map(str.capitalize, name.split("-")))
     globals()[f"Test{title}"] = type(
         f"Test{title}", (AttachmentContract,), {"attachment": name, "__module__": __name__, **PROPERTIES.get(name, {})}

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.platforms._containerd import NAMESPACE, Containerd
+from lastro.platforms._docker_instances import DockerInstance
 from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.platforms.oci import oci_config
 from lastro.requirements import Requirements
@@ -28,9 +29,13 @@ ctr snapshots delete "$2\""""
 
 
 class ContainerdInstance(Instance):
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str) -> None:
+    idle_wake_ups_per_s = DockerInstance.idle_wake_ups_per_s  # of which most are those of containerd and its shims
+
+    def __init__(
+        self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str, daemon: str
+    ) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._enter = tuple(enter)
+        self._enter, self.daemon = tuple(enter), daemon
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [*self._enter, *argv]
@@ -88,7 +93,7 @@ class ContainerdPlatform(Platform):
                 raise PlatformError(f"containerd did not start instance {spec.name}: {error.message}") from error
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             enter = [*daemon.inside, "runc", "--root", str(runtime / NAMESPACE), "exec", spec.name]
-            yield ContainerdInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
+            yield ContainerdInstance(testbed, spec, enter, netns=netns, cgroup=cgroup, daemon=daemon.cgroup)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         assert self._daemon is not None

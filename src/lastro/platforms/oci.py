@@ -138,11 +138,11 @@ def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
     In that case the runtime makes it, since the root of the user namespace must own it; it gets its name later."""
     if not spec.security.user_namespace:
         return instance_netns(testbed.host, testbed, spec)
-    return _named_later(testbed, testbed.session.netns_name(spec.name))
+    return named_later(testbed, testbed.session.netns_name(spec.name))
 
 
 @contextmanager
-def _named_later(testbed: Testbed, name: str) -> Iterator[str]:
+def named_later(testbed: Testbed, name: str) -> Iterator[str]:
     with testbed.session.owned("netns", name):
         yield name
 

@@ -62,7 +62,7 @@ def _properties_with(
 def _daemon(instance: Instance) -> Property:
     if not instance.daemon:
         return Property(DAEMON, False, "the host runs nothing for it but its own processes")
-    return Property(DAEMON, True, f"commands go through a daemon, in the control group {instance.daemon}")
+    return Property(DAEMON, True, f"a daemon serves all instances, in the control group {instance.daemon}")
 
 
 def _segment(number: int, peer: Instance, instance: Instance, name: str) -> Segment:
