@@ -26,7 +26,7 @@ from lastro.requirements import Requirements
 from lastro.study.levels import NONE
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed, beside
-from lastro.units import parse_rate_bps
+from lastro.units import link_rate_bps
 
 _STATIC = {"ipam": {"type": "static"}}
 NETWORKS: dict[str, Plugin] = {
@@ -34,17 +34,7 @@ NETWORKS: dict[str, Plugin] = {
     "ptp": {"type": "ptp", **_STATIC},
     "macvlan": {"type": "macvlan", "mode": "bridge", "master": PARENT, **_STATIC},
 }
-_LEAST_BPS, _MOST_BPS = 1_000_000, 100_000_000_000
 _BURST_S, _LEAST_BURST_BITS = 0.01, 8 * 4096  # of the buckets, as with `link.rate`
-
-
-def _rate_bps(text: str) -> float:
-    """Return the limit of each port; 0 for `none`. Raises: InputError when it is not one that a port can have."""
-    if text == NONE:
-        return 0.0
-    if not _LEAST_BPS <= (bps := parse_rate_bps(text)) <= _MOST_BPS:
-        raise InputError(f"'{text}' is not from 1M to 100G", f"write bits per second, such as 100M, or '{NONE}'")
-    return bps
 
 
 def _absolute(text: str) -> None:
@@ -53,7 +43,9 @@ def _absolute(text: str) -> None:
 
 
 PLUGIN = Setting("plugin", "bridge", "the CNI plug-in that makes the links", choices=tuple(NETWORKS))
-RATE = Setting("rate", NONE, "limit of each port by the plug-in bandwidth, in bit/s; none: without it", check=_rate_bps)
+RATE = Setting(
+    "rate", NONE, "limit of each port by the plug-in bandwidth, in bit/s; none: without it", check=link_rate_bps
+)
 CONFLIST = Setting("conflist", "", "path of a conflist, which names all plug-ins; empty: see `plugin`", check=_absolute)
 
 
@@ -91,7 +83,7 @@ class Cni(Attachment):
         yield
 
     def _chosen(self) -> Conflist:
-        bps, plugins = _rate_bps(RATE.of(self.chosen)), [NETWORKS[PLUGIN.of(self.chosen)]]
+        bps, plugins = link_rate_bps(RATE.of(self.chosen)), [NETWORKS[PLUGIN.of(self.chosen)]]
         if path := CONFLIST.of(self.chosen):
             if bps or self.chosen[PLUGIN.name] != PLUGIN.default:
                 raise Unavailable(
@@ -133,11 +125,8 @@ class Cni(Attachment):
             network.delete(port, self._results.pop(key, {}))
 
     def plug(self, segments: Sequence[Segment]) -> None:
-        ends = [each.ports for each in segments]
-        left = [
-            replace(each, ports=(self._left(a), self._left(b))) for each, (a, b) in zip(segments, ends, strict=True)
-        ]
-        super().plug(left)
+        ends = ((each, *each.ports) for each in segments)
+        super().plug([replace(segment, ports=(self._left(a), self._left(b))) for segment, a, b in ends])
 
     def _left(self, port: Port) -> Port:
         """Return a port with what is left to configure: no address, if it has it from a plug-in."""

@@ -215,7 +215,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         _cni.read(str(tmp_path))
     with pytest.raises(InputError, match="not an absolute path"):
         make_part(Cni, "cni:conflist=mine.conflist")
-    with pytest.raises(InputError, match="not from 1M to 100G"):
+    with pytest.raises(InputError, match="not from 100k to 100G"):
         make_part(Cni, "cni:rate=1k")
 
 
