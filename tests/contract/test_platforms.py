@@ -176,11 +176,17 @@ class TestContainerd(PlatformContract):
     platform = "containerd"
     many = 8  # each takes a shim
 
-    test_a_command_that_streams_is_seen = pytest.mark.slow(Commands.test_a_command_that_streams_is_seen)
-    test_a_measuring_command_keeps_its_output_inside_until_it_has_ended = pytest.mark.slow(
-        Commands.test_a_measuring_command_keeps_its_output_inside_until_it_has_ended
-    )
-    test_a_known_load_is_counted = pytest.mark.slow(Limits.test_a_known_load_is_counted)
+    @pytest.mark.slow
+    def test_a_command_that_streams_is_seen(self, instance: Instance) -> None:
+        Commands.test_a_command_that_streams_is_seen(self, instance)
+
+    @pytest.mark.slow
+    def test_a_measuring_command_keeps_its_output_inside_until_it_has_ended(self, instance: Instance) -> None:
+        Commands.test_a_measuring_command_keeps_its_output_inside_until_it_has_ended(self, instance)
+
+    @pytest.mark.slow
+    def test_a_known_load_is_counted(self, instance: Instance) -> None:
+        Limits.test_a_known_load_is_counted(self, instance)
 
     @pytest.mark.parametrize("attachment", one_of(["veth-bridge", "veth-direct", "macvlan-bridge"]))
     def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
