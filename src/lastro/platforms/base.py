@@ -150,7 +150,7 @@ class Instance(ABC):
     `starts_on_links`: it takes over its links when it starts, so it starts after they are connected.
     `has_nftables`: its kernel supports nftables.
     `memory_dir`: a directory inside whose files are in memory, and end with the instance.
-    `daemon`: the cgroup of the daemon that serves it, if any, which wakes up `idle_wake_ups_per_s` when it idles.
+    `daemon`: the cgroup of the daemon that passes commands on, if any; it wakes up `idle_wake_ups_per_s` when it idles.
     `sends_by_host`: its packets are sent from sockets of the DUT's namespace, by itself or by its monitor, so its links
     carry none.
     `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""

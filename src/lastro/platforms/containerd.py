@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.platforms._containerd import NAMESPACE, Containerd
-from lastro.platforms._docker_instances import DockerInstance
 from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.platforms.oci import oci_config
 from lastro.requirements import Requirements
@@ -29,13 +28,9 @@ ctr snapshots delete "$2\""""
 
 
 class ContainerdInstance(Instance):
-    idle_wake_ups_per_s = DockerInstance.idle_wake_ups_per_s  # of which most are those of containerd and its shims
-
-    def __init__(
-        self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str, daemon: str
-    ) -> None:
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._enter, self.daemon = tuple(enter), daemon
+        self._enter = tuple(enter)
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [*self._enter, *argv]
@@ -93,7 +88,7 @@ class ContainerdPlatform(Platform):
                 raise PlatformError(f"containerd did not start instance {spec.name}: {error.message}") from error
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             enter = [*daemon.inside, "runc", "--root", str(runtime / NAMESPACE), "exec", spec.name]
-            yield ContainerdInstance(testbed, spec, enter, netns=netns, cgroup=cgroup, daemon=daemon.cgroup)
+            yield ContainerdInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         assert self._daemon is not None
