@@ -11,6 +11,7 @@ from lastro.shapes import MOST_MEASURED
 MIB = 1 << 20
 _DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_LEAST_LIMIT_BPS, _MOST_LIMIT_BPS = 100_000, 100_000_000_000
 
 
 def parse_rate_bps(text: str) -> float:
@@ -21,6 +22,15 @@ def parse_rate_bps(text: str) -> float:
     if not match or float(match[1]) > MOST_MEASURED:
         raise InputError(f"'{text}' is not a rate", "write bits per second with a prefix, such as 10M or 1.5G")
     return float(match[1]) * _DECIMAL[match[2].lower()]
+
+
+def link_rate_bps(text: str) -> float:
+    """Return the bit rate to which a link is limited; 0 for 'none'. Raises: InputError when no link can have it."""
+    if text == "none":
+        return 0.0
+    if not _LEAST_LIMIT_BPS <= (bps := parse_rate_bps(text)) <= _MOST_LIMIT_BPS:
+        raise InputError(f"'{text}' is not from 100k to 100G", "write bits per second, such as 100M, or 'none'")
+    return bps
 
 
 def parse_size_bytes(text: str) -> int:

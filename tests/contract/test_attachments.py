@@ -16,6 +16,7 @@ pytestmark = pytest.mark.root
 
 # What differs from part to part by its nature.
 PROPERTIES: dict[str, dict[str, Any]] = {
+    "cni": {"platforms": ("native",)},
     "nat": {"hops": 3, "counters": frozenset({"routed", "translated"})},
     "ovs": {"counters": frozenset({"switched"})},
     "ovs-userspace": {"counters": frozenset({"switched"}), "pytestmark": pytest.mark.slow},  # nearly that of `ovs`
@@ -30,7 +31,9 @@ def lacks_ipvlan() -> bool:
 
 
 ABSENT = {"ipvlan"} if lacks_ipvlan() else set()
-for name in sorted(registry.names("attachment") - {"docker-nat", "host"} - ABSENT):  # these join no two instances
+for name in sorted(
+    registry.names("attachment") - {"docker-nat", "host", "podman-nat"} - ABSENT
+):  # these join no two instances
     title = "".join(map(str.capitalize, name.split("-")))
     globals()[f"Test{title}"] = type(
         f"Test{title}", (AttachmentContract,), {"attachment": name, "__module__": __name__, **PROPERTIES.get(name, {})}
@@ -41,6 +44,27 @@ for name in sorted(registry.names("attachment") - {"docker-nat", "host"} - ABSEN
 class TestOvsVlan(AttachmentContract):
     attachment = "ovs:vlan=100"
     counters = frozenset({"switched"})
+
+
+@pytest.mark.slow
+class TestCniPtp(AttachmentContract):
+    attachment = "cni:plugin=ptp"
+    platforms = ("native",)
+    counters = frozenset({"routed"})
+    gateway = "198.18.200.254"
+
+
+@pytest.mark.slow
+class TestCniMacvlan(AttachmentContract):
+    attachment = "cni:plugin=macvlan"
+    platforms = ("native",)
+
+
+@pytest.mark.slow
+class TestCniBandwidth(AttachmentContract):
+    attachment = "cni:rate=1G"
+    platforms = ("native",)
+    counters = frozenset({"limited"})
 
 
 @pytest.mark.parametrize("name", sorted(ABSENT))

@@ -82,6 +82,12 @@ class TestCrun(InGuest):
     platform = "crun"
 
 
+class TestContainerd(InGuest):
+    """Debian's Docker has brought it."""
+
+    platform = "containerd"
+
+
 class TestDocker(InGuest):
     platform = "docker"
 

@@ -16,7 +16,8 @@ import pytest
 from lastro import registry
 from lastro.errors import TrialError
 from lastro.host.cgroups import Resources
-from lastro.platforms.base import Instance
+from lastro.platforms._daemons import DaemonEnded
+from lastro.platforms.base import Instance, Security
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import PlatformContract, Subject
@@ -169,6 +170,29 @@ class TestPodman(PlatformContract):
     many = 8  # each is a process of Podman's for a third of a second
 
 
+class TestContainerd(PlatformContract):
+    """Its commands are run by runc, so what takes long of them is in each run as that of `runc`."""
+
+    platform = "containerd"
+    many = 8  # each takes a shim
+
+    @pytest.mark.slow
+    def test_a_command_that_streams_is_seen(self, instance: Instance) -> None:
+        Commands.test_a_command_that_streams_is_seen(self, instance)
+
+    @pytest.mark.slow
+    def test_a_measuring_command_keeps_its_output_inside_until_it_has_ended(self, instance: Instance) -> None:
+        Commands.test_a_measuring_command_keeps_its_output_inside_until_it_has_ended(self, instance)
+
+    @pytest.mark.slow
+    def test_a_known_load_is_counted(self, instance: Instance) -> None:
+        Limits.test_a_known_load_is_counted(self, instance)
+
+    @pytest.mark.parametrize("attachment", one_of(["veth-bridge", "veth-direct", "macvlan-bridge"]))
+    def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
+        Network.test_two_reach_each_other_over_the_link_and_nothing_else(self, subject, attachment)
+
+
 class TestLxd(PlatformContract):
     """On a file with a file system that clones the image."""
 
@@ -198,6 +222,34 @@ def test_what_cannot_run_here_says_so_with_a_remedy(pool: PlatformPool) -> None:
         found = pool.availability(name)
         assert not found, f"{name} works here: give it a class of tests"
         assert found.reason and found.remedy, name
+
+
+# containerd alone
+
+
+def test_a_killed_containerd_costs_one_trial_and_no_more(testbed: Testbed, pool: PlatformPool) -> None:
+    subject = Subject(testbed, pool.get("containerd"))
+    before = subject.leftovers()
+    with pytest.raises(DaemonEnded, match="containerd ended"), subject.start("lost") as instance:
+        pids = instance.pids()
+        daemon = testbed.cgroups.pids(f"{testbed.session.cgroup}/containerd-daemon")
+        (pid,) = (pid for pid in daemon if Path(f"/proc/{pid}/comm").read_text() == "containerd\n")
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(0.3)
+    for name in ("lost", "next"):
+        with subject.start(name) as instance:
+            assert instance.run(["echo", "fine"]).text == "fine\n"
+    assert not live(pids)
+    assert subject.leftovers() == before
+
+
+def test_under_a_read_only_root_of_containerd_var_tmp_stays_on_the_disk(testbed: Testbed, pool: PlatformPool) -> None:
+    subject = Subject(testbed, pool.get("containerd"))
+    with subject.start("readonly", security=Security(read_only_root=True)) as instance:
+        kinds = instance.run(["stat", "--file-system", "--format=%T", "/tmp", "/run", "/var/tmp"]).text.split()
+        assert kinds[:2] == ["tmpfs", "tmpfs"] and kinds[2] != "tmpfs"
+        assert "Read-only" in instance.run(["touch", "/file"], check=False).error_text
+        instance.run(["dd", "if=/dev/zero", "of=/var/tmp/file", "bs=1M", "count=1", "oflag=direct"])
 
 
 # Docker alone

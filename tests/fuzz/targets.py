@@ -28,10 +28,11 @@ from lastro.app import first_study
 from lastro.app.bundle import BundleOptions, write_bundle
 from lastro.app.contents import report_of
 from lastro.app.verify import verify
+from lastro.attachments import _cni, cni
 from lastro.builders import page_figures
 from lastro.cli import decide
 from lastro.cli._common import levels_named, share
-from lastro.errors import InputError, LastroError, StoreError, StudyError
+from lastro.errors import InputError, LastroError, StoreError, StudyError, Unavailable
 from lastro.host import fleet_file, testbed_file
 from lastro.plain import plain
 from lastro.results import hdr
@@ -136,6 +137,16 @@ def _testbed(data: bytes) -> None:
 def _fleet(data: bytes) -> None:
     with refusing(StudyError), _as_file(data, "fleet.toml") as file:
         fleet_file.load(file)
+
+
+def _conflist(data: bytes) -> None:
+    with refusing(Unavailable):
+        _cni.masters(_cni.parse(data, "a.conflist").plugins)
+
+
+def _conflists() -> Iterable[bytes]:
+    for plugin in cni.NETWORKS.values():
+        yield json.dumps({"cniVersion": "1.0.0", "name": "n", "plugins": [plugin, {"type": "tuning"}]}).encode()
 
 
 _SUFFIXES = (".toml", ".graphml", ".txt")
@@ -295,6 +306,7 @@ TARGETS = {
     "testbed": Target(_testbed, _files(EXAMPLES / "testbeds", "t*.toml")),
     "fleet": Target(_fleet, _files(EXAMPLES / "testbeds", "fleet.toml")),
     "topology": Target(_topology, _topologies),
+    "conflist": Target(_conflist, _conflists),
     "option": Target(_option, _options),
     "bundle": Target(_bundle, lambda: [_bundle_seed()], _other_member),
     "database": Target(_database, lambda: [_database_seed()], _other_cell),

@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 __all__ = ["no_stragglers"]
 
 LEVELS = [
-    "native", "runc", "crun", "docker", "podman", "lxc", "lxd", "nspawn", "qemu-tcg", "qemu-tcg:nic=e1000",
-    "qemu-tcg:nic=rtl8139",
+    "native", "runc", "crun", "containerd", "docker", "podman", "lxc", "lxd", "nspawn", "qemu-tcg",
+    "qemu-tcg:nic=e1000", "qemu-tcg:nic=rtl8139",
 ]  # fmt: skip
 LEVELS += ["gvisor"] if shutil.which("runsc") else []  # as `lastro setup` could
 

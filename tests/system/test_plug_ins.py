@@ -10,7 +10,7 @@ import pytest
 
 from lastro import registry
 from lastro.scenarios.base import schemas
-from lastro.testing import AttachmentContract, PlatformContract, ScenarioContract
+from lastro.testing import PlatformContract, ScenarioContract
 
 from ..support.scenarios import TOLERANT
 
@@ -32,19 +32,13 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def test_they_are_parts_like_any_other() -> None:
-    assert "youki" in registry.names("platform") and "cni-bridge" in registry.names("attachment")
-    assert "cni-bridge" in schemas()["chain"].parts["attachment"]
-
-
-class TestCniBridge(AttachmentContract):
-    attachment = "cni-bridge"
-    platforms = ("native",)
+    assert "youki" in registry.names("platform") and "youki" in schemas()["chain"].parts["platform"]
 
 
 class TestRoundTrips(ScenarioContract):
     scenario = "round-trips"
     short = {
-        "platform": "runc", "attachment": "cni-bridge", "settle_s": 0.0, "ping_s": 0.5,
+        "platform": "runc", "attachment": "veth-bridge", "settle_s": 0.0, "ping_s": 0.5,
         **{name: value for name, value in TOLERANT.items() if name.startswith("max_") and "drift" not in name},
     }  # fmt: skip
     unmeasured = frozenset({"latency_p95", "latency_p99"})  # of few pings

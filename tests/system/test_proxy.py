@@ -62,9 +62,10 @@ CELLS = [
     pytest.param("docker", "nat", "on", {"198.19.2.1"}, marks=pytest.mark.slow),
     ("docker", "routed", "off", {"198.18.64.2", "198.18.64.3"}),
     ("docker", "docker-nat", "off", {"198.19.2.1"}),
+    pytest.param("podman", "podman-nat", "off", {"198.19.2.1"}, marks=pytest.mark.slow),
 ]
 TRANSLATED = {"routed", "published", "translated"}
-COUNTERS = {"host": set(), "docker-nat": TRANSLATED, "nat": TRANSLATED, "routed": {"routed"}}
+COUNTERS = {"host": set(), "docker-nat": TRANSLATED, "nat": TRANSLATED, "podman-nat": TRANSLATED, "routed": {"routed"}}
 
 
 @pytest.mark.parametrize(("platform", "attachment", "cache", "seen"), CELLS)

@@ -9,22 +9,26 @@ from collections.abc import Sequence
 from lastro.attachments.base import Segment
 from lastro.platforms.base import Port
 
-_PARENT = "hub-parent"
+PARENT = "hub-parent"
+
+
+def parent(name: str = PARENT, other: str = "hub-peer") -> list[str]:
+    """Return lines for `ip -batch` that make a parent device: one end of a veth pair, whose other end is `other`."""
+    return [f"link add name {name} type veth peer name {other}", f"link set {name} up", f"link set {other} up"]
 
 
 def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list[str]:
     """Return lines for `ip -batch`. `container` and `machine` are the link type and mode for each kind of instance."""
-    parent = [f"link add name {_PARENT} type veth peer name hub-peer", f"link set {_PARENT} up", "link set hub-peer up"]
     ends = [each for segment in segments for each in segment.ends()]
-    return parent + [line for end, port in ends for line in _link(end, port, container, machine)]
+    return parent() + [line for end, port in ends for line in _link(end, port, container, machine)]
 
 
 def member_on_parent(port: Port, container: str) -> list[str]:
     """Return the line that makes one more slave of the parent, with the name of a port."""
-    return [f"link add name {port.name} netns {port.netns} link {_PARENT} type {container}"]
+    return [f"link add name {port.name} netns {port.netns} link {PARENT} type {container}"]
 
 
 def _link(end: str, port: Port, container: str, machine: str) -> list[str]:
     if port.instance.takes_taps:
-        return [f"link add link {_PARENT} name {end} type {machine}", f"link set {end} up"]
-    return [f"link add link {_PARENT} name {port.name} netns {port.netns} type {container}"]
+        return [f"link add link {PARENT} name {end} type {machine}", f"link set {end} up"]
+    return [f"link add link {PARENT} name {port.name} netns {port.netns} type {container}"]

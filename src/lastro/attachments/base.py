@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.attachments._offloads import made_by, script, switch_off
 from lastro.errors import LastroError, Unavailable
@@ -57,6 +57,7 @@ class Attachment(Part):
     apart: bool = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
+    node: Testbed | None = None  # where laid links end, by names of their own; None: in the DUT, as in `Segment.ends`
 
     @property
     def level(self) -> str:
@@ -121,6 +122,12 @@ class Attachment(Part):
 
         Its instance takes links after its start. Raises: Unavailable where a link has no place for a third port."""
         raise _no_third(self)
+
+    def facts(self, testbed: Testbed) -> dict[str, Any]:
+        """Return provenance that only this attachment has, such as the versions of its programs.
+
+        It need not be prepared. Raises: Unavailable."""
+        return {}
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs with these links although the study holds it constant."""

@@ -1,71 +1,14 @@
 """Docker's default network: its own bridge, its chains of rules, and a docker-proxy for each published port.
 
-`nat` is like it, by a bridge and rules of Lastro, and works on every platform. Here the daemon makes everything, when
-it starts and whenever an instance starts. It also sets the policy of forwarding to DROP, and removes neither its bridge
-nor its rules. So each trial has a namespace for the DUT that ends with it."""
+`nat` is like it, by a bridge and rules of Lastro, and works on every platform."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-
-from lastro.attachments.base import Attachment, Segment
-from lastro.attachments.hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
-from lastro.attachments.routing import forwarded, inside
-from lastro.errors import Unavailable
-from lastro.platforms.base import InstanceSpec, Platform
+from lastro.attachments._own_network import OwnNetwork
 from lastro.platforms.docker import Docker
-from lastro.requirements import Requirements
-from lastro.testbed import Testbed
-
-_COUNTERS = {"DNAT": "published", "MASQUERADE": "translated"}  # by the target of a rule
-_RULE = re.compile(r"^\[(\d+):\d+\] -A .* -j (DNAT|MASQUERADE)\b", re.MULTILINE)
 
 
-class DockerNat(HostingAttachment, Attachment):
+class DockerNat(OwnNetwork):
     name = "docker-nat"
     summary = "Docker's own bridge, rules and docker-proxy, with published ports; for instances of Docker only"
-    requirements = Requirements(packages=("iptables",))
-    own_dut = True
-    lasting = frozenset({"translated"})  # counts connections, as with `nat`
-
-    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
-        raise Unavailable(
-            "Docker's own network publishes ports, and does not join the instances of a chain",
-            'use it in the scenario "proxy"; otherwise choose "nat"',
-        )
-
-    @contextmanager
-    def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
-        if not isinstance(platform, Docker):
-            raise Unavailable(
-                f"{platform.name} does not start instances on Docker's own network",
-                'use it with the platform docker; otherwise choose "nat"',
-            )
-        with platform.own_network(testbed, f"{GATEWAY}/{NETWORK.prefixlen}"):
-            yield
-
-    def announced(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
-        return replace(spec, published=f"{outside}:{inside + number}:{inside}")
-
-    @contextmanager
-    def hosted(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> Iterator[None]:
-        yield  # Docker has connected them, and gave each the next free address
-
-    def compile_hosted(self, hosted: HostedInstance) -> list[str]:
-        return []
-
-    def endpoint(self, hosted: HostedInstance, outside: str) -> tuple[str, int]:
-        return outside, hosted.listens_at + hosted.number
-
-    def seen_as(self, hosted: HostedInstance, outward: str) -> str:
-        return outward
-
-    def carried(self, testbed: Testbed) -> dict[str, int]:
-        """Return the packets that were forwarded, and the connections that Docker's rules translated."""
-        counted = dict.fromkeys(_COUNTERS.values(), 0)
-        for packets, target in _RULE.findall(inside(testbed, ["iptables-save", "--counters", "--table", "nat"])):
-            counted[_COUNTERS[target]] += int(packets)
-        return {"routed": forwarded(testbed), **counted}
+    platform, title = Docker, "Docker"

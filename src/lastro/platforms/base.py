@@ -106,7 +106,9 @@ class InstanceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An interface `name` of an instance, with an address in CIDR form and routes such as 'DESTINATION via GATEWAY'."""
+    """An interface `name` of an instance, with an address in CIDR form and routes such as 'DESTINATION via GATEWAY'.
+
+    The address is empty if who made the interface has given it one."""
 
     instance: Instance
     name: str
@@ -329,7 +331,8 @@ def configuration(port: Port) -> list[str]:
     """Return lines for `ip -batch` that configure a port, in its own namespace."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
     usable = " nodad" if ":" in port.address else ""  # the kernel need not look whether another has the address
-    return [f"address add {port.address} dev {port.name}{usable}", f"link set {port.name} up", *routes]
+    address = [f"address add {port.address} dev {port.name}{usable}"] if port.address else []
+    return [*address, f"link set {port.name} up", *routes]
 
 
 class Platform(Part):

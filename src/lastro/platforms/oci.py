@@ -122,11 +122,11 @@ def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
     In that case the runtime makes it, since the root of the user namespace must own it; it gets its name later."""
     if not spec.security.user_namespace:
         return instance_netns(testbed.host, testbed, spec)
-    return _named_later(testbed, testbed.session.netns_name(spec.name))
+    return named_later(testbed, testbed.session.netns_name(spec.name))
 
 
 @contextmanager
-def _named_later(testbed: Testbed, name: str) -> Iterator[str]:
+def named_later(testbed: Testbed, name: str) -> Iterator[str]:
     with testbed.session.owned("netns", name):
         yield name
 
@@ -169,8 +169,10 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -
     )
 
 
-def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
-    """Return the configuration of a bundle by the OCI runtime specification 1.0.2."""
+def oci_config(spec: InstanceSpec, netns: str, cgroup: str, root: str = "rootfs") -> dict[str, Any]:
+    """Return the configuration of a bundle by the OCI runtime specification 1.0.2.
+
+    `root` is the root filesystem, relative to the bundle or absolute."""
     sets = ("bounding", "effective", "permitted")
     process: dict[str, Any] = {
         "terminal": False,
@@ -195,7 +197,7 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
     config = {
         "ociVersion": "1.0.2",
         "process": process,
-        "root": {"path": "rootfs", "readonly": spec.security.read_only_root},
+        "root": {"path": root, "readonly": spec.security.read_only_root},
         "hostname": spec.role,
         "mounts": mounts,
         "linux": linux,
@@ -222,7 +224,7 @@ def _confine(security: Security, config: dict[str, Any]) -> None:
             {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": how.split(",")}
             for place, how in IN_MEMORY.items()
         ]
-        on_disk = {"source": f"rootfs{ON_DISK}", "options": ["bind", "rw", "nosuid", "nodev"]}
+        on_disk = {"source": f"{config['root']['path']}{ON_DISK}", "options": ["bind", "rw", "nosuid", "nodev"]}
         config["mounts"].append({"destination": ON_DISK, "type": "bind", **on_disk})
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from ipaddress import IPv4Interface
 from pathlib import Path
 
 from lastro.errors import CommandFailed, PlatformError
@@ -28,7 +29,7 @@ from lastro.platforms.container import (
     limit_flags,
     seccomp_profile,
 )
-from lastro.platforms.oci import second_tree
+from lastro.platforms.oci import named_later, second_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -41,6 +42,7 @@ exec "$@" import --quiet "$from" "$tag\""""
 _IMPORT_TIMEOUT_S = 600.0
 _PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # and the packages that contain them
 _TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # the only image is our own
+_NETWORK = "lastro"
 _RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", "crun"))
 
 
@@ -70,6 +72,7 @@ class Podman(Platform):
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
         self._home = self._scratch = Path()
+        self._networked = ""  # the namespace of the DUT with Podman's own network, inside `own_network`
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
@@ -116,19 +119,35 @@ class Podman(Platform):
             except CommandFailed as error:
                 raise PlatformError(f"podman did not import the root filesystem: {_reason(error)}") from error
 
+    @contextmanager
+    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
+        """Have Podman make a network inside the block, as it makes its default one; published instances start there.
+
+        `gateway` is the address of its bridge in CIDR form. The namespace of the DUT must be for this block alone:
+        Podman changes its rules, and leaves them."""
+        self._networked, own = testbed.dut, IPv4Interface(gateway)
+        options = ["--disable-dns", f"--subnet={own.network}", f"--gateway={own.ip}"]
+        try:
+            testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
+            yield
+        finally:
+            testbed.host.run([*self._podman(), "network", "rm", "--force", _NETWORK], check=False)
+            self._networked = ""
+
     def _podman(self, storage: str = "storage.conf") -> list[str]:
         """Return the beginning of a Podman command."""
+        where = [f"--net={NETNS_DIR / self._networked}"] if self._networked else []
         return [
-            "nsenter", f"--mount={self._home / 'mnt'}", "env", f"CONTAINERS_CONF={self._home / 'containers.conf'}",
-            f"CONTAINERS_STORAGE_CONF={self._home / storage}", f"TMPDIR={self._scratch / 'tmp'}",
-            self.started("podman"),
+            "nsenter", f"--mount={self._home / 'mnt'}", *where, "env",
+            f"CONTAINERS_CONF={self._home / 'containers.conf'}", f"CONTAINERS_STORAGE_CONF={self._home / storage}",
+            f"TMPDIR={self._scratch / 'tmp'}", self.started("podman"),
         ]  # fmt: skip
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         with ExitStack() as stack:
-            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+            netns = stack.enter_context(self._netns(testbed, spec))
             removal = [*self._podman(), "rm", "--force", "--time", "0", "--volumes", spec.name]
             stack.callback(testbed.host.run, removal, check=False)
             try:
@@ -137,14 +156,26 @@ class Podman(Platform):
                 raise PlatformError(f"podman did not start instance {spec.name}: {_reason(error)}") from error
             cgroup = f"{testbed.session.cgroup}/libpod-{container}"
             stack.enter_context(testbed.session.owned("cgroup", cgroup))
+            if spec.published:
+                pid = shlex.join([*self._podman(), "inspect", "--format", "{{.State.Pid}}", spec.name])
+                testbed.host.run(["sh", "-ec", f"ip netns attach {netns} $({pid})"])
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             runtime = self.started(_RUNTIME.of(self.chosen), _RUNTIME.of(self.chosen))
             enter = ["nsenter", f"--mount={self._home / 'mnt'}", runtime, "exec", container]
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 
+    def _netns(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
+        """Return the network namespace of an instance; Podman makes that of a published one, which gets its name."""
+        if not spec.published:
+            return instance_netns(testbed.host, testbed, spec)
+        assert self._networked, "published instances start inside `own_network`"
+        return named_later(testbed, testbed.session.netns_name(spec.name))
+
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
-        argv += [f"--network=ns:{NETNS_DIR / netns}", "--cgroup-parent", testbed.session.cgroup]
+        network = [f"--network={_NETWORK}", f"--publish={spec.published}"]
+        argv += network if spec.published else [f"--network=ns:{NETNS_DIR / netns}"]
+        argv += ["--cgroup-parent", testbed.session.cgroup]
         argv += ["--pull=never", "--log-driver=none", "--no-hosts", "--dns=none"]
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]

@@ -124,7 +124,7 @@ def test_a_port_has_the_dut_as_its_way_out() -> None:
     assert isinstance(port.instance, SimpleNamespace | Instance)
 
 
-@pytest.mark.parametrize("name", ["host", "docker-nat"])
+@pytest.mark.parametrize("name", ["host", "docker-nat", "podman-nat"])
 def test_some_ways_in_join_no_two_instances(name: str) -> None:
     testbed: Any = None
     with pytest.raises(Unavailable, match="not join"):

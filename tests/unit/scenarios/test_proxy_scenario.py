@@ -75,7 +75,7 @@ def test_a_study_crosses_ways_to_host_with_proxies() -> None:
 
 
 def test_attachments_are_those_that_host_and_instruments_those_that_ask() -> None:
-    assert ProxyScenario.part_names("attachment") == {"host", "docker-nat", "nat", "routed"}
+    assert ProxyScenario.part_names("attachment") == {"host", "docker-nat", "nat", "podman-nat", "routed"}
     assert "curl" in ProxyScenario.part_names("instrument") and "ping" not in ProxyScenario.part_names("instrument")
 
 

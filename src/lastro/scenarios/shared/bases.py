@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from lastro.attachments.base import Attachment
 from lastro.errors import LastroError
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec
 from lastro.platforms.native import Native
-from lastro.scenarios.base import Config, Scenario, isolation_level, links_level, platform_level, platform_levels
+from lastro.scenarios.base import (
+    Config,
+    Scenario,
+    isolation_level,
+    links_level,
+    make_part,
+    platform_level,
+    platform_levels,
+)
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
@@ -48,7 +58,16 @@ class OnPlatforms(Scenario):
                 found.setdefault(chapter, {}).update(told)
         except LastroError as error:
             found["not_told"] = error.message
-        return found
+        return found | self._of_attachments(configs)
+
+    def _of_attachments(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Return the chapter on attachments by level; none if they have no facts of their own."""
+        found: dict[str, Any] = {}
+        for level in dict.fromkeys(links_level(config) for config in configs if "attachment" in config):
+            with suppress(LastroError):  # its treatments have the reason
+                if told := make_part(Attachment, level).facts(self.testbed):
+                    found[level] = told
+        return {"attachments": found} if found else {}
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield (chapter of the provenance, facts): the first line that each tool in the image prints."""

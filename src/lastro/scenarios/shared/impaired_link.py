@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lastro.errors import CommandFailed, InputError, Unavailable
+from lastro.errors import CommandFailed, Unavailable
 from lastro.host.base import Host
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios.base import Config
@@ -25,19 +25,7 @@ from lastro.scenarios.shared.topology import note_witness
 from lastro.study.levels import NONE
 from lastro.study.model import Setting
 from lastro.testbed import IN_A_GUEST
-from lastro.units import parse_rate_bps
-
-_LEAST_BPS, _MOST_BPS = 100_000, 100_000_000_000
-
-
-def _rate_bps(text: str) -> float:
-    """Return the rate of a link; 0 for `none`. Raises: InputError when it is not one that a link can have."""
-    if text == NONE:
-        return 0.0
-    if not _LEAST_BPS <= (bps := parse_rate_bps(text)) <= _MOST_BPS:
-        raise InputError(f"'{text}' is not from 100k to 100G", f"write bits per second, such as 100M, or '{NONE}'")
-    return bps
-
+from lastro.units import link_rate_bps
 
 DELAY_MS = Setting(
     "link.delay_ms", 0.0, "delay of the link to the sink in each direction; a round trip takes twice as much", 0, 400
@@ -47,7 +35,7 @@ LOSS = Setting(
     0, 20,
 )  # fmt: skip
 RATE = Setting(
-    "link.rate", NONE, "bit rate of the link to the sink in each direction; none: not limited", check=_rate_bps
+    "link.rate", NONE, "bit rate of the link to the sink in each direction; none: not limited", check=link_rate_bps
 )
 LINK_SETTINGS = (DELAY_MS, LOSS, RATE)
 _ROOT, _BELOW = "handle 1: root", "parent 1:1"
@@ -73,7 +61,7 @@ class Impairment:
 
     @classmethod
     def of(cls, config: Config) -> Impairment:
-        return cls(DELAY_MS.of(config), LOSS.of(config), _rate_bps(RATE.of(config)))
+        return cls(DELAY_MS.of(config), LOSS.of(config), link_rate_bps(RATE.of(config)))
 
     @classmethod
     def shown(cls, disciplines: Sequence[Mapping[str, Any]]) -> Impairment:

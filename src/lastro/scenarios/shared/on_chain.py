@@ -281,10 +281,11 @@ class OnChain(OnLinks):
                 built.add(one.role(role), instance, on.get(role, platform_level(config)), does=does, **same)
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
+        links = chain.attachment
         for one in (chain, *chain.copies):
-            built.join(one.attachment.level, one.segments)
+            built.join(links.level, one.segments, node=links.node)
         if neighbour and neighbour.port:
-            built.join_member(chain.attachment.level, neighbour.port, chain.segments[0])
+            built.join_member(links.level, neighbour.port, chain.segments[0], links.node)
         built.note(outcome)
 
     @contextmanager

@@ -56,13 +56,14 @@ def _properties_with(
         whole = answered == n == MOST_INTERFACES
         count = Property(INTERFACES, answered, "; ".join(filter(None, (how, refused))), at_least=whole)
         changed = _added(testbed, links, peer, instance, n)
-        return [_own_kernel(testbed, instance), _daemon(instance), count, *changed]
+        return [_own_kernel(testbed, instance), _daemon(testbed, platform), count, *changed]
 
 
-def _daemon(instance: Instance) -> Property:
-    if not instance.daemon:
+def _daemon(testbed: Testbed, platform: Platform) -> Property:
+    groups = sorted(testbed.apparatus.daemons.intersection(platform.own_cgroups))
+    if not groups:
         return Property(DAEMON, False, "the host runs nothing for it but its own processes")
-    return Property(DAEMON, True, f"commands go through a daemon, in the control group {instance.daemon}")
+    return Property(DAEMON, True, f"a daemon serves all instances, in the control group {groups[0]}")
 
 
 def _segment(number: int, peer: Instance, instance: Instance, name: str) -> Segment:

@@ -22,18 +22,21 @@ _ARRIVAL_S = 5
 
 @dataclass(frozen=True, slots=True)
 class JoinedPair:
-    """An instance and its peer: bare processes in a separate namespace, with the same files and without limits."""
+    """An instance and its peer: bare processes in a separate namespace, with the same files and without limits.
+
+    `node` is that of the attachment."""
 
     instance: Instance
     peer: Instance
     segment: Segment
+    node: Testbed | None = None
 
     def built(self, testbed: Testbed, attachment: str, platform: str, **fields: Any) -> BuiltTopology:
         """Return the topology of both and their link. `platform` and `fields` describe the instance."""
         topology = BuiltTopology(testbed)
         topology.add(INSTANCE, self.instance, platform, **fields)
         topology.add(PEER, self.peer, Native.name)
-        topology.join(attachment, [self.segment])
+        topology.join(attachment, [self.segment], node=self.node)
         return topology
 
     @property
@@ -60,7 +63,7 @@ def joined(
         stack.enter_context(attachment.connect(testbed, [segment]))
         if not instance.sends_by_host:
             prove(instance, PEER, PEER_ADDRESS)
-        yield JoinedPair(instance, peer, segment)
+        yield JoinedPair(instance, peer, segment, attachment.node)
 
 
 def prove(instance: Instance, role: str, address: str) -> None:

@@ -24,7 +24,7 @@ from lastro.scenarios.shared.function_row import EACH
 from lastro.scenarios.shared.impaired_link import Impairment, impaired
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
-from lastro.study.levels import NONE, hops, split_options, split_platform
+from lastro.study.levels import NONE, hops, split_platform
 from lastro.testbed import IN_A_GUEST, Testbed
 
 DIRECT = "veth-direct"  # the shortest links
@@ -110,7 +110,10 @@ class ChainProbes(PartProbes):
 
     def transit(self, attachment: str) -> Availability:
         """Return whether an instance between two others can forward packets over such links."""
-        return Availability(registry.get(Attachment, split_options(attachment)[0]).no_transit)
+        try:
+            return Availability(make_part(Attachment, attachment).no_transit)
+        except LastroError as error:
+            return unavailable(error)
 
     def offloads_off(self, attachment: str, platform: str) -> Availability:
         """Return whether frames fit the MTU on such links without offloads, by sending some."""

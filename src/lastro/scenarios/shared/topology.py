@@ -66,24 +66,27 @@ class BuiltTopology:
         """Add a role that has only its own namespace."""
         self._nodes.append(Node(role, does=does, host=testbed.host.name))
 
-    def join(self, attachment: str, segments: Iterable[Segment], testbed: Testbed | None = None) -> None:
-        """Join instances by segments. `testbed` is that of the segments; by default, that of this object."""
-        bed = testbed or self._testbed
-        for segment in segments:
-            a, b = (
-                Plug(self._roles[id(p.instance)], bed, self.inside(p.instance), p.name, p.address, end)
-                for end, p in segment.ends()
-            )
-            self.link(attachment, a, b)
+    def join(
+        self,
+        attachment: str,
+        segments: Iterable[Segment],
+        testbed: Testbed | None = None,
+        node: Testbed | None = None,
+    ) -> None:
+        """Join instances by segments. `testbed` is that of the segments; by default, that of this object.
 
-    def join_member(self, attachment: str, port: Port, segment: Segment) -> None:
+        `node` is that of the attachment."""
+        for segment in segments:
+            self.link(attachment, *(self._plug(*each, testbed or self._testbed, node) for each in segment.ends()))
+
+    def join_member(self, attachment: str, port: Port, segment: Segment, node: Testbed | None = None) -> None:
         """Join one more port, with its instance, to the link of a segment."""
-        end, second = segment.ends()[1]
-        a, b = (
-            Plug(self._roles[id(p.instance)], self._testbed, self.inside(p.instance), p.name, p.address, far)
-            for far, p in ((MEMBER_END, port), (end, second))
-        )
-        self.link(attachment, a, b)
+        ends = ((MEMBER_END, port), segment.ends()[1])
+        self.link(attachment, *(self._plug(*each, self._testbed, node) for each in ends))
+
+    def _plug(self, end: str, port: Port, testbed: Testbed, node: Testbed | None) -> Plug:
+        role, inside = self._roles[id(port.instance)], self.inside(port.instance)
+        return Plug(role, node or testbed, inside, port.name, port.address, "" if node else end)
 
     def link(self, attachment: str, a: Plug, b: Plug) -> None:
         self._links.append((attachment, a, b))

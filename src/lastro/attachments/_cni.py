@@ -1,0 +1,185 @@
+"""The Container Network Interface (CNI): a conflist, and the plug-ins that it has act on a port, one after the other.
+
+A plug-in is a program. It reads its configuration, and prints what it has made, or one error. Source: the CNI
+specification 1.0.0."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_interface
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import PlatformError, Unavailable
+from lastro.files import read_regular
+from lastro.host.base import Completed, Host
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms.base import Port
+from lastro.shapes import made, parsed
+from lastro.testbed import Testbed
+
+VERSION = "1.0.0"  # of the specification; Debian 12 has plug-ins that speak it
+PLACES = ("/usr/lib/cni", "/opt/cni/bin")  # of plug-ins: Debian's, and that of Kubernetes
+_INSTALL = "apt-get install containernetworking-plugins, or put it there"
+_MOST_BYTES = 1 << 20
+_WORD = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # the name of a network, or of a plug-in
+LINK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+_REMEDY = "a conflist is a JSON object with `name`, `cniVersion` and a list `plugins`, each with its `type`"
+
+Plugin = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflist:
+    """A network: its plug-ins in the order in which they add a port. `sha256` is that of its file, if it has one."""
+
+    name: str
+    version: str
+    plugins: tuple[Plugin, ...]
+    sha256: str = ""
+
+    @property
+    def types(self) -> list[str]:
+        return [*dict.fromkeys(plugin["type"] for plugin in self.plugins)]
+
+
+def read(path: str) -> Conflist:
+    """Read a conflist of the user on the machine where Lastro runs. Raises: Unavailable when it is not one."""
+    try:
+        return parse(read_regular(Path(path), _MOST_BYTES, own=True), path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        remedy = "give the path of a conflist that belongs to you, on the machine where Lastro runs"
+        raise Unavailable(f"{path} cannot be read: {reason or error}", remedy) from error
+
+
+def parse(data: bytes, path: str) -> Conflist:
+    """Return a conflist, or the configuration of a single plug-in. Raises: Unavailable when it is neither."""
+    if len(data) > _MOST_BYTES:
+        raise Unavailable(f"{path} exceeds the limit of 1 MiB for a conflist", _REMEDY)
+    try:
+        whole = made(dict[str, Any], parsed(data.decode()))
+        plugins = made(tuple[dict[str, Any], ...], whole.get("plugins", [whole]))
+        name, version = made(str, whole.get("name", "")), made(str, whole.get("cniVersion", VERSION))
+        types = [made(str, plugin.get("type", "")) for plugin in plugins]
+    except ValueError as error:
+        raise Unavailable(f"{path} is not a conflist: {error}"[:300], _REMEDY) from error
+    for what, text in (("name", name), *(("type of a plug-in", each) for each in types)):
+        if not re.fullmatch(_WORD, text):
+            raise Unavailable(f"{path} is not a conflist: {text[:40]!r} cannot be the {what}", _REMEDY)
+    if not plugins:
+        raise Unavailable(f"{path} is not a conflist: it has no plug-ins", _REMEDY)
+    return Conflist(name, version, plugins, hashlib.sha256(data).hexdigest())
+
+
+def program(host: Host, kind: str) -> str:
+    """Return the path of a plug-in. Raises: Unavailable when the host does not have it."""
+    found = next((path for place in PLACES if host.which(path := f"{place}/{kind}")), None)
+    if found is None:
+        raise host.lacks(f"CNI plug-in '{kind}' in {' or '.join(PLACES)}", _INSTALL)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CniNetwork:
+    """A conflist in force in the DUT's namespace of `node`. Plug-ins keep their data below `directory`."""
+
+    node: Testbed
+    conflist: Conflist
+    directory: Path
+
+    def add(self, port: Port) -> Mapping[str, Any]:
+        """Have each plug-in act on a port; return the result of the last one. Raises: PlatformError with its error."""
+        result: Mapping[str, Any] = {}
+        for plugin in self.conflist.plugins:
+            done = self._asked("ADD", plugin, port, result)
+            if done.returncode != 0:
+                raise PlatformError(f"the CNI plug-in {plugin['type']} did not add {port.name}: {_reason(done.text)}")
+            try:
+                result = made(dict[str, Any], parsed(done.text))
+            except ValueError as error:
+                raise PlatformError(
+                    f"the CNI plug-in {plugin['type']} printed no result: {done.text[:80]!r}"
+                ) from error
+        return result
+
+    def delete(self, port: Port, result: Mapping[str, Any]) -> None:
+        """Have each plug-in revert what it did, the last one first.
+
+        The transcript keeps their errors. They stop nothing here: the namespace that they act on ends next."""
+        for plugin in reversed(self.conflist.plugins):
+            self._asked("DEL", plugin, port, result)
+
+    def _asked(self, command: str, plugin: Plugin, port: Port, result: Mapping[str, Any]) -> Completed:
+        told = {
+            "CNI_COMMAND": command,
+            # One for each port: the plug-in bandwidth names a device by it.
+            "CNI_CONTAINERID": f"{port.netns}-{port.name}",
+            "CNI_NETNS": str(NETNS_DIR / port.netns),
+            "CNI_IFNAME": port.name,
+            "CNI_PATH": ":".join(PLACES),
+        }
+        words = [f"{name}={value}" for name, value in told.items()]
+        argv = ["nsenter", f"--net={NETNS_DIR / self.node.dut}", "env", *words, program(self.node.host, plugin["type"])]
+        stdin = json.dumps(self._configuration(plugin, port) | ({"prevResult": result} if result else {}))
+        return self.node.host.run(argv, stdin=stdin, check=False)
+
+    def _configuration(self, plugin: Plugin, port: Port) -> dict[str, Any]:
+        """Return what a plug-in is told of a port: its address, if it takes one, and where its data are kept."""
+        found = {**plugin, "name": self.conflist.name, "cniVersion": self.conflist.version}
+        if isinstance(able := plugin.get("capabilities"), Mapping) and able.get("ips"):
+            found["runtimeConfig"] = {"ips": [port.address]}
+        ipam = plugin.get("ipam")
+        kind = ipam.get("type") if isinstance(ipam, Mapping) else None
+        if kind == "host-local":
+            found["ipam"] = {**plugin["ipam"], "dataDir": str(self.directory)}
+        elif kind == "static":
+            own = {"address": port.address, "gateway": gateway(port.address)}
+            found["ipam"] = {"addresses": [own], **plugin["ipam"]}
+        return found
+
+
+def gateway(address: str) -> str:
+    """Return the address of the node in the network of a port: the last one."""
+    return str(ip_interface(address).network[-2])
+
+
+def has_address(result: Mapping[str, Any], address: str) -> bool:
+    """Return whether a plug-in has given a port this address, in CIDR form."""
+    try:
+        return ip_interface(address) in [ip_interface(each["address"]) for each in result.get("ips", ())]
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the interfaces that plug-ins have made: those of the node, and those of the instance."""
+    try:
+        named = [(str(each["name"]), bool(each.get("sandbox"))) for each in result.get("interfaces", ())]
+    except (AttributeError, KeyError, TypeError):
+        return [], []
+    usable = [each for each in named if LINK.fullmatch(each[0])]
+    return [name for name, inside in usable if not inside], [name for name, inside in usable if inside]
+
+
+def masters(plugins: Sequence[Plugin]) -> list[str]:
+    """Return the cards of the node on which plug-ins put interfaces, as macvlan does. Raises: Unavailable."""
+    found = [str(plugin["master"]) for plugin in plugins if plugin.get("master")]
+    for name in found:
+        if not LINK.fullmatch(name):
+            raise Unavailable(f"{name[:40]!r}, the `master` of a plug-in, cannot be the name of an interface", _REMEDY)
+    return [*dict.fromkeys(found)]
+
+
+def _reason(text: str) -> str:
+    """Return the error that a plug-in printed, in one line."""
+    try:
+        error = made(dict[str, Any], parsed(text))
+        said = f"{error.get('msg', '')} {error.get('details', '')}"
+    except ValueError:
+        said = text
+    return " ".join(said.split())[:300] or "it printed no reason"

@@ -1,0 +1,166 @@
+"""Links by plug-ins of the Container Network Interface (CNI), as Kubernetes and Podman have them made.
+
+The plug-ins act in a network namespace of their own, the node, as on a host of containers: all that they make there
+ends with it, such as bridges, rules of iptables and settings of the kernel. Each port is added by `ADD`, with the
+address that the scenario wants, and removed by `DEL`. A conflist of the user's may give other addresses: a port then
+gets that of the scenario, too. A card that a plug-in expects, its `master`, is one end of a veth pair in the node.
+
+Tested with the plug-ins of Debian 12 (1.1.1). Source: the CNI specification 1.0.0, and cni.dev/plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from lastro.attachments._cni import VERSION, CniNetwork, Conflist, Plugin, devices, has_address, masters, program, read
+from lastro.attachments._offloads import switch_off
+from lastro.attachments._parent import PARENT, parent
+from lastro.attachments.base import Attachment, Segment, made
+from lastro.attachments.routing import forwarded
+from lastro.errors import InputError, Unavailable
+from lastro.host import facts
+from lastro.platforms.base import Port
+from lastro.requirements import Requirements
+from lastro.study.levels import NONE
+from lastro.study.model import Level, Setting
+from lastro.testbed import Testbed, beside
+from lastro.units import link_rate_bps
+
+_STATIC = {"ipam": {"type": "static"}}
+NETWORKS: dict[str, Plugin] = {
+    "bridge": {"type": "bridge", "bridge": "cni0", **_STATIC},
+    "ptp": {"type": "ptp", **_STATIC},
+    "macvlan": {"type": "macvlan", "mode": "bridge", "master": PARENT, **_STATIC},
+}
+_BURST_S, _LEAST_BURST_BITS = 0.01, 8 * 4096  # of the buckets, as with `link.rate`
+
+
+def _absolute(text: str) -> None:
+    if text and not text.startswith("/"):
+        raise InputError(f"'{text}' is not an absolute path", "write it as /etc/cni/net.d/10-mine.conflist")
+
+
+PLUGIN = Setting("plugin", "bridge", "the CNI plug-in that makes the links", choices=tuple(NETWORKS))
+RATE = Setting(
+    "rate", NONE, "limit of each port by the plug-in bandwidth, in bit/s; none: without it", check=link_rate_bps
+)
+CONFLIST = Setting("conflist", "", "path of a conflist, which names all plug-ins; empty: see `plugin`", check=_absolute)
+
+
+class Cni(Attachment):
+    name = "cni"
+    summary = "links that CNI plug-ins make, as in Kubernetes: a bridge by default, or what a conflist says"
+    requirements = Requirements(packages=("containernetworking-plugins",))
+    options = (PLUGIN, RATE, CONFLIST)
+
+    def __init__(self, **chosen: Level) -> None:
+        super().__init__(**chosen)
+        self._conflist: Conflist | None = None  # once prepared
+        self._network: CniNetwork | None = None  # while links are laid
+        self._results: dict[tuple[str, str], Mapping[str, Any]] = {}  # by namespace and name of a port
+
+    @property
+    def node(self) -> Testbed | None:  # type: ignore[override]  # only while links are laid
+        return self._network.node if self._network else None
+
+    @property
+    def _routes(self) -> bool:
+        return PLUGIN.of(self.chosen) == "ptp" and not CONFLIST.of(self.chosen)
+
+    @property
+    def no_transit(self) -> str | None:  # type: ignore[override]  # it depends on an option
+        reason = "the plug-in ptp routes each packet directly to the instance with its destination address"
+        return f"{reason}, so no instance can forward it" if self._routes else None
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """Read the conflist, and find its plug-ins, so that all trials of a session have the same."""
+        self._conflist = self._chosen()
+        for kind in self._conflist.types:
+            program(testbed.host, kind)
+        yield
+
+    def _chosen(self) -> Conflist:
+        bps, plugins = link_rate_bps(RATE.of(self.chosen)), [NETWORKS[PLUGIN.of(self.chosen)]]
+        if path := CONFLIST.of(self.chosen):
+            if bps or self.chosen[PLUGIN.name] != PLUGIN.default:
+                raise Unavailable(
+                    "a conflist names its plug-ins and their limits itself", "leave out `plugin` and `rate`"
+                )
+            return read(path)
+        if bps:
+            rate, burst = round(bps), max(_LEAST_BURST_BITS, round(bps * _BURST_S))
+            limits = {"ingressRate": rate, "ingressBurst": burst, "egressRate": rate, "egressBurst": burst}
+            plugins.append({"type": "bandwidth", **limits})
+        return Conflist("lastro", VERSION, tuple(plugins))
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        ports = [port for segment in segments for port in segment.ports]
+        if any(port.instance.takes_taps for port in ports):
+            raise Unavailable("a CNI plug-in makes no taps for virtual machines", 'choose "veth-bridge" for them')
+        assert self._conflist is not None, "prepare it first"
+        cards = [line for n, name in enumerate(masters(self._conflist.plugins))
+                 for line in parent(name, f"hub-peer{n}")]  # fmt: skip
+        with ExitStack() as stack:
+            node = stack.enter_context(beside(testbed, testbed.session.unique("cni")))
+            stack.enter_context(made(node, node.dut, cards))
+            self._network = CniNetwork(node, self._conflist, testbed.run_dir / "cni")
+            stack.callback(setattr, self, "_network", None)
+            for port in ports:
+                stack.enter_context(self._added(port))
+            yield
+
+    @contextmanager
+    def _added(self, port: Port) -> Iterator[None]:
+        """Have the plug-ins add a port inside the block. Raises: PlatformError with the error of a plug-in."""
+        assert self._network is not None
+        key, network = (port.netns, port.name), self._network
+        try:
+            self._results[key] = network.add(port)
+            yield
+        finally:
+            network.delete(port, self._results.pop(key, {}))
+
+    def plug(self, segments: Sequence[Segment]) -> None:
+        ends = ((each, *each.ports) for each in segments)
+        super().plug([replace(segment, ports=(self._left(a), self._left(b))) for segment, a, b in ends])
+
+    def _left(self, port: Port) -> Port:
+        """Return a port with what is left to configure: no address, if it has it from a plug-in."""
+        result = self._results[port.netns, port.name]
+        return replace(port, address="") if has_address(result, port.address) else port
+
+    @contextmanager
+    def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
+        with self._added(port):
+            port.instance.plug([self._left(port)], {})
+            yield
+
+    def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        assert self.node is not None, "lay the links first"
+        links: dict[str, list[str]] = {}
+        for port in (port for segment in segments for port in segment.ports):
+            outside, inside = devices(self._results[port.netns, port.name])
+            links.setdefault(self.node.dut, []).extend(outside)
+            links.setdefault(port.netns, []).extend(inside)
+        switch_off(testbed, {netns: [*dict.fromkeys(names)] for netns, names in links.items() if names})
+
+    def counters(self, testbed: Testbed) -> dict[str, int]:
+        """Return the packets that the node has routed, and those that the plug-in bandwidth has passed on."""
+        found: dict[str, int] = {}
+        if self.node and self._routes:
+            found["routed"] = forwarded(self.node)
+        if self.node and RATE.of(self.chosen) != NONE:
+            shown = testbed.host.run_json(["ip", "-n", self.node.dut, "-j", "-s", "link", "show", "type", "ifb"])
+            found["limited"] = sum(link["stats64"]["tx"]["packets"] for link in shown)
+        return found
+
+    def facts(self, testbed: Testbed) -> dict[str, Any]:
+        """Return each plug-in with its version and hash, and the hash of the conflist."""
+        conflist = self._conflist or self._chosen()
+        programs = {kind: (program(testbed.host, kind),) for kind in conflist.types}
+        found: dict[str, Any] = {"plug-ins": facts.tools(testbed.host, programs)}
+        return found | ({"conflist": {"sha256": conflist.sha256}} if conflist.sha256 else {})

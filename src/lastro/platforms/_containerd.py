@@ -1,0 +1,121 @@
+"""A private containerd: its own root, state and socket, in a mount namespace that has a /run of its own.
+
+There, the places that containerd, its shims and its client do not let one choose are private, too, such as
+/run/containerd. The root is kept between campaigns, as a cache of the image."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from lastro.errors import PlatformError, TrialError
+from lastro.host.base import Process
+from lastro.host.shell import quoted
+from lastro.host.state_dirs import close_sockets
+from lastro.platforms._daemons import lasting
+from lastro.platforms.container import kept_mounts
+from lastro.testbed import Testbed
+
+NAMESPACE = "lastro"  # of containerd: it keeps the objects of its clients apart
+_START_S = 30.0
+_COPY_TIMEOUT_S = 600.0
+_WITHOUT = ("io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing")
+# What a killed session left: containers that do not run, and layers of theirs.
+_PURGE = """for name in $(ctr containers list --quiet); do ctr containers delete "$name" >/dev/null 2>&1 || :; done
+ctr snapshots list | while read -r key _ kind; do
+    [ "$kind" != Active ] || mountpoint -q "$1/$key/rootfs" || ctr snapshots delete "$key" || :
+done"""
+
+_COPY = """mkdir "$3"
+eval "$(ctr snapshots prepare --target "$3" "$1-new")"
+cp -a --reflink=auto "$2/." "$3/"
+sync -f "$3"
+umount "$3"
+ctr snapshots commit "$1" "$1-new\""""
+
+
+class Containerd:
+    """A private containerd, which `start` starts. `instances` is the directory of its instances' small files."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self.home = testbed.run_dir / "containerd"
+        self.instances = self.home / "instances"
+        self.root = testbed.session.state / "containerd"
+        self.cgroup = f"{testbed.session.cgroup}/containerd-daemon"
+        self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")
+        self._process: Process | None = None
+
+    @property
+    def base(self) -> str:
+        """The name of the image as a snapshot."""
+        return f"lastro-{self._testbed.image.name}"
+
+    @property
+    def client(self) -> str:
+        """The shell command that defines `ctr` for this daemon."""
+        (socket,) = quoted(self.home / "socket")
+        return f'ctr() {{ command ctr --address {socket} --namespace {NAMESPACE} "$@"; }}'
+
+    def run(self, script: str, *words: str, timeout_s: float = 60.0, check: bool = True) -> str:
+        """Run a script for sh, which finds `ctr`, in the daemon's mount namespace; return what it prints."""
+        argv = [*self.inside, "sh", "-ec", f"{self.client}\n{script}", "ctr", *words]
+        return self._testbed.host.run(argv, timeout_s=timeout_s, check=check).text
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive()
+
+    def start(self) -> None:
+        """Start the daemon, and make the image a snapshot if it is not one.
+
+        Raises: Unavailable without its programs; PlatformError with the daemon's last line of output."""
+        host, groups = self._testbed.host, self._testbed.cgroups
+        for program, package in (("containerd", "containerd"), ("ctr", "containerd"), ("runc", "runc")):
+            host.require(program, f"apt-get install {package}")
+        self.stop()
+        if not host.view.exists(str(self.home)):
+            host.write_text(str(self.home / "config.toml"), self._settings())
+            groups.make(host, self.cgroup)
+            self._testbed.apparatus.daemons.add(self.cgroup)
+            host.run(["sh", "-e"], stdin=kept_mounts(self.home, propagation="slave"))
+        self._process = host.spawn(
+            [*groups.entering(self.cgroup), *self.inside, "containerd", "--config", str(self.home / "config.toml")]
+        )
+        self._wait()
+        close_sockets(host, self.home)
+        self.run(_PURGE, str(self.instances))
+        self._import()
+
+    def _settings(self) -> str:
+        off = ", ".join(f'"{name}"' for name in _WITHOUT)
+        return (
+            f'version = 2\nroot = "{self.root}"\nstate = "{self.home / "state"}"\ndisabled_plugins = [{off}]\n'
+            f'[grpc]\naddress = "{self.home / "socket"}"\n[debug]\nlevel = "warn"\n'
+        )
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        ask = "n=0; until ctr version >/dev/null 2>&1; do [ $((n += 1)) -lt 300 ]; sleep 0.05; done"
+        try:
+            self.run(ask, timeout_s=_START_S)
+        except TrialError as error:
+            words = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
+            raise PlatformError(
+                f"containerd did not start: {words[-1]}", "is this version of containerd new enough?"
+            ) from error
+
+    def _import(self) -> None:
+        """Copy the image into a layer, which all instances share: the root is kept between campaigns, as a cache."""
+        if not self.run('ctr snapshots info "$1" 2>/dev/null || :', self.base):
+            with self._testbed.session.building():
+                places = (str(self._testbed.image.tree), str(self.home / "building"))
+                self.run(_COPY, self.base, *places, timeout_s=_COPY_TIMEOUT_S)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def lasting(self) -> AbstractContextManager[None]:
+        """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
+        before = self._process
+        return lasting(lambda: None if before is self._process and self.alive() else "containerd")
