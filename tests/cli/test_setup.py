@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -9,7 +10,9 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -407,3 +410,29 @@ def test_recipes_and_parts_agree() -> None:
         assert {"go.mod", "go.sum"} <= {file.name for file in (HERE / name).iterdir()}
         assert "-mod=readonly" in (HERE / name / "recipe.sh").read_text()
     assert f"/usr/local/lib/lastro/jmeter-{jmeter.VERSION}" == jmeter.HOME
+
+
+@pytest.mark.parametrize("left", [(), ("lib", "jmeter-5.6.3.new/lib/ext")])
+def test_jmeter_takes_the_place_of_what_was_left_half_made(tmp_path: Path, left: tuple[str, ...]) -> None:
+    """Whoever else runs a setup at the same time, or did until it was killed."""
+    data, home = tmp_path / "data", tmp_path / "prefix" / "lib" / "lastro" / "jmeter-9"
+    for name in left:
+        (home / name).mkdir(parents=True)
+    data.mkdir()
+    (data / "pom.xml").write_text("  <version>9</version>\n")
+    jars = ("ApacheJMeter-9.jar", "ApacheJMeter_config-9.jar", "ApacheJMeter_http-9.jar", "oro.jar")
+    for name in jars:
+        with zipfile.ZipFile(data / name, "w") as jar:
+            jar.writestr("bin/jmeter", name)
+    sums = [f"{hashlib.sha256((data / name).read_bytes()).hexdigest()}  {name}\n" for name in jars]
+    (data / "SHA256SUMS").write_text("".join(sums))
+    maven = tmp_path / "mvn"
+    maven.write_text(f'#!/bin/sh\nfor word; do :; done\nmkdir "${{word#*=}}"\ncp {data}/*.jar "${{word#*=}}"\n')
+    maven.chmod(0o755)
+    given = f"data={data} prefix={tmp_path / 'prefix'} python={sys.executable}\n"
+    argv = ["sh", "-euc", given + (HERE / "jmeter" / "recipe.sh").read_text()]
+    subprocess.run(argv, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True)
+    found = {str(file.relative_to(home)) for file in home.rglob("*") if file.is_file()}
+    assert found == {"bin/jmeter", "bin/ApacheJMeter.jar", "lib/ext/ApacheJMeter_config-9.jar",
+                     "lib/ext/ApacheJMeter_http-9.jar", "lib/oro.jar"}  # fmt: skip
+    assert [each.name for each in home.parent.iterdir()] == [home.name]

@@ -39,7 +39,7 @@ def image_needs(host: Host) -> ImageAdditions:
 
 
 def frames_needs(host: Host) -> ImageAdditions:
-    return LoadScenario.image_needs(host, [{"one_way": "yes", "platform": "runc"}])
+    return LoadScenario.image_needs(host, [configured(LoadScenario, platform="runc", one_way="yes")])
 
 
 def xdp_needs(host: Host) -> ImageAdditions:

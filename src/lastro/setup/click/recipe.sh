@@ -10,5 +10,5 @@ make -j "$(nproc)" LDFLAGS=-static userlevel
 strip userlevel/click
 userlevel/click --quit --expression 'Idle -> Discard' # it runs; FastClick's --version crashes
 mkdir -p "$prefix/bin"
-install -m 755 userlevel/click "$prefix/bin/.click.new"
-mv "$prefix/bin/.click.new" "$prefix/bin/click"
+install -m 755 userlevel/click "$prefix/bin/.click.$$"
+mv "$prefix/bin/.click.$$" "$prefix/bin/click"

@@ -7,5 +7,5 @@ cd "$data"
 CGO_ENABLED=0 GOPATH=$work/go GOCACHE=$work/cache GOFLAGS=-modcacherw go build -mod=readonly -buildvcs=false \
     -o "$work/runsc" -ldflags "-X gvisor.dev/gvisor/runsc/version.version=$version" gvisor.dev/gvisor/runsc
 mkdir -p "$prefix/bin"
-install -m 755 "$work/runsc" "$prefix/bin/.runsc.new"
-mv "$prefix/bin/.runsc.new" "$prefix/bin/runsc"
+install -m 755 "$work/runsc" "$prefix/bin/.runsc.$$"
+mv "$prefix/bin/.runsc.$$" "$prefix/bin/runsc"

@@ -7,5 +7,5 @@ cd "$data"
 CGO_ENABLED=0 GOPATH=$work/go GOCACHE=$work/cache GOFLAGS=-modcacherw go build -mod=readonly -buildvcs=false \
     -o "$work/vegeta" -ldflags "-X main.Version=$version" github.com/tsenart/vegeta/v12
 mkdir -p "$prefix/bin"
-install -m 755 "$work/vegeta" "$prefix/bin/.vegeta.new"
-mv "$prefix/bin/.vegeta.new" "$prefix/bin/vegeta"
+install -m 755 "$work/vegeta" "$prefix/bin/.vegeta.$$"
+mv "$prefix/bin/.vegeta.$$" "$prefix/bin/vegeta"
