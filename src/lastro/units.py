@@ -55,7 +55,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_age_s(text: str) -> float:
-    """Parse an age, '30d' -> 2592000 s, or a duration; '0d' is the age of everything. Raises: InputError."""
+    """Parse an age in days, '30d' -> 2592000 s, or a duration. '0d' matches any age. Raises: InputError."""
     if match := re.fullmatch(r"(\d{1,5})\s*d", text.strip(), re.ASCII):
         return float(match[1]) * 86_400
     try:

@@ -216,9 +216,9 @@ def _drift(drift: ClockDrift) -> str:
 
 
 def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float, against: str = "the host's") -> list[str]:
-    """Report clocks that drift, and with them the times of tools.
+    """Report each clock that drifts by more than `limit`: tools that use it report wrong times.
 
-    `limit` is a fraction, such as 0.001. `against` is the clock that is right."""
+    `limit` is a fraction, such as 0.001. `against` names the clock with which it was compared."""
     return [
         f"the clock of the {role} drifted by {_drift(found)} relative to {against} (limit {100 * limit:g} %)"
         for role, found in drifts.items()

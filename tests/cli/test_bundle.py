@@ -113,7 +113,7 @@ NOT_BUNDLED: dict[str, tuple[Callable[[Path], list[str]], int, str]] = {
         "has no results: no trial has run",
     ),
     "author": (lambda folder: ["c", "--author", "<>"], 2, "--author '<>' is not a name"),
-    "license": (lambda folder: ["c", "--license", "CC BY"], 2, "is neither an SPDX identifier nor an address"),
+    "license": (lambda folder: ["c", "--license", "CC BY"], 2, "is neither an SPDX identifier nor a URL"),
     "contradiction": (lambda folder: ["c", "--anonymous", "--author", "A"], 2, "contradict each other"),
     "taken": (_taken, 2, "taken already exists"),
     "nowhere": (

@@ -15,7 +15,7 @@ from lastro.builders.results import paper_blocks, results_blocks
 from lastro.builders.results_screen import screen_blocks
 from lastro.builders.results_short import short_results_blocks
 from lastro.builders.suite import StudySection, suite_blocks
-from lastro.figures.forest import plans
+from lastro.figures.forest import forest_plans
 from lastro.render.fitting import markdown_within
 from lastro.render.html import html
 from lastro.render.latex import latex
@@ -50,4 +50,4 @@ def render_suite(title: str, description: str, directory: str, sections: Sequenc
 
 
 def render_pool(found: PooledStudy, say: Language) -> str:
-    return html(pool_blocks(found, say, drawn(plans(found, say))), say, "somewhere")
+    return html(pool_blocks(found, say, drawn(forest_plans(found, say))), say, "somewhere")

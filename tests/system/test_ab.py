@@ -110,6 +110,7 @@ def test_another_program_and_one_that_does_not_start_are_one_error(tmp_path: Pat
     assert not (tmp_path / "campaign").exists()
 
 
+@pytest.mark.slow
 def test_packages_are_another_root_filesystem_of_the_variant_alone(tmp_path: Path) -> None:
     """Those of an image that the tests have anyway. In a chain, all instances have the variant's."""
     packages = ",".join(xdp_needs(LocalHost()).packages)

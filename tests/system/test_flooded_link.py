@@ -64,7 +64,7 @@ def test_where_a_neighbour_cannot_join_the_link_the_treatment_is_unavailable_wit
     reasons = {
         "two ends, and no place for a third": config("runc", "veth-direct"),
         "this platform takes all links when an instance starts": config("qemu-tcg", "veth-bridge"),
-        "on Click forwards": config("runc", "veth-bridge", implementation="click"),
+        '"click" forwards': config("runc", "veth-bridge", implementation="click"),
         "IPv4 only": config("runc", "veth-bridge", ip="6"),
     }
     for words, wanted in reasons.items():

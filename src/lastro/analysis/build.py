@@ -60,7 +60,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
     """Build the report of a campaign, finished or not.
 
     With `all_metrics`, include all metrics that its trials measured, not only those of the study."""
-    study, data = data.study, _in_segments(data)
+    study, data = data.study, _split_by_segment(data)
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
     rows, fits = _rows(data, metrics)
@@ -89,12 +89,12 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
     )
 
 
-def _in_segments(data: CampaignData) -> CampaignData:
-    """Return a campaign in which the trials of a block that lie in different segments are in different blocks."""
-    attempts, homes = apart(data.attempts, data.segments)
+def _split_by_segment(data: CampaignData) -> CampaignData:
+    """Return the campaign with each block that spans several segments of the host split, one block for each."""
+    attempts, old_blocks = apart(data.attempts, data.segments)
     members = tuple(
-        replace(each, blocks=frozenset(each.blocks) | {new for new, old in homes.items() if old in each.blocks})
-        for each in (data.members if homes else ())
+        replace(each, blocks=frozenset(each.blocks) | {new for new, old in old_blocks.items() if old in each.blocks})
+        for each in (data.members if old_blocks else ())
     )
     return replace(data, attempts=attempts, members=members or data.members)
 
@@ -209,7 +209,9 @@ def _cells(
 
 
 def _own_marks(own: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
-    """Yield the remarks of the analysis on `n` values, some of them `apart`; `most` is n, or that of the baseline."""
+    """Yield the marks that the analysis adds to `n` values.
+
+    `apart` is the number of values in the second mode; `most` is the larger of n and the number of the baseline's."""
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
     finished = len(own.valid) + own.invalid

@@ -168,7 +168,8 @@ def gate_plan(
 ) -> GatePlan:
     """Plan a gate for these treatments of a study, with `margin` above zero.
 
-    `duration_s` returns the time of two campaigns of a number of blocks. `metrics` are by name; default: the study's.
+    `duration_s(n)` returns the duration of two campaigns of n blocks each. `metrics` lists names; empty means the
+    metrics of the study.
 
     Raises: InputError if the pilot is of another study, a metric is unknown, or the pilot shows no noise at all."""
     _check_same_study(study, pilot)

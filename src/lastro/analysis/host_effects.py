@@ -85,25 +85,25 @@ class HostCells:
         return tuple(
             HostEffect(host, None, None, self._lacking[host])
             if host in self._lacking
-            else self._on(host, _of_host(host, of), _of_host(host, to))
+            else self._effect_on(host, _of_host(host, of), _of_host(host, to))
             for host in hosts
         )
 
-    def _on(self, host: int, of: Weights, to: Weights) -> HostEffect:
+    def _effect_on(self, host: int, of: Weights, to: Weights) -> HostEffect:
+        """Return the effect on one host, or the reason why it has none."""
         cells = self._cells[host]
         assert cells.exact is not None, "a stratum was measured"
-        gap = log_ratio(cells.exact, of, to)
-        if gap is None:
-            why = Note(NOT_ABOVE_ZERO, metric=cells.metric.name)
-        elif gap.error is None:
-            why = Note(APART if gap.apart else ONE_VALUE)
-        elif error := math.hypot(gap.error, gap.bias):
-            half = t_quantile(self.confidence, gap.df) * error
-            ends = Interval(gap.value - half, gap.value + half, self.confidence).mapped(exponential)
-            return HostEffect(host, MeasuredEffect(gap.value, error, gap.df), ends)
-        else:
-            why = Note(NO_SPREAD)
-        return HostEffect(host, None, None, (why,))
+        ratio = log_ratio(cells.exact, of, to)
+        if ratio is None:
+            return HostEffect(host, None, None, (Note(NOT_ABOVE_ZERO, metric=cells.metric.name),))
+        if ratio.error is None:
+            return HostEffect(host, None, None, (Note(APART if ratio.apart else ONE_VALUE),))
+        error = math.hypot(ratio.error, ratio.bias)
+        if error == 0:
+            return HostEffect(host, None, None, (Note(NO_SPREAD),))
+        half = t_quantile(self.confidence, ratio.df) * error
+        ends = Interval(ratio.value - half, ratio.value + half, self.confidence).mapped(exponential)
+        return HostEffect(host, MeasuredEffect(ratio.value, error, ratio.df), ends)
 
     def pooled(self, effects: Sequence[HostEffect]) -> PooledMean | None:
         """Return the pool of the effects that there are; None for fewer than three."""

@@ -128,9 +128,11 @@ class Interference:
 
 
 def interference(report: CampaignResults) -> Interference | None:
-    """Return the effects; None if the study does not vary the neighbour, or the first metric was not measured.
+    """Return the effects of neighbours and isolation on the first metric; None if they cannot be estimated.
 
-    A fraction that halves these factors has no treatments that differ in them alone: main effects report on them."""
+    This needs a factor of neighbours with the level "none", valid values, and a design that does not halve the
+    neighbour or the isolation: such a fraction has no treatments that differ in only one of them. The main effects then
+    include theirs."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return None
@@ -142,7 +144,7 @@ def interference(report: CampaignResults) -> Interference | None:
 def reports_isolation(report: CampaignResults) -> bool:
     """Return whether the effects of neighbours include those of isolation.
 
-    They do if the study compares isolation with none, and the first metric has a better direction."""
+    They do if the study compares isolation with none, and the first metric declares which direction is better."""
     levels = _levels(report, ISOLATION)
     return NONE in levels and len(levels) > 1 and report.metrics[0].better != "neither"
 

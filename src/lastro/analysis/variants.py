@@ -95,14 +95,16 @@ class VariantAnswer:
 
     @property
     def more_blocks(self) -> int | None:
-        """How many more blocks decide with a chance of `CHANCE`; None if no reasonable number does."""
+        """The number of further blocks with which all open comparisons are decided with probability `CHANCE`.
+
+        None if no comparison is open, or no reasonable number suffices."""
         needed = [
             _blocks(change, self.test.margin, self.confidence)
             for _, change in self.measured
             if change.verdict(self.test.margin) == "open"
         ]
-        most = max((math.inf if n is None else n for n in needed), default=math.inf)
-        return None if most == math.inf else max(1, int(most) - self.n_blocks)
+        needed_blocks = max((math.inf if n is None else n for n in needed), default=math.inf)
+        return None if needed_blocks == math.inf else max(1, int(needed_blocks) - self.n_blocks)
 
 
 def _blocks(change: VariantChange, margin: float, confidence: float) -> int | None:
@@ -112,10 +114,10 @@ def _blocks(change: VariantChange, margin: float, confidence: float) -> int | No
 
 
 def default_metric(study: Study) -> str:
-    """Return the first metric of a study that has a better direction. Raises: InputError without any."""
+    """Return the first metric of a study that declares which direction is better. Raises: InputError without any."""
     directed = [metric.name for metric in study.metrics if metric.better != "neither"]
     if not directed:
-        raise InputError("no metric of the study has a better direction", "list one that has in `metrics`")
+        raise InputError("no metric of the study declares which direction is better", "list one that does in `metrics`")
     return directed[0]
 
 
@@ -129,7 +131,7 @@ def question(study: Study, metric: str | None = None, margin: float | None = Non
     name = metric or (own.metric if own else default_metric(study))
     known = {each.name: each for each in study.metrics}
     if name not in known or known[name].better == "neither":
-        why = "has no better direction" if name in known else "is not a metric of this study"
+        why = "declares no better direction" if name in known else "is not a metric of this study"
         directed = [each for each in known if known[each].better != "neither"]
         raise InputError(f"--metric: {name} {why}", did_you_mean(name, directed))
     wanted = margin or (own.margin if own else MARGIN)

@@ -210,9 +210,9 @@ class Ovs(SwitchedLinks):
                 self._remove(testbed, segments)
 
     def _remove(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Remove the bridges; if a daemon has died, directly, without waiting for the other one.
+        """Remove the bridges. If a daemon has died, stop the other one, and delete what is in the kernel directly.
 
-        The kernel's datapath outlives the daemons, and so do the interfaces of bridges in user space, which persist."""
+        The kernel's datapath and the interfaces of bridges in user space outlive the daemons."""
         bridges = list(self.switches(segments))
         if not self._dead():
             removal = [["--", "--if-exists", "del-br", bridge] for bridge in bridges]

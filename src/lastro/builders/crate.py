@@ -74,14 +74,14 @@ def author(text: str) -> Author:
 
 
 def licence_url(text: str) -> str:
-    """Return the address of a licence. Raises: InputError unless it is an SPDX identifier or an address."""
+    """Return the URL of a licence. Raises: InputError unless it has the form of an SPDX identifier or of a URL."""
     if _URL.fullmatch(text):
         return text
     if _SPDX.fullmatch(text):
         return f"https://spdx.org/licenses/{text}"
     raise InputError(
-        f"--license {text!r} is neither an SPDX identifier nor an address",
-        "such as CC-BY-4.0; https://spdx.org/licenses",
+        f"--license {text!r} is neither an SPDX identifier nor a URL",
+        "write an identifier from https://spdx.org/licenses, such as CC-BY-4.0, or a URL",
     )
 
 

@@ -70,7 +70,8 @@ def residual_words(anova: Anova, say: Language) -> str:
     names = [effect.factors for effect in anova.effects]
     if ("block",) not in names:
         return say("the residual (no replication: interactions and noise are not separable)")
-    if max(map(len, names)) < sum(len(factors) == 1 for factors in names) - 1:
+    n_factors = sum(len(factors) == 1 for factors in names) - 1  # the block is not a factor
+    if max(map(len, names)) < n_factors:  # the highest interaction has no line
         return say("the residual (noise and higher interactions)")
     return say("noise between trials")
 

@@ -227,7 +227,7 @@ class Fleet:
                 self.pool.open(name)
 
     def _enter(self, state: TestbedState, opened: OpenedTestbed) -> None:
-        """Take a testbed that is ready, unless it is not the one that it was, or is another one by a second name."""
+        """Use a testbed that is ready. Leave it out if its host has changed, or is that of another testbed."""
         state.was_open, state.opened_s = True, time.monotonic()
         machines = opened.provenance.get("machines", ())
         if (refusal := self._machines.refusal(state.name, machines)) is not None:
@@ -236,7 +236,7 @@ class Fleet:
         before = next((row for row in self.store.testbeds() if row.name == state.name), None)
         changes = self._changes(before.provenance, opened.provenance) if before else {}
         if changes and not self._changed_host:
-            hint = "`lastro resume --accept-change` takes it all the same, and begins a new segment"
+            hint = "`lastro resume --accept-change` uses it anyway, and begins a new segment"
             self._leave_out(state, HostError(f"it has changed: {'; '.join(told(changes))}", hint))
             return
         if changes:

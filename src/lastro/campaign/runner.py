@@ -53,16 +53,16 @@ def run(store: Store, scenario: Scenario, observer: Observer) -> None:
     campaign = RunningCampaign(store, type(scenario), observer)
     runner = TrialRunner(campaign, observer)
     executor = Executor(scenario, runner)
-    campaign.probed(_executed(runner.probe(), executor))
+    campaign.probed(_execute(runner.probe(), executor))
     while True:
         while (trial := store.next_trial()) is not None:
-            _executed(runner.run_trial(trial), executor)
+            _execute(runner.run_trial(trial), executor)
         if not campaign.goes_on():
             return
 
 
-def _executed(steps: Steps[T], executor: Executor) -> T:
-    """Execute the calls of a runner here, one after the other; return what it returns."""
+def _execute(steps: Steps[T], executor: Executor) -> T:
+    """Run a runner's steps on this executor, one after the other; return the runner's result."""
     try:
         call = next(steps)
         while True:

@@ -259,9 +259,10 @@ class WorkerParent:
         os.dup2(null, 0)
         os.dup2(2, 1)
         os.close(null)
-        self._turn = threading.Lock()
-        self._state = threading.Lock()
-        self._idle, self._ended = False, False  # waiting for a call; without a parent
+        self._send_lock = threading.Lock()
+        self._state_lock = threading.Lock()
+        self._idle = False  # true while it waits for a call
+        self._ended = False  # true once the parent has ended
         self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.order: TestbedOrder = receive(self._in)
         threading.Thread(target=self._listen, daemon=True).start()
@@ -276,7 +277,7 @@ class WorkerParent:
                     if not self._idle:
                         self._answer(None)
                 self._calls.put(receive(self._in))
-        with self._state:
+        with self._state_lock:
             self._ended, idle = True, self._idle
         self._calls.put(None)
         if not idle:
@@ -292,12 +293,12 @@ class WorkerParent:
 
     def _next(self) -> Call | None:
         """Wait for the next call. Return None when the parent has ended, regardless of its earlier calls."""
-        with self._state:
+        with self._state_lock:
             if self._ended:
                 return None
             self._idle = True
         call: Call | None = self._calls.get()
-        with self._state:
+        with self._state_lock:
             self._idle = False
             return None if self._ended else call
 
@@ -305,7 +306,7 @@ class WorkerParent:
         self._answer(WorkerFailure.of(error))
 
     def _answer(self, answer: object) -> None:
-        with self._turn, suppress(OSError, ValueError):  # a parent that has ended is noticed by `_listen`
+        with self._send_lock, suppress(OSError, ValueError):  # a parent that has ended is noticed by `_listen`
             send(self._out, answer)
 
     # What is reported: the executor's watcher, and the lines of standard error

@@ -165,7 +165,7 @@ def _run_command(name: str, rest: list[str]) -> int:
 
     try:
         raise_interrupts()
-        _check_surroundings()
+        _prepare_environment()
         return _parse_and_run(name, rest)
     except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
         return exit_.code if isinstance(exit_.code, int) else 1
@@ -183,8 +183,8 @@ def _run_command(name: str, rest: list[str]) -> int:
         return code
 
 
-def _check_surroundings() -> None:
-    """Complete an empty PATH, in which no program is found. Raises: InputError when the working directory is gone."""
+def _prepare_environment() -> None:
+    """Set PATH to the default if it is empty or unset. Raises: InputError if the working directory no longer exists."""
     import os
     from pathlib import Path
 

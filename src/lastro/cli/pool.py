@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from lastro.analysis.claims.load import load_claims
     from lastro.analysis.pooled_study import pool_hosts
     from lastro.figures import pictures
-    from lastro.figures.forest import plans
+    from lastro.figures.forest import forest_plans
 
     if args.figures and args.output == "-":
         raise InputError("--figures needs a file beside which the figures are written", "name it with -o FILE")
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     file = args.claims or claims_of(args.dirs[0], study.name)
     claims = load_claims(file, study) if file else None
     found, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
-    planned = list(plans(found, say))
+    planned = list(forest_plans(found, say))
     figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
     put(
         args.output,

@@ -29,7 +29,7 @@ Text = str | tuple[Span, ...]
 
 
 def plain_text(text: Text) -> str:
-    """Return a text without what only some forms can show."""
+    """Return the text of all spans, without their styles, tips, links and axes."""
     return text if isinstance(text, str) else "".join(span.text for span in text)
 
 

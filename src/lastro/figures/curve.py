@@ -129,20 +129,21 @@ def _items(
 
 
 def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> Iterator[PlotLine | Whiskers]:
-    """Yield the means, joined where neighbours were measured (gaps stay gaps), their intervals, and every trial."""
+    """Yield the line through the means (with a gap where nothing was measured), every trial, and the intervals."""
     cells = [None if row is None else view.of(row) for row in line.rows]
     means = [cell.summary.mean if cell and cell.summary else math.nan for cell in cells]
     yield PlotLine(x, means, {**look, "marker": "", "zorder": 3})
-    known = [(place, cell, cell.summary) for place, cell in zip(x, cells, strict=True) if cell and cell.summary]
-    points = [(place, point.value) for place, cell, _ in known for point in cell.points]
+    measured = [(place, cell, cell.summary) for place, cell in zip(x, cells, strict=True) if cell and cell.summary]
+    points = [(place, point.value) for place, cell, _ in measured for point in cell.points]
     yield PlotLine(*_across(points), dots(look["color"], 2.6, 0.35, zorder=2.5))
-    bars = {place: (each.interval.low, each.interval.high) for place, _, each in known if each.interval is not None}
+    intervals = [(place, summary.interval) for place, _, summary in measured]
+    bars = {place: (interval.low, interval.high) for place, interval in intervals if interval is not None}
     yield Whiskers(bars, look["color"])
     for marked, face, edge, edge_pt in ((False, look["color"], "white", 0.4), (True, "white", look["color"], 1.1)):
-        centres = [(place, each.mean) for place, cell, each in known if bool(cell.marks) is marked]
+        centres = [(place, summary.mean) for place, cell, summary in measured if bool(cell.marks) is marked]
         if centres:
-            mean = {"marker": look["marker"], "ms": 5.4, "linestyle": "none", "zorder": 4}
-            yield PlotLine(*_across(centres), {**mean, "color": face, "mec": edge, "mew": edge_pt})
+            marker_look = {"marker": look["marker"], "ms": 5.4, "linestyle": "none", "zorder": 4}
+            yield PlotLine(*_across(centres), {**marker_look, "color": face, "mec": edge, "mew": edge_pt})
 
 
 def _across(points: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:

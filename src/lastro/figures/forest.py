@@ -21,8 +21,10 @@ from lastro.words.pool import place, ratio_on
 _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
 
 
-def plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
-    """Yield a forest plot for each metric and factor, some without data; titles say if guests measured."""
+def forest_plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
+    """Yield the plan of a forest plot for each metric and factor; drawing gives None without data.
+
+    A title names the guest if a campaign was measured in one."""
     measured = place(pooled, say)
     for at, metric in enumerate(pooled.metrics):
         for factor, effects in itertools.groupby(pooled.of(metric), key=lambda effect: effect.factor):

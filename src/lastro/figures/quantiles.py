@@ -74,10 +74,11 @@ def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say:
 def _by_load(
     shown: QuantilesByLoad, histograms: Mapping[str, PooledHistogram], attempts: Sequence[Attempt]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return {label of a quantile: (load, value) in the order of the loads}.
+    """Return {label of a quantile: [(load, value)] in the order of the loads}.
 
-    The load is that of the trials whose histograms are drawn. A quantile that some trial dropped because of its size is
-    left out, as in tables: the others are a selection. So is one of which too much may be the generator's."""
+    The load is that of the trials whose histograms are drawn. A quantile is left out, as in tables, if a trial dropped
+    its value for being too large, since the remaining values are biased; and if the generator's own delay may be too
+    large a part of it."""
     points: dict[str, list[tuple[float, float]]] = {label: [] for label, _ in shown.quantiles}
     for point in shown.points:
         pool = histograms.get(point.histogram)

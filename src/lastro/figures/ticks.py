@@ -124,11 +124,20 @@ def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def ratio_ladder(low: float, high: float, _: bool) -> Iterator[list[float]]:
-    """Yield round ratios between two bounds, spaced naturally on either side of 1; most first."""
+def ratio_ladder(low: float, high: float, _log: bool) -> Iterator[list[float]]:
+    """Yield lists of round ratios between two bounds, to try in this order; the last is 1 alone.
+
+    The first is the finest row of `_RATIOS` that reaches as far as the coarsest with three ratios in range; coarser
+    rows follow. Very wide axes try powers of ten before."""
     if low < 0.008 or high > 120:
         yield from powers(low, high)
-    inside = [[float(step) for step in steps if low <= step <= high] for steps in _RATIOS]
-    finest = next((at for at, steps in enumerate(inside) if len(steps) >= 3), 0)
-    yield from inside[finest::-1]
+    rows = [[float(step) for step in steps if low <= step <= high] for steps in _RATIOS]
+    finest = next((at for at, steps in enumerate(rows) if len(steps) >= 3), 0)
+    while (finer := rows[finest + 1 : finest + 2]) and _reaches(finer[0], rows[finest]):
+        finest += 1
+    yield from rows[finest::-1]
     yield [1.0]
+
+
+def _reaches(finer: Sequence[float], coarser: Sequence[float]) -> bool:
+    return bool(finer and coarser) and finer[0] <= coarser[0] and finer[-1] >= coarser[-1]

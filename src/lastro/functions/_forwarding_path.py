@@ -10,9 +10,9 @@ from typing import NamedTuple
 class ForwardingPath:
     """The path through a function: its two interfaces with their addresses, and the ends of the flow.
 
-    All addresses are of one version of IP. Of several functions in a row, `source` and `sink` are the neighbours.
-    `ttl` is then the least and the most TTL with which this function forwards a packet that has passed the functions
-    before it and no other. `place` counts the functions in one instance from 1; `chain` those of a trial, from 0."""
+    All addresses are of one version of IP. With several functions in a row, `source` and `sink` are the neighbours of
+    this one, and `ttl` is the range (lowest, highest) of TTLs of packets that have passed exactly the functions before
+    it. `place` numbers the functions in one instance, from 1; `chain` numbers the chains of a trial, from 0."""
 
     inside: str = "in0"
     outside: str = "out0"

@@ -2,7 +2,8 @@
 
 The size of its set of rules is a parameter of every benchmark of firewalls (RFC 3511, section 4.5). nftables compares a
 packet with one rule after the other, where a set of addresses or ports is one rule. Click makes one decision tree. XDP
-looks up an address in a hash table, however many there are; of a network, the table has each address."""
+looks up each address in one hash table, so the number of rules does not matter; a blocked network is stored as all of
+its addresses."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ class OspfRouter(Service):
 
     @classmethod
     def needs(cls, host: Host, chosen: Iterable[str]) -> ImageAdditions:
-        """Return all packages, so that implementations run on the same files, and programs of the chosen ones."""
+        """Return what an image needs: the programs of the chosen implementations, and the packages of all.
+
+        So all run on the same files."""
         return ImageAdditions(
             cls.packages, tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].own_files(host))
         )

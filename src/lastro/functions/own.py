@@ -42,7 +42,7 @@ class BroughtFunction(Function):
             {"click": self.click, "xdp": self.xdp}[implementation](path)  # which it does not have
         if (found := function_in(instance.testbed.original, self.name)) is None:
             raise Unavailable(f"the root filesystem has no function '{self.name}'", "run a study that brings it")
-        _open(instance, self.name, found)
+        _mount_own_directories(instance, self.name, found)
         by_kernel = found.forwarding == "kernel"
         if not by_kernel:
             instance.set_sysctls(_NOT_FORWARDING)
@@ -116,8 +116,8 @@ class _Running:
         return "; ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
-def _open(instance: Instance, name: str, function: InstalledFunction) -> None:
-    """Mount the instance's own directories into the files of a function. Raises: Unavailable."""
+def _mount_own_directories(instance: Instance, name: str, function: InstalledFunction) -> None:
+    """Mount the instance's own /dev, /proc and others below the root of a function's files. Raises: Unavailable."""
     (root, directory) = quoted(f"/{PLACE}/{name}", f"/{PLACE}/{name}/{function.directory}")
     mounts = [f"mount --rbind /{each} {root}/{each}\n" for each in OPEN]
     try:

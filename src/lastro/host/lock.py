@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A process that holds a host or waits for it: its purpose, its command, and its start (local time)."""
+    """A process that holds a host or waits for it: its purpose, its command, and since when (local time)."""
 
     purpose: str
     pid: int = field(default_factory=os.getpid)
@@ -35,7 +35,11 @@ class LockHolder:
 
     @property
     def text(self) -> str:
-        return f"{self.purpose} (process {self.pid}, since {self.since[11:16]})" if self.pid else self.purpose
+        return (
+            f"{self.purpose} (process {self.pid}, since {self.since[:16].replace('T', ' ')})"
+            if self.pid
+            else self.purpose
+        )
 
     @classmethod
     def read(cls, text: str) -> LockHolder | None:
@@ -89,12 +93,15 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
                 )
         else:
             _queue(state, me, file, wait)
+            me = LockHolder(purpose)
         with _written_in(state):
             file.truncate(0)
             file.write(me.write().encode())
-        yield
-        with suppress(OSError):  # the name stays, which is harmless; the kernel frees the lock
-            file.truncate(0)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # the name stays, which is harmless; the kernel frees the lock
+                file.truncate(0)
 
 
 def make_private(file: Path) -> None:

@@ -119,7 +119,7 @@ def _undo_directory(host: Host, name: str) -> None:
 
 
 def _is_own_mount(owner: Owner, name: str) -> bool:
-    """Return whether this is a root filesystem mounted over itself: STATE/rootfs/NAME/rootfs."""
+    """Return whether this is a path where Lastro mounts a root filesystem over itself: STATE/rootfs/HASH/rootfs."""
     tree = PurePosixPath(name)
     return _is_below(name, owner.state / "rootfs") and bool(
         re.fullmatch(r"[0-9a-f]{12}/rootfs", str(tree.relative_to(owner.state / "rootfs")))

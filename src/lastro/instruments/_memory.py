@@ -55,7 +55,7 @@ class MemoryWorkload(Workload):
         return self.piece_for(cache_here_bytes(",".join(map(str, first))))
 
     def prepare(self, instance: Instance) -> None:
-        """Set the size by the cache of the host, even if a virtual machine reports another one to its guest."""
+        """Set the size of the pieces by the host's last-level cache, even if a machine reports another to its guest."""
         self._cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
         self.chosen[self.sized_by] = self.level_of(self.piece_for(self._cache_bytes))
 

@@ -1,7 +1,7 @@
 """Times of transactions that follow one another: their metrics, and the percentiles that their number allows.
 
-The loop is closed: a late response delays all later requests, which percentiles hide (coordinated omission: Tene 2013).
-So the summary of each metric says it, and each value has the mark of a closed loop."""
+The loop is closed: a late response delays all later requests, and percentiles hide that delay (coordinated omission:
+Tene 2013). So the summary of each metric says so, and each value has the mark of a closed loop."""
 
 from __future__ import annotations
 

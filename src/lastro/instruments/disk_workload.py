@@ -48,9 +48,9 @@ class DiskWorkload(Workload):
         instance.run(["sh", "-ec", f"rm -rf {self.place}; mkdir -p {self.place}; sync {self.place}"])
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """Run the workload and remove its files: a volume may outlive its instance.
+        """Run the workload, then remove its files, because a volume may outlive its instance.
 
-        After a failure, the files stay; the instance is removed."""
+        After a failure the files stay; `prepare` removes them before the next run there."""
         reading = super().run(instance, limit_s, watch)
         instance.run(["rm", "-rf", self.place], timeout_s=_TIDY_LIMIT_S)
         return with_caches(reading, self.file_bytes, self.direct, instance)

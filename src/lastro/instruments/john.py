@@ -45,7 +45,9 @@ class John(Workload):
         if "FAILED" in text:
             raise InstrumentError(f"john's own test failed: {text[-200:]!r}")
         raw = _RAW.findall(text)
-        if len(raw) != 1 or "... DONE" not in text:
+        if "... DONE" not in text:
+            raise InstrumentError(f"john did not finish its test: …{text[-80:]!r}")
+        if len(raw) != 1:
             raise InstrumentError(f"john printed {len(raw)} rates: …{text[-80:]!r}")
         real, real_prefix, virtual, virtual_prefix = raw[0]
         rate = positive("john's rate", float(real) * _PREFIXES[real_prefix])

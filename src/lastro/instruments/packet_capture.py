@@ -96,29 +96,30 @@ class PacketCapture:
 
 
 def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay:
-    """Return the delays from captures at both ends; packets are due every `period_ns`, and numbered by `step`.
+    """Return the one-way delays from the captures at both ends. Pure.
 
-    A pure function. Raises: InstrumentError when the captures cannot be whole."""
+    A packet is due every `period_ns`; its number is `step` above that of the one before. Raises: InstrumentError if a
+    capture is incomplete."""
     import numpy as np
 
     from lastro.instruments._schedule import due_times
 
     numbers, left_ns = _times(sent)
-    there, arrived_ns = _times(received)
+    received_numbers, arrived_ns = _times(received)
     if len(numbers) < 2 or (np.diff(numbers) != step).any() or (np.diff(left_ns) < 0).any():
         raise InstrumentError(f"the capture at the sender has gaps: {len(numbers)} packets")
-    if len(np.unique(there)) < len(there) or not np.isin(there, numbers).all():
+    if len(np.unique(received_numbers)) < len(received_numbers) or not np.isin(received_numbers, numbers).all():
         raise InstrumentError("the capture at the receiver has packets that did not leave, or arrived twice")
     arrived_ns, left_ns = ((ns - left_ns[0]).astype(np.float64) for ns in (arrived_ns, left_ns))
     due_ns = due_times(left_ns, period_ns, False, (-_CLOCK * period_ns, _CLOCK * period_ns))
     timed = due_ns >= due_ns[0] + _WARM_UP_NS
     waits_ns = (left_ns - due_ns)[timed]
-    places = {number: place for place, number in enumerate(there.tolist())}
-    came = np.array([place for place in map(places.get, numbers[timed].tolist()) if place is not None], np.int64)
-    kept = timed & np.isin(numbers, there)
-    if (arrived_ns[came] < left_ns[kept]).any():
+    places = {number: place for place, number in enumerate(received_numbers.tolist())}
+    received_at = np.array([place for place in map(places.get, numbers[timed].tolist()) if place is not None], np.int64)
+    kept = timed & np.isin(numbers, received_numbers)
+    if (arrived_ns[received_at] < left_ns[kept]).any():
         raise InstrumentError("packets arrived before they left: the clock was set meanwhile")
-    return OneWay(due_ns[kept], left_ns[kept], arrived_ns[came], waits_ns, int(timed.sum() - kept.sum()))
+    return OneWay(due_ns[kept], left_ns[kept], arrived_ns[received_at], waits_ns, int(timed.sum() - kept.sum()))
 
 
 def _times(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

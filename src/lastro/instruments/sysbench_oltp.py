@@ -64,8 +64,10 @@ class SysbenchOltp(base.Workload):
     def needs(cls, host: Host) -> ImageAdditions:
         return ImageAdditions(cls.packages, _databases.files(host))
 
-    def from_client(self, client: Instance, address: str) -> None:
-        """Send the transactions from an instance with the host's clock, to this address of the server."""
+    def set_client(self, client: Instance, address: str) -> None:
+        """Run sysbench in `client`, against the server at `address`, from the next measurement on.
+
+        `client` must use the host's clock: all metrics are then by it."""
         self._client, self._address = client, address
         self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, base.TIME_HOST))
 

@@ -104,7 +104,7 @@ class QemuPlatform(Hypervisor):
         made.host_cache = _CACHE.of(self.chosen)
         return made
 
-    def furnishing(self, instance: HypervisorInstance) -> str:
+    def creation_script(self, instance: HypervisorInstance) -> str:
         return f"{making_places(instance)}; {shlex.join(self.overlay_argv(instance.scratch))}"
 
     def argv(

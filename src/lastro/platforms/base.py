@@ -223,12 +223,12 @@ class Instance(ABC):
     def during(self, argv: Sequence[str], ready: str, timeout_s: float = 15.0) -> Iterator[Process]:
         """Run `argv` inside for as long as the block runs, and then kill it inside.
 
-        The block begins when the command has printed `ready`. Nothing that it prints leaves the instance inside the
-        block, nor does its end; after it, `stop` of the process returns all output, after a line `ready`. (`spawn`
-        kills only what runs on the host: where a daemon runs the command, that is a client, and the command itself
-        would go on.)
+        The block begins when the command has printed `ready`. Inside the block, neither the command's output nor its
+        exit is visible outside the instance. After the block, `stop` of the process returns a line "ready" and then all
+        output. (`spawn` kills only what runs on the host: where a daemon runs the command, that is a client, and the
+        command itself would go on.)
 
-        Raises: CommandFailed when the command ends before; CommandTimeout after `timeout_s`."""
+        Raises: CommandFailed when the command ends before it prints `ready`; CommandTimeout after `timeout_s`."""
         process = self.testbed.host.spawn(self._inside(serving(self._memory_file(), ready, argv)), fed=True)
         try:
             with named(argv):

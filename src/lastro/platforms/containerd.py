@@ -1,8 +1,9 @@
 """containerd alone, by a private daemon: what Docker and Kubernetes are built on, without either.
 
-An instance is a task of containerd, with a shim of its own and a layer of the snapshotter overlayfs. Lastro writes its
-specification, as any client of containerd does, so that it is that of every other platform. The container's runtime
-executes commands directly: through the shim, each would take three more processes. Tested with containerd 1.6."""
+An instance is a task of containerd, with a shim of its own and a layer of the snapshotter overlayfs. Lastro writes the
+container's OCI specification itself, so it is the same as on every other platform. Commands are executed by the
+container's runtime directly: through the shim, each command would need three more processes. Tested with containerd
+1.6."""
 
 from __future__ import annotations
 

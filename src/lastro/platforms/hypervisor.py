@@ -165,7 +165,7 @@ class Hypervisor(Platform):
         with ExitStack() as stack:
             for kind, name in self.owned(instance):
                 stack.enter_context(testbed.session.owned(kind, name))
-            testbed.host.run(["sh", "-ec", self.furnishing(instance)], timeout_s=_COPY_TIMEOUT_S)
+            testbed.host.run(["sh", "-ec", self.creation_script(instance)], timeout_s=_COPY_TIMEOUT_S)
             testbed.cgroups.make(testbed.host, instance.cgroup, self.cgroup_limits(spec.resources))
             stack.callback(instance.stop)
             if not spec.ports:
@@ -187,8 +187,8 @@ class Hypervisor(Platform):
         """Return what an instance makes, by kind and name, in the order in which it is made."""
         return [("directory", str(instance.home)), ("directory", str(instance.scratch)), ("cgroup", instance.cgroup)]
 
-    def furnishing(self, instance: HypervisorInstance) -> str:
-        """Return a shell script that makes its directories and its disk: a sparse copy, or a reflink where possible."""
+    def creation_script(self, instance: HypervisorInstance) -> str:
+        """Return a shell script that makes the instance's directories and disk: a sparse copy, or a reflink."""
         copy = ["cp", "--sparse=always", "--reflink=auto", str(self.guest.disk), str(disk_of(instance))]
         return f"{making_places(instance)}; {shlex.join(copy)}"
 

@@ -117,13 +117,16 @@ class VirtualBoxInstance(HypervisorInstance):
         self.run(["sh", "-c", f"echo {self.spec.role} > /proc/sys/kernel/hostname"])  # all guests boot the same disc
 
     def settle(self, ports: Sequence[Port]) -> None:
-        """Give the cards on VirtualBox's NAT its addresses; the networks of their links are beyond its gateway."""
+        """Configure the booted guest.
+
+        On VirtualBox's NAT, each card has an address of the NAT, and reaches the networks of its link through the
+        NAT's gateway."""
         if self.sends_by_host:
             ports = [_behind_nat(port, number) for number, port in enumerate(ports, start=1)]
         super().settle(ports)
 
     def last_words(self) -> str:
-        if self.monitor.alive():  # it would only tell of its own end
+        if self.monitor.alive():  # it only reports why it ended
             return ""
         done = self.monitor.stop()
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
@@ -216,7 +219,7 @@ class VirtualBox(Hypervisor):
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VirtualBoxInstance:
         return VirtualBoxInstance(testbed, spec, self, cgroup)
 
-    def furnishing(self, instance: HypervisorInstance) -> str:
+    def creation_script(self, instance: HypervisorInstance) -> str:
         return making_places(instance)  # VirtualBox makes the disk by conversion
 
     def making(self, instance: HypervisorInstance, cards: Sequence[tuple[str, str]]) -> list[list[str]]:

@@ -45,10 +45,10 @@ class VmmPlatform(Hypervisor):
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VmmInstance:
         return VmmInstance(testbed, spec, self, cgroup)
 
-    def furnishing(self, instance: HypervisorInstance) -> str:
+    def creation_script(self, instance: HypervisorInstance) -> str:
         (sockets,) = quoted(instance.sockets)
         links = "".join(f"; ln -s ../vsock {sockets}/{port}.sock" for port in VSOCK_PORTS)
-        return super().furnishing(instance) + links
+        return super().creation_script(instance) + links
 
     def command_line(self, spec: InstanceSpec, *words: str) -> str:
         ports = [f"vsock={port}" for port in VSOCK_PORTS]

@@ -103,10 +103,12 @@ def _wrapped(text: doc.Text, width: int, hanging: str = "", style: str = "") -> 
     whole, end = doc.plain_text(text), 0
     for at, line in enumerate(textwrap.wrap(whole, width, subsequent_indent=hanging)):
         shown, indent = Text(plain(line), style), len(hanging) if at else 0
+        # textwrap does not say where its lines begin: each is searched from the end of the one before. `start` is the
+        # place in the text of the first character that is printed, which for an indent lies before the line.
         start = max(end, whole.find(line[indent:], end)) - indent
         end = start + len(line)
-        place = 0
+        span_end = 0
         for span in () if isinstance(text, str) else text:
-            first, place = place, place + len(span.text)
-            shown.stylize(STYLES.get(span.kind, ""), max(0, first - start), max(0, place - start))
+            span_start, span_end = span_end, span_end + len(span.text)
+            shown.stylize(STYLES.get(span.kind, ""), max(0, span_start - start), max(0, span_end - start))
         yield shown

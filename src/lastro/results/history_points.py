@@ -1,4 +1,4 @@
-"""What a history holds of each campaign, and what users said of its changes. Pure data."""
+"""The points of a history, one for each campaign, and the remarks of users on changes between them. Pure data."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Topology:
                 tuple(_from_note(Load, each) for each in noted["loads"]),  # type: ignore[index]
                 tuple(_from_note(Witness, each) for each in noted["witnesses"]),  # type: ignore[index]
             )
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             return None
 
     def node(self, role: str) -> Node | None:

@@ -191,14 +191,17 @@ class OnTestbed:
         self._stack.close()
 
     def judge_apparatus(self, outcome: Outcome) -> None:
-        """Note what the apparatus did while instruments measured, since the last call; invalidate what it disturbed."""
+        """Note what the apparatus did while instruments measured since the last call.
+
+        A trial in which it was too active is invalid."""
         windows = [] if self._testbed is None else self._testbed.apparatus_windows()
-        known = [
-            (each.wake_ups, each.cpu_s) for each in windows if each.wake_ups is not None and each.cpu_s is not None
+        counted = [
+            (each.elapsed_s, each.wake_ups, each.cpu_s)
+            for each in windows
+            if each.wake_ups is not None and each.cpu_s is not None
         ]
-        if known:
-            measured_s = sum(each.elapsed_s for each in windows)
-            wake_ups, cpu_s = (sum(counts) for counts in zip(*known, strict=True))
+        if counted:
+            measured_s, wake_ups, cpu_s = (sum(each) for each in zip(*counted, strict=True))
             note = {"measured_s": measured_s, "wake_ups": wake_ups, "cpus": cpu_s / measured_s}
             if killed := sum(each.killed for each in windows):
                 note["killed"] = killed

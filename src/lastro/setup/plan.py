@@ -66,8 +66,8 @@ def make_plan(
 ) -> SetupPlan:
     """Find missing requirements, and plan one step for all packages and one for each recipe.
 
-    `sources` has the user's source trees by the recipes that build from them. Without `builds`, plan the step for
-    packages alone, those that builds need among them."""
+    `sources` maps a recipe to the user's source tree. Without `builds`, plan only the step for packages, which includes
+    those that the recipes need."""
     findings = examine(wanted, machine)
     names = dict.fromkeys(f.recipe for f in findings if f.recipe)
     recipes = [replace(RECIPES[name], source=(sources or {}).get(name, "")) for name in names]

@@ -65,7 +65,7 @@ def span(columns: Floats, lengths: Floats | None = None) -> Floats:
     """Return an orthonormal basis of the columns without aliased ones, judged by `lengths`, by default their own."""
     if columns.shape[1] == 0:
         return columns
-    floor = shortest(columns if lengths is None else lengths)
+    floor = aliasing_tolerance(columns if lengths is None else lengths)
     if columns.shape[1] <= columns.shape[0]:
         q, r = np.linalg.qr(columns)
         if np.min(np.abs(np.diag(r))) > floor:
@@ -76,8 +76,8 @@ def span(columns: Floats, lengths: Floats | None = None) -> Floats:
     return q[:, : int(np.count_nonzero(np.abs(np.diag(r)) > floor))]
 
 
-def shortest(columns: Floats) -> float:
-    """Return what a column beside the others must keep of its length not to count as aliased."""
+def aliasing_tolerance(columns: Floats) -> float:
+    """Return the tolerance for aliasing: a column is aliased if its part orthogonal to the others is no longer."""
     return ALIASED * math.sqrt(float(np.max(np.sum(columns**2, axis=0))))
 
 
@@ -150,7 +150,7 @@ class Model:
         first, last = others.shape[1], columns.shape[1]
         if last <= len(self.z):
             r = np.asarray(np.linalg.qr(np.column_stack([columns, self.z]), mode="r"))
-            if np.min(np.abs(np.diag(r)[:last])) > shortest(columns):
+            if np.min(np.abs(np.diag(r)[:last])) > aliasing_tolerance(columns):
                 return last - first, sum_of_squares(r[first:last, last], len(self.fitted))
         basis = span(others)
         added = span(without(basis, own), own)

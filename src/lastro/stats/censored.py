@@ -26,12 +26,14 @@ def describe_bounded(
     widths: Sequence[float] = (),
     non_negative: bool = False,
 ) -> Summary:
-    """Describe the values; where any is `bounded`, the mean is a lower bound without spread and interval.
+    """Describe the values; if any is `bounded`, the mean is a lower bound without a standard deviation or an interval.
 
     Without bounded values, as `describe`. With `widths`, the true values lie between values[i] and values[i] +
-    widths[i] (interval censoring): the interval is from the lower end of that of the lower ends to the upper end of
-    that of the upper ends. Raises: ValueError when there are no values, or not as many of each."""
-    n_bounded = sum(known_to_be for _, known_to_be in zip(values, bounded, strict=True))
+    widths[i] (interval censoring): the interval then covers both the interval of the lower ends and the interval of
+    the upper ends. Raises: ValueError without values, or if the sequences differ in length."""
+    if widths and len(widths) != len(values):
+        raise ValueError(f"{len(widths)} widths of {len(values)} values")
+    n_bounded = sum(is_bound for _, is_bound in zip(values, bounded, strict=True))
     found = describe(values, confidence, step, non_negative=non_negative)
     if n_bounded:
         return replace(found, sd=None, interval=None, bounded=n_bounded)

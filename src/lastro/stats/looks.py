@@ -58,9 +58,10 @@ def look(
 
 
 def is_made(choice: Choice, settled: Settled) -> bool:
-    """Return whether the decision is made: none holds, or the recommended one is hardly worth a better one.
+    """Return whether the decision is made.
 
-    That is: those that may be cheaper, and are open, are all dropped; and those that hold as well would save little."""
+    It is if no candidate holds. It also is if every open candidate that may be cheaper was dropped, and the cheapest of
+    those that hold would save a negligible amount."""
     if choice.recommended is None:
         return choice.outcome == "none"
     return choice.saving <= _NEGLIGIBLE and not set(choice.open_cheaper) - settled.gone

@@ -28,15 +28,15 @@ class ModeratedVariances:
 
 
 def drawn_to_pooled(variances: Sequence[float], df: Sequence[float], most: float = MOST_PRIOR_DF) -> ModeratedVariances:
-    """Return each variance, drawn towards the pooled one, which counts as at most `most` degrees of freedom.
+    """Return each variance, shrunk towards the pooled variance, whose weight is at most `most` degrees of freedom.
 
-    It counts as fewer where the variances differ by far more than chance explains. This keeps the mean of equally
-    certain variances, so that a mean over many cells has the pooled error for any distribution of the noise. A
-    single one stays as it is. Zeros, which rounded values give, contain no information on how the others scatter, and
-    count in the pooled variance alone.
+    The weight is smaller if the variances differ by far more than chance explains. With equal degrees of freedom,
+    shrinking preserves the mean of the variances, so the error of a mean over many cells is the pooled error. A single
+    variance is returned unchanged. Zeros, which rounded values give, affect the pooled variance, and not the weight.
 
-    Raises: ValueError for a negative variance, degrees of freedom that are not above zero, or unequal lengths."""
-    if len(df) != len(variances) or min(variances, default=0.0) < 0 or min(df, default=1.0) <= 0:
+    Raises: ValueError without a variance, for a negative one, for degrees of freedom that are not above zero, or for
+    unequal lengths."""
+    if not len(df) == len(variances) > 0 or min(variances) < 0 or min(df) <= 0:
         raise ValueError("one variance of zero or more, with degrees of freedom above zero, for each treatment")
     prior = _prior_df(variances, df, most)
     pooled = math.fsum(v * d for v, d in zip(variances, df, strict=True)) / math.fsum(df)

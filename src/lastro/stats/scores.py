@@ -45,18 +45,18 @@ class Scores:
 
 
 def score(studies: Sequence[StudyTrials], n_candidates: int, reference: int, alpha: float) -> Scores:
-    """Compare the candidates with the reference, with intervals that hold all but `alpha`. Some weight is above 0."""
+    """Compare the candidates with the reference. Intervals have the level 1 - `alpha`; a weight must be above 0."""
     logs = [_logs(study, n_candidates, reference, seed) for seed, study in enumerate(studies, 1)]
     parts = [study.weight * own for study, own in zip(studies, logs, strict=True) if study.weight]
     total = np.sum(parts, axis=0) / sum(study.weight for study in studies)
-    others = np.where(np.isnan(total), -np.inf, total)
-    others[:, reference] = -np.inf
-    known = np.isfinite(others).any(axis=1)
-    first = np.bincount(others.argmax(axis=1)[known], minlength=n_candidates) / len(total)
+    rivals = np.where(np.isnan(total), -np.inf, total)
+    rivals[:, reference] = -np.inf
+    known = np.isfinite(rivals).any(axis=1)
+    best = np.bincount(rivals.argmax(axis=1)[known], minlength=n_candidates) / len(total)
     return Scores(
         tuple(tuple(_spread(own[:, at], alpha) for at in range(n_candidates)) for own in logs),
         tuple(_spread(total[:, at], alpha) for at in range(n_candidates)),
-        tuple(map(float, first)),
+        tuple(map(float, best)),
     )
 
 

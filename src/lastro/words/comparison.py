@@ -1,6 +1,6 @@
-"""The text that all forms of a comparison of two campaigns share: differences, and what was not compared. Pure.
+"""The wording that all documents on a comparison of two campaigns share: differences, and what was not compared. Pure.
 
-Documents for programs are in English."""
+What programs read (`builders.data`) is always in English."""
 
 from __future__ import annotations
 

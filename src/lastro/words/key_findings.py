@@ -46,7 +46,7 @@ def _first(findings: Findings, say: Language, *, named: bool) -> Iterator[str]:
     """Yield a sentence on the first metric for each factor that is not covered; without factors, on its mean."""
     sentences = _KeySentences(findings.first, say)
     if not findings.first.factors:
-        yield from sentences.mean(named=named)
+        yield from sentences.mean_sentences(named=named)
     elif findings.first.one_block:
         if not findings.covered:
             text = N_("With one block, no difference in {metric} is distinguishable from chance.")
@@ -62,8 +62,10 @@ class _KeySentences:
     def __init__(self, findings: MetricFindings, say: Language) -> None:
         self.findings, self.say, self.metric = findings, say, findings.metric
 
-    def mean(self, *, named: bool) -> Iterator[str]:
-        """Yield the mean of the only measured treatment; if `named`, with its levels."""
+    def mean_sentences(self, *, named: bool) -> Iterator[str]:
+        """Yield a sentence on the mean of each measured treatment, which is one as no factor varies.
+
+        If `named`, it has the levels of the treatment."""
         say, data = self.say, self.findings.data
         for index, summary in data.summaries.items():
             text = f"{mean_text(summary, say)} {self.metric.unit}".rstrip()

@@ -107,7 +107,7 @@ class PairPhrases:
         return rounded_up(most, decimals, self.say) + self._unit(pair)
 
     def name(self, level: str) -> str:
-        """Return a level with its factor, 'count = 2', or alone if it is clear without: 'macvlan'.
+        """Return a level in words: 'count = 2', or only 'macvlan' if the level is clear without its factor.
 
         Numbers, words such as 'on', and levels that other factors share need their factor."""
         factor, say = self.factor.factor, self.say

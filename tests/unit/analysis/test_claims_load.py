@@ -114,7 +114,7 @@ WRONG = {
         "claim[0].extreme.also: study small has no metric 'jittre'", "'jitter'",
     ),
     EXTREME.replace('["none", "cgroups"]', '"none"') + NEAR: ("claim[0].extreme: `over` has one level", "farthest"),
-    EXTREME + NEAR.replace("0.2", "0.4"): ("no difference at all would be near the ratio 0.6", ""),
+    EXTREME + NEAR.replace("0.2", "0.4"): ("the tolerance 0.4 is too large for the ratio 0.6", "distance from 1"),
     EXTREME.replace("over = { isolation", "over = { attachment") + NEAR: (
         "claim[0].extreme: names 'attachment' twice", "",
     ),

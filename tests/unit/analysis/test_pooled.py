@@ -19,7 +19,7 @@ from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import opening
 from lastro.errors import InputError
 from lastro.figures import NARROW_IN, WIDE_IN
-from lastro.figures.forest import plans
+from lastro.figures.forest import forest_plans
 from lastro.render.fitting import LIMIT, markdown_within
 from lastro.render.markdown import markdown
 from lastro.render.terminal import terminal_lines
@@ -345,7 +345,7 @@ def test_an_unknown_metric_names_the_nearest(tmp_path: Path) -> None:
 def test_the_forest_plot_has_a_row_for_each_host_and_two_more(tmp_path: Path, code: str, width_in: float) -> None:
     say = language(code)
     found = pooled(tmp_path)
-    platform, isolation = [plan.picture(width_in) for plan in plans(found, say)]
+    platform, isolation = [plan.picture(width_in) for plan in forest_plans(found, say)]
     assert platform is not None and isolation is not None and platform.name == "forest-throughput-platform"
     svg = platform.svg()
     assert all(host in svg for host in RUNC) and say("mean over hosts") in svg and say("new host") in svg
@@ -355,7 +355,7 @@ def test_the_forest_plot_has_a_row_for_each_host_and_two_more(tmp_path: Path, co
 def test_a_forest_plot_without_any_ratio_is_not_drawn(tmp_path: Path) -> None:
     hosts = hosts_of([campaign(tmp_path, host, stop_after=0) for host in ("edge-1", "edge-2")])
     found = pool_hosts(hosts)
-    assert [plan for plan in plans(found, ENGLISH) if plan.picture()] == []
+    assert [plan for plan in forest_plans(found, ENGLISH) if plan.picture()] == []
     assert terminal_lines(pool_blocks(found, ENGLISH), 80, ENGLISH)[0].startswith("Two hosts cannot show")
 
 

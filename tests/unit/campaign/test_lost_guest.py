@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,7 +54,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         except HostError as error:
             raise GuestLost("the guest hangs", "`lastro resume` boots another and continues") from error
 
-    monkeypatch.setattr(campaigns, "registry", SimpleNamespace(get=lambda kind, name: Toy))
+    monkeypatch.setattr(campaigns, "scenario_of", lambda study: Toy)
     monkeypatch.setattr(campaigns, "require_runnable", lambda store: None)
     monkeypatch.setattr(campaigns, "scenario_on_host", scenario_on_host)
     return found

@@ -91,7 +91,7 @@ def test_a_second_coordinator_writes_nothing(
     """With a scheduler, the machine of the coordinator is not held."""
     opened: list[bool] = []
     fleet = SimpleNamespace(wait_for_first=opened.append, run=lambda *_: opened.append(True))
-    monkeypatch.setattr(campaigns, "registry", SimpleNamespace(get=lambda kind, name: Toy))
+    monkeypatch.setattr(campaigns, "scenario_of", lambda study: Toy)
     monkeypatch.setattr(campaigns, "require_runnable", lambda store: None)
     monkeypatch.setattr(fleets, "fleet_of", lambda *_: None)
     monkeypatch.setattr(fleets, "fleet_held", lambda *_, **__: nullcontext(fleet))

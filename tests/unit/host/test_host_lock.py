@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import HostBusy, StoreError
-from lastro.host.lock import LockHolder, OnWait, lock, silently
+from lastro.host.lock import LockHolder, OnWait, holder, lock, silently
 
 pytestmark = pytest.mark.processes
 
@@ -36,13 +37,18 @@ def waiter(state: Path, name: str) -> subprocess.Popen[str]:
     return process
 
 
+def test_the_name_of_a_holder_goes_with_it_after_an_error_too(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), lock(tmp_path, "campaign /edge"):
+        raise KeyboardInterrupt
+    assert holder(tmp_path) is None
+
+
 def test_a_second_one_is_told_who_holds_the_host(tmp_path: Path) -> None:
     with lock(tmp_path, "campaign /edge"):
         with pytest.raises(HostBusy) as caught, lock(tmp_path, "second"):
             pass
-        since = time.strftime("%H:%M")
-        assert caught.value.message.startswith(f"this host is in use by campaign /edge (process {os.getpid()}, since ")
-        assert since[:2] in caught.value.message or since[3:] in ("00", "59")
+        expected = rf"this host is in use by campaign /edge \(process {os.getpid()}, since 20\d\d-\d\d-\d\d \d\d:\d\d\)"
+        assert re.fullmatch(expected, caught.value.message)
         assert "--wait" in str(caught.value.hint)
     with lock(tmp_path, "second"):
         pass

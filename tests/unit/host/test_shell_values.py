@@ -37,9 +37,9 @@ while [ $# -gt 0 ]; do
 done
 """
 COMMANDS = (
-    "cat", "chmod", "chown", "cp", "crun", "docker", "dockerd", "env", "grep", "grub-mkrescue", "incus", "ip",
-    "kata-runtime", "ln", "lxc", "lxc-start", "mkdir", "mknod", "mount", "mv", "nsenter", "ploop", "qemu-img", "rm",
-    "runc", "runsc", "sleep", "sync", "tar", "touch", "true", "umount", "uname", "unshare", "youki",
+    "cat", "chmod", "chown", "cp", "crun", "ctr", "docker", "dockerd", "env", "grep", "grub-mkrescue", "incus", "ip",
+    "kata-runtime", "ln", "lxc", "lxc-start", "mkdir", "mknod", "mount", "mountpoint", "mv", "nsenter", "ploop",
+    "qemu-img", "rm", "runc", "runsc", "sleep", "sync", "tar", "touch", "true", "umount", "uname", "unshare", "youki",
 )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def test_commands_say_what_was_chosen_and_whence_they_come() -> None:
     assert argv[:2] == ["sysbench", "oltp_read_write"] and argv[-1] == "run"
     assert {"--table-size=5000", "--threads=4", "--events=100", "--time=0", "--rand-seed=1"} <= set(argv)
     assert any(word.startswith("--mysql-socket=/var/tmp/") for word in argv)
-    tool.from_client(object(), "198.18.1.10")  # type: ignore[arg-type]
+    tool.set_client(object(), "198.18.1.10")  # type: ignore[arg-type]
     assert "--mysql-host=198.18.1.10" in tool.argv() and not any("socket" in word for word in tool.argv())
     assert "db_transactions" in tool.by_host_clock, "the client's clock is the host's, whatever the server's does"
     assert "db_transactions" not in SysbenchOltp().by_host_clock

@@ -92,12 +92,12 @@ def test_the_last_change_of_a_route_in_a_router_is_read(printing: Printing) -> N
 @pytest.mark.parametrize(("slew", "expected_s"), [(1.0, 104.0), (1.01, 100 + 4 / 1.01)])
 def test_times_between_two_readings_follow_a_clock_that_is_slewed(slew: float, expected_s: float) -> None:
     before, now = ClockReading(100.0, 5000.0), ClockReading(110.0, 5000 + slew * 10)
-    assert ospf_capture._on_host(5004.0, before, now) == pytest.approx(expected_s)
+    assert ospf_capture._to_monotonic(5004.0, before, now) == pytest.approx(expected_s)
 
 
 def test_two_readings_in_a_row_say_nothing_of_the_rate_of_a_clock() -> None:
     before, now = ClockReading(100.0, 5000.0), ClockReading(100.00001, 5000.00002)
-    assert ospf_capture._on_host(4999.5, before, now) == pytest.approx(99.5, abs=1e-4)
+    assert ospf_capture._to_monotonic(4999.5, before, now) == pytest.approx(99.5, abs=1e-4)
 
 
 def test_a_clock_is_read_after_what_was_printed_and_only_for_that(printing: Printing) -> None:
@@ -113,7 +113,7 @@ def test_a_clock_is_read_after_what_was_printed_and_only_for_that(printing: Prin
 def test_no_time_is_in_the_future_when_the_clock_was_set(step_s: float) -> None:
     before, now = ClockReading(100.0, 5000.0), ClockReading(110.0, 5010.0 + step_s)
     for real_s in (5004.0, 5004.0 + step_s):
-        assert ospf_capture._on_host(real_s, before, now) <= 110
+        assert ospf_capture._to_monotonic(real_s, before, now) <= 110
 
 
 def test_what_is_sent_to_links_that_are_cut_is_no_packet_on_a_link(printing: Printing) -> None:

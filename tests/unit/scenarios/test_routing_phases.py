@@ -192,7 +192,7 @@ def seen(*packets: Packet) -> Capture:
 def test_a_convergence_without_an_update_that_was_seen_has_no_time_of_its_last(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Run, "_converge", lambda *arguments, **options: None)
+    monkeypatch.setattr(Run, "_wait_for_convergence", lambda *arguments, **options: None)
     run.network.instances = [SimpleNamespace(spawn=lambda argv: Ping(printed([1])))] * 4
     run._initial()
     assert "initial_last_update" not in run.work.outcome.measurements
@@ -259,7 +259,7 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
     run.work.record_quiet = lambda ended_s: events.append("quiet")
     run.network.instances = [pinging(printed([1, 12]))] * 4
     monkeypatch.setattr(convergence, "rest", lambda duration_s: events.append("rest"))
-    monkeypatch.setattr(Run, "_converge", lambda *arguments, **options: events.append("converged"))
+    monkeypatch.setattr(Run, "_wait_for_convergence", lambda *arguments, **options: events.append("converged"))
     run._failure()
     assert events == [
         "rest", "failure begins", "cut", "converged", "failure ends", "rest", "rest",

@@ -1,4 +1,4 @@
-"""Checks of a claim that its models cannot make: names of the study, sides, figures and their units."""
+"""Checks of a claim against its study, which Pydantic cannot make: names, sides, figures and their units."""
 
 from __future__ import annotations
 

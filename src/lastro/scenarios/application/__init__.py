@@ -82,6 +82,6 @@ class ApplicationScenario(ComputeScenario):
         assert isinstance(tool, SysbenchOltp)
         links = self.attachments.get(LINK.of(config))
         with joined(self.testbed, self.pool.native, platform, links, spec) as pair:
-            tool.from_client(pair.peer, INSTANCE_ADDRESS)
+            tool.set_client(pair.peer, INSTANCE_ADDRESS)
             same = {"isolation": isolation_level(config)}
             yield pair.everyone, pair.built(self.testbed, links.name, platform_level(config), **same)

@@ -1,4 +1,4 @@
-"""The links of timed instances: each is joined to a port of one peer, so that a packet can prove its connection."""
+"""Links from timed instances to one peer: a packet over its link proves that an instance is connected."""
 
 from __future__ import annotations
 

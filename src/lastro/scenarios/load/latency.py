@@ -69,7 +69,7 @@ SETTINGS = (AT, LATENCY_S, ONE_WAY, OWN_DELAY_S)
 
 
 def metrics_at(at: object) -> tuple[Metric, ...]:
-    """Return the metrics of the loads of a setting, or of a factor's levels."""
+    """Return the latency metrics at each load in `at`: one setting, or a mapping whose keys are a factor's levels."""
     loads = all_loads(at)
     metrics = [
         metric

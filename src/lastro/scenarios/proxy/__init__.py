@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from lastro import registry
@@ -128,8 +129,8 @@ class ProxyScenario(OnLinks):
 
     def availability(self, config: Config) -> Availability:
         level, links, isolation = platform_level(config), links_level(config), isolation_level(config)
-        parts = [self._probes.isolation(part, level) for part in parts_of(isolation)]
-        if not (usable := first_unavailable(self.pool.availability(level), *parts)):
+        parts = (self._probes.isolation(part, level) for part in parts_of(isolation))
+        if not (usable := first_unavailable(chain([self.pool.availability(level)], parts))):
             return usable
         try:
             without_limits(isolations_of(config))

@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
-from lastro.errors import LastroError, PlatformError
+from lastro.errors import LastroError
 from lastro.results.samples import Metric, Outcome
 from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config
@@ -21,28 +21,30 @@ _MOST_AT_ONCE = 32
 
 
 def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
-    """Add proxies in steps that double their number, up to a limit; after a failure, halve the step, down to one proxy.
+    """Double the number of proxies in each step, by at most 32. After a failure, halve the step.
 
-    The last failure is reported with the number of proxies that had all answered before."""
+    It ends when a single further proxy fails, or at a limit of the study. The largest number that all answered is
+    recorded, and what ended the search."""
     deadline_s = time.monotonic() + CAPACITY_S.of(config)
     most, host = MAX_PROXIES.of(config), standing.wire.dut.testbed.host
     proxies, empty_bytes = list(standing.proxies), memory_taken(host)
     steps: list[dict[str, Any]] = []
-    broke, n_more = "", max(1, len(proxies))
+    stopped_by, n_more = "", max(1, len(proxies))
     with ExitStack() as stack:
         while len(proxies) < most:
+            if time.monotonic() > deadline_s:
+                stopped_by = f"{ENOUGH}: capacity_s = {CAPACITY_S.of(config):g}"
+                break
             n_more = max(1, min(n_more, _MOST_AT_ONCE, most - len(proxies)))
             with ExitStack() as batch:
                 try:
-                    if time.monotonic() > deadline_s:
-                        raise PlatformError(f"{ENOUGH}: capacity_s = {CAPACITY_S.of(config):g}")
                     added = standing.farm.add(batch, n_more)
                     ask_all(standing.client, standing.origin.page, [*proxies, *added])
                     taken = (memory_taken(host) - empty_bytes) / MIB
                 except (LastroError, OSError) as error:  # OSError: Lastro itself cannot open more files
-                    broke = getattr(error, "message", str(error))
-                    steps.append({"proxies": len(proxies) + n_more, "broke": broke})
-                    if n_more == 1 or broke.startswith(ENOUGH):
+                    stopped_by = getattr(error, "message", str(error))
+                    steps.append({"proxies": len(proxies) + n_more, "broke": stopped_by})
+                    if n_more == 1:
                         break
                     n_more //= 2
                     continue
@@ -51,5 +53,5 @@ def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
             steps.append({"proxies": len(proxies), "memory_taken_mib": round(taken, 1)})
             n_more = len(proxies) if not any("broke" in step for step in steps) else n_more
         else:
-            broke = f"{ENOUGH}: max_proxies = {most}"
-    record_capacity(outcome, SearchEnd("proxies", len(proxies), broke, steps))
+            stopped_by = f"{ENOUGH}: max_proxies = {most}"
+    record_capacity(outcome, SearchEnd("proxies", len(proxies), stopped_by, steps))

@@ -144,12 +144,13 @@ class Farm:
             running.require_alive()
             yield proxies
 
-    def _proxy(self, hosted: HostedInstance, running: RunningProxy, life: InstanceTimes, began_s: float) -> Proxy:
+    def _proxy(self, hosted: HostedInstance, running: RunningProxy, times: InstanceTimes, began_s: float) -> Proxy:
+        """Wait for the first answer of a proxy, and return the proxy with its times."""
         endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
         _first_answer(self._client, self._page, endpoint, running)
-        answer_s = life.start_s + time.monotonic() - began_s
+        answer_s = times.start_s + (time.monotonic() - began_s)
         seen_as = self._links.seen_as(hosted, self._wire.dut.addresses[SERVER])
-        return Proxy(hosted, running, endpoint, seen_as, life.start_s, answer_s)
+        return Proxy(hosted, running, endpoint, seen_as, times.start_s, answer_s)
 
     def _running(self, hosted: Sequence[HostedInstance]) -> AbstractContextManager[RunningProxy]:
         ports = tuple(each.listens_at for each in hosted)

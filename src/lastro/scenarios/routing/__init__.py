@@ -202,7 +202,7 @@ class RoutingScenario(OnLinks):
                 )
                 work.routers = dict(zip(network.names, network.instances, strict=True))
                 window.add(work.routers)
-                Run(network, work).through_all_phases()
+                Run(network, work).run_phases()
             note_network(self.testbed, network, platform_level(config), outcome)
             if dead := network.dead():
                 outcome.invalidate(

@@ -69,8 +69,10 @@ class Run:
     network: RouterNetwork
     work: PhaseRecorder
 
-    def through_all_phases(self) -> None:
-        """Run all phases. Raises: PlatformError, with the reason, if the network does not converge; a phase's error."""
+    def run_phases(self) -> None:
+        """Run all phases.
+
+        Raises: PlatformError, with the reason, if the network does not converge; any other error of a phase."""
         network, work = self.network, self.work
         self._record_boot()
         self._initial()
@@ -100,7 +102,7 @@ class Run:
         network, work = self.network, self.work
         begin_s = network.marks["begin"]
         with self._first_ping() as forwarding_s:
-            self._converge("initial convergence", network.topology.routes(), network.marks["booted"])
+            self._wait_for_convergence("initial convergence", network.topology.routes(), network.marks["booted"])
             work.measured("initial_forwarding", forwarding_s() - begin_s)
         self._mark("converged")
         network.read_clocks()  # not earlier: asking guests takes CPU time, which the exchange needs
@@ -140,7 +142,7 @@ class Run:
             with work.phase("failure"):
                 cut_s = network.marks["cut"] = network.cut(spare, carrier=carrier)
                 expected = topology.routes(spare, subnets_gone=carrier)
-                self._converge("convergence after the failure", expected, cut_s, unasked_s=dead_s)
+                self._wait_for_convergence("convergence after the failure", expected, cut_s, unasked_s=dead_s)
             ended_s = network.now_s()
             self._record_flow("failure", flow)
         self._record_end("failure", cut_s)
@@ -149,7 +151,9 @@ class Run:
             self._judge_end("convergence after the failure", ended_s)
             with work.phase("recovery"):
                 back_s = network.marks["back"] = network.mend(spare, carrier=carrier)
-                self._converge("convergence after the recovery", topology.routes(), back_s, unasked_s=dead_s)
+                self._wait_for_convergence(
+                    "convergence after the recovery", topology.routes(), back_s, unasked_s=dead_s
+                )
             self._record_flow("recovery", flow)
         self._record_end("recovery", back_s)
         work.record_quiet(self._mark("recovered"))
@@ -160,13 +164,18 @@ class Run:
         self.network.marks[name] = now_s = self.network.now_s()
         return now_s
 
-    def _converge(self, what: str, expected: Sequence[Table], since_s: float, unasked_s: float = 0.0) -> None:
+    def _wait_for_convergence(
+        self, what: str, expected: Sequence[Table], since_s: float, unasked_s: float = 0.0
+    ) -> None:
+        """Wait until all routers have these routes. Raises: PlatformError, with what is missing."""
         within_s, quiet_s = CONVERGE_S.of(self.work.config), QUIET_S.of(self.work.config)
-        left = wait_for_routes(self.network, expected, since_s, quiet_s=quiet_s, within_s=within_s, unasked_s=unasked_s)
-        if left:
+        reasons = wait_for_routes(
+            self.network, expected, since_s, quiet_s=quiet_s, within_s=within_s, unasked_s=unasked_s
+        )
+        if reasons:
             dead = self.network.dead()
             because = f"died: {shortened(dead)}; " if dead else ""
-            raise PlatformError(f"no {what} within {within_s:g} s: {because}{len(left)} differences: {shortened(left)}")
+            raise PlatformError(f"no {what} within {within_s:g} s: {because}{shortened(reasons)}")
 
     def _judge_end(self, what: str, ended_s: float) -> None:
         """Invalidate the trial when link-state updates follow an exchange that seemed to have ended."""

@@ -102,7 +102,7 @@ class HostTimeline:
         self._samples: list[HostReading] = []
 
     def take(self) -> HostReading:
-        """Take a sample now, besides those of every second, and return it."""
+        """Take a sample now, in addition to the one that `watched` takes each second, and return it."""
         sample = self._read()
         self._samples.append(sample)
         return sample

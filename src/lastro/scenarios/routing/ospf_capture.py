@@ -147,10 +147,10 @@ class Capture:
         before, self._clock = self._clock, self._read_clock()  # after the lines, none of which is of the future
         for place, line in packets:
             if (match := _PACKET.match(line)) and match[2] in place.devices and match[3] in _PRINTED:
-                self._take(Packet(_on_host(float(match[1]), before, self._clock), match[2], _PRINTED[match[3]]))
+                self._take(Packet(_to_monotonic(float(match[1]), before, self._clock), match[2], _PRINTED[match[3]]))
         for match in filter(None, map(_CHANGE.match, changes)):
             real_s = datetime.fromisoformat(f"{match[1]}+00:00").timestamp()
-            self._last_route_s = max(self._last_route_s, _on_host(real_s, before, self._clock))
+            self._last_route_s = max(self._last_route_s, _to_monotonic(real_s, before, self._clock))
 
     def _new_lines(self, process: Process) -> list[str]:
         lines = process.lines(self._n_read[process])
@@ -201,11 +201,11 @@ def _number(observers: Observers, tables: Sequence[str]) -> None:
         host.run([*ip, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def _on_host(real_s: float, before: ClockReading, now: ClockReading) -> float:
-    """Map a time shortly before `now` from the wall clock, which is adjusted, to the monotonic one."""
+def _to_monotonic(real_s: float, before: ClockReading, now: ClockReading) -> float:
+    """Convert a recent time of the wall clock, which may have been adjusted, to the monotonic clock."""
     real, monotonic = now.realtime_s - before.realtime_s, now.monotonic_s - before.monotonic_s
     rate = monotonic / real if real > _RATE_S else 1.0
-    # A time is never in the future: a clock that is set back makes the trial invalid, but must not make it wait.
+    # Never in the future, or the trial would wait for it after the clock was set back. It is invalid anyway.
     return now.monotonic_s - max(0.0, rate * (now.realtime_s - real_s))
 
 

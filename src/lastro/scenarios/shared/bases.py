@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,13 +38,15 @@ class OnPlatforms(Scenario):
 
     def parts_available(self, config: Config) -> Availability:
         """Return whether this host has the treatment's platform and, on it, its attachment and its isolations."""
+        return first_unavailable(self._parts_probed(config))
+
+    def _parts_probed(self, config: Config) -> Iterator[Availability]:
         level = platform_level(config)
-        probed = [self._probes.platform(level)]
+        yield self._probes.platform(level)
         if "attachment" in config:
-            probed.append(self._probes.attachment(links_level(config), self.linked_level(config)))
+            yield self._probes.attachment(links_level(config), self.linked_level(config))
         if "isolation" in config:
-            probed += [self._probes.isolation(part, level) for part in parts_of(isolation_level(config))]
-        return first_unavailable(*probed)
+            yield from (self._probes.isolation(part, level) for part in parts_of(isolation_level(config)))
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         """Return the commands that print the versions of the study's tools in the image, by tool."""
@@ -107,5 +109,6 @@ class OnLinks(OnPlatforms):
         return {**super().residuals(config), **self.attachments.residuals(links_level(config))}
 
 
-def first_unavailable(*probes: Availability) -> Availability:
+def first_unavailable(probes: Iterable[Availability]) -> Availability:
+    """Return the first probe that fails; those behind it do not run, as some boot machines."""
     return next((found for found in probes if not found), AVAILABLE)

@@ -47,9 +47,15 @@ class Chain:
     def sink(self) -> Instance:
         return self.instances["sink"]
 
-    def role(self, name: str) -> str:
-        """Return a role of this chain as it is among all chains of the trial."""
+    def trial_role(self, name: str) -> str:
+        """Return a role as the trial knows it: with the chain's number for a copy, such as 'source-2'."""
         return self.instances[name].spec.role
+
+
+TAKES_ALL_LINKS = (
+    "a neighbour cannot join the chain's link: this platform takes all links when an instance starts",
+    "use this anomaly on platforms that share the host's kernel, such as runc or docker",
+)
 
 
 @contextmanager
@@ -123,10 +129,7 @@ def joined(chain: Chain, third: Instance) -> Iterator[Port]:
 
     Raises: Unavailable where the links or the platform do not allow that."""
     if third.takes_taps or third.starts_on_links:
-        raise Unavailable(
-            "a neighbour cannot join the chain's link: this platform takes all links when an instance starts",
-            "use this anomaly on platforms that share the host's kernel, such as runc or docker",
-        )
+        raise Unavailable(*TAKES_ALL_LINKS)
     if chain.path.version != "4":
         raise Unavailable("a neighbour joins a link of IPv4 only", 'measure this anomaly with ip = "4"')
     port = Port(third, _MEMBER_PORT, f"{_MEMBER}/{chain.path.prefix}")

@@ -49,7 +49,7 @@ def judge_crossings(
 ) -> None:
     """Invalidate the trial unless the function's counters account for a flow of this many bytes. `phase` names it."""
     counts = IMPLEMENTATIONS[implementation].counts
-    roles = [chain.role(role) for role in chain.function.roles]
+    roles = [chain.trial_role(role) for role in chain.function.roles]
     note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(counted))}", roles)
     outcome.invalidate(crossings(phase, chain, counted, payload_bytes))
 

@@ -50,10 +50,10 @@ class Frames:
 def frames_of(
     chain: Chain, meter: InterfaceMeter, counted: Mapping[str, CounterReading], *, mixed: bool = False
 ) -> Frames | None:
-    """Return the frames that arrived at the inside of the function; None if there were none.
+    """Return the mean sizes of the frames that arrived at the function's inside port; None if they are unknown.
 
-    `counted` is what the function's own counters counted meanwhile. If frames of others are `mixed` with those of the
-    flow, only these counters show the size of the latter."""
+    `counted` has the readings of the function's own counters over the same time. With `mixed`, the port also received
+    other traffic, so only these counters show the sizes of the flow's frames: without them, None."""
     port = f"function.{chain.path.inside}"
     moved = meter.moved.get(port)
     if not moved or not moved["rx_packets"]:

@@ -19,10 +19,10 @@ from lastro.results.additions import HOPS
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import (
     Config,
+    chosen_part,
     isolation_level,
     isolations_of,
     links_level,
-    make_part,
     make_parts,
     platform_class,
     platform_level,
@@ -31,7 +31,7 @@ from lastro.scenarios.base import (
 )
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
-from lastro.scenarios.shared.chain import Chain, deployed, joined
+from lastro.scenarios.shared.chain import TAKES_ALL_LINKS, Chain, deployed, joined
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF, OFFLOADS
 from lastro.scenarios.shared.function_row import CHAINS, EACH, LENGTH, PLACEMENT, TOGETHER
@@ -153,30 +153,39 @@ class OnChain(OnLinks):
     def availability(self, config: Config) -> Availability:
         if why := contradiction(config):
             return Availability(why, f'name one platform for all of them, or use {PLACEMENT.name} = "{EACH}"')
-        probes, (level, *others) = self._probes, platform_levels(config)
-        if not (found := first_unavailable(*map(probes.platform, (level, *others)))):
-            return found
-        links, ip, by = links_level(config), self.ip_of(config), IMPLEMENTATION.of(config)
-        return first_unavailable(
-            *(each for on in (level, *others) for each in self._probes_on(on, config, links, ip)),
-            probes.function(
-                functions_level(config), level, by, ip, PLACEMENT.of(config), links if by == "xdp" or others else DIRECT
-            ),
-            *self._anomaly_probes(config, level, links, ip),
-        )
+        return first_unavailable(self._probed(config))
 
-    def _probes_on(self, level: str, config: Config, links: str, ip: str) -> list[Availability]:
+    def _probed(self, config: Config) -> Iterator[Availability]:
+        probes, (level, *others) = self._probes, platform_levels(config)
+        yield from map(probes.platform, (level, *others))
+        links, ip, by = links_level(config), self.ip_of(config), IMPLEMENTATION.of(config)
+        floods = part_name(config, "anomaly") != NONE and chosen_part(Anomaly, config).on_chain
+        if floods:
+            yield _floodable(config, level)
+        for on in (level, *others):
+            yield from self._probed_on(on, config, links, ip)
+        yield probes.function(
+            functions_level(config), level, by, ip, PLACEMENT.of(config), links if by == "xdp" or others else DIRECT
+        )
+        if part_name(config, "anomaly") != NONE:
+            yield probes.anomaly(part_level(config, "anomaly"), level, ANOMALY_TOOL.of(config))
+        if floods:
+            yield probes.member(links, level, ip)
+
+    def _probed_on(self, level: str, config: Config, links: str, ip: str) -> Iterator[Availability]:
         """Probe what each platform of a treatment needs: its links as they are to be, its isolations, its settings."""
         probes = self._probes
-        return [
-            probes.attachment(links, level),
-            probes.transit(links),
-            *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
-            *([probes.ipv6(links, level)] if ip == "6" else ()),
-            *([probes.sysctls(values, level)] if (values := sysctls_of(config)) else ()),
-            *([self._impairable(config, level, links)] if Impairment.of(config) else ()),
-            *(probes.isolation(part, level) for part in parts_of(isolation_level(config))),
-        ]
+        yield probes.transit(links)
+        yield probes.attachment(links, level)
+        if not self.offloads_of(config):
+            yield probes.offloads_off(links, level)
+        if ip == "6":
+            yield probes.ipv6(links, level)
+        if values := sysctls_of(config):
+            yield probes.sysctls(values, level)
+        if Impairment.of(config):
+            yield self._impairable(config, level, links)
+        yield from (probes.isolation(part, level) for part in parts_of(isolation_level(config)))
 
     def _impairable(self, config: Config, level: str, links: str) -> Availability:
         """Return whether the last link can be impaired as a treatment asks."""
@@ -186,15 +195,6 @@ class OnChain(OnLinks):
                 f'set {OFFLOADS.name} = "{OFF}"',
             )
         return self._probes.impaired(links, level, Impairment.of(config))
-
-    def _anomaly_probes(self, config: Config, level: str, links: str, ip: str) -> list[Availability]:
-        if part_name(config, "anomaly") == NONE:
-            return []
-        anomaly = part_level(config, "anomaly")
-        found = [self._probes.anomaly(anomaly, level, ANOMALY_TOOL.of(config))]
-        if make_part(Anomaly, anomaly).on_chain:
-            found += [_on_kernel(config), self._probes.member(links, level, ip)]
-        return found
 
     @classmethod
     def profile_run(cls, config: Config) -> dict[str, Config]:
@@ -278,7 +278,7 @@ class OnChain(OnLinks):
         for one in (chain, *chain.copies):
             for role, instance in one.instances.items():
                 does = f"{' > '.join(work[role])} ({IMPLEMENTATION.of(config)})" if role in work else ""
-                built.add(one.role(role), instance, on.get(role, platform_level(config)), does=does, **same)
+                built.add(one.trial_role(role), instance, on.get(role, platform_level(config)), does=does, **same)
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
         links = chain.attachment
@@ -348,11 +348,15 @@ def starts_s(config: Config) -> float:
     return 2 * slowest + _FURTHER * (of_row + of_copies)
 
 
-def _on_kernel(config: Config) -> Availability:
-    """Return whether the function drops what is sent to itself, so that a flood ends there."""
-    if IMPLEMENTATION.of(config) != "click":
+def _floodable(config: Config, level: str) -> Availability:
+    """Return whether a neighbour may flood the chain's link, as far as that is known without an instance.
+
+    The function must drop what is sent to itself, so that the flood ends there."""
+    if platform_class(level).guests:
+        return Availability(*TAKES_ALL_LINKS)
+    if (by := IMPLEMENTATION.of(config)) not in ("click", "dpdk"):
         return AVAILABLE
     return Availability(
-        "a function on Click forwards what is sent to its own address: the flood would enter the chain's next link",
+        f'implementation = "{by}" forwards what is sent to its own address: the flood would enter the next link',
         'measure this anomaly with implementation = "kernel"',
     )

@@ -95,7 +95,8 @@ class BuiltTopology:
         """Look at the links as they are, and keep the topology with the trial."""
         seen = self._look()
         links = tuple(
-            Link(attachment, _end(a, seen), _end(b, seen), _way(a, b, seen)) for attachment, a, b in self._links
+            Link(attachment, _end(a, seen), _end(b, seen), _devices_between(a, b, seen))
+            for attachment, a, b in self._links
         )
         outcome.notes[TOPOLOGY] = Topology(tuple(self._nodes), links).as_note()
 
@@ -138,8 +139,8 @@ def _end(plug: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> LinkEnd:
     return LinkEnd(plug.role, plug.port, plug.address or _address(port), _kind(port))
 
 
-def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> tuple[Device, ...]:
-    """Return the devices between two ports, from each end inwards; a device where both ends meet is listed once."""
+def _devices_between(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> tuple[Device, ...]:
+    """Return the devices on the path from port `a` to port `b`; a device that both ends share is listed once."""
     from_a, from_b = _inwards(a, seen), _inwards(b, seen)
     if from_a[-1:] == from_b[-1:]:
         from_b = from_b[:-1]

@@ -55,8 +55,8 @@ class Extreme(Statement):
             example = "published = { ratio = 0.6, tolerance = 0.2 }"
             raise FieldError("needs `published` with a ratio and a tolerance", example)
         if tolerance >= min(abs(1 - ratio), ratio):
-            why = f"with a tolerance of {tolerance:g}, no difference at all would be near the ratio {ratio:g}"
-            raise FieldError(why)
+            why = f"the tolerance {tolerance:g} is too large for the ratio {ratio:g}"
+            raise FieldError(why, "it must be less than the ratio, and less than its distance from 1")
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         """Test that the ratio goes beyond its extreme nowhere, and comes near it somewhere: at a level, in a metric.
