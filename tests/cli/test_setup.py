@@ -387,6 +387,15 @@ def living(group: str) -> list[str]:
     return [state for state in found.split() if not state.startswith("Z")]
 
 
+def test_a_program_that_cannot_be_asked_is_an_obstacle_and_not_a_crash(tmp_path: Path) -> None:
+    for name in ("go", "dpkg-query"):
+        (tmp_path / name).write_text("\0 no program\n")
+        (tmp_path / name).chmod(0o755)
+    machine = Machine(str(tmp_path), tmp_path, True)
+    assert "did not print a version" in str(machine.go_obstacle())
+    assert machine.missing(["curl"]) == {"curl"}
+
+
 # What parts declare
 
 

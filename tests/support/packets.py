@@ -12,16 +12,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lastro import registry
-from lastro.functions.base import ForwardingPath
+from lastro.functions.base import CounterReading, ForwardingPath
 from lastro.functions.dpi import SIGNATURE
 from lastro.functions.firewall import BLOCKED_PORTS
+from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.iperf3_udp import Iperf3Udp
+from lastro.instruments.ping import Ping
+from lastro.results.samples import Reading
 from lastro.scenarios.shared.chain import SINK_PORT, Chain, deployed
-from lastro.scenarios.shared.flow import difference
+from lastro.scenarios.shared.flow import crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 SOURCES = (ForwardingPath().source, "198.18.66.5", "198.19.66.255", "198.18.67.5", "198.19.65.255")
 N_PACKETS = 150
+SETTINGS = {"tcp_s": 1, "tcp_streams": 1, "udp_s": 1, "udp_rate": "10M", "ping_s": 0.5, "ping_interval_ms": 100}
 COUNTED = {"crossed", "blocked", "detoured"}
 TCP, UDP, ICMP = 6, 17, 1
 
@@ -64,6 +69,17 @@ def chain_of(testbed: Testbed, pool: PlatformPool, function: str, implementation
         ) as chain,
     ):
         yield chain
+
+
+def measured_flows(chain: Chain) -> Iterator[tuple[str, Reading, dict[str, CounterReading]]]:
+    """TCP, UDP and ping over a chain, each valid and accounted for; with what the function counted meanwhile."""
+    for instrument in (Iperf3Tcp(), Iperf3Udp(), Ping()):
+        before = chain.counted()
+        reading = instrument.measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
+        assert not reading.invalid_because and reading.measurements, (instrument.name, reading)
+        seen = difference(before, chain.counted())
+        assert crossings(instrument.name, chain, seen, reading.payload_bytes) == []
+        yield instrument.name, reading, seen
 
 
 @dataclass(frozen=True)

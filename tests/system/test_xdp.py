@@ -11,14 +11,12 @@ import pytest
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import ForwardingPath
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
-from lastro.instruments.iperf3_udp import Iperf3Udp
-from lastro.instruments.ping import Ping
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.flow import crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
-from ..support.packets import UDP, chain_of, datagram, decided, generated, segment
+from ..support.packets import UDP, chain_of, datagram, decided, generated, measured_flows, segment
 from ..support.products import one_of
 from ..support.scenarios import attempted, on_chain
 from ..support.scenarios import xdp_needs as image_needs
@@ -44,12 +42,7 @@ def scenario(testbed: Testbed) -> Iterator[ChainScenario]:
 )
 def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformPool, where: str) -> None:
     with chain_of(testbed, pool, "firewall", "xdp", where) as chain:
-        for instrument in (Iperf3Tcp(), Iperf3Udp(), Ping()):
-            before = chain.counted()
-            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
-            assert not reading.invalid_because and reading.measurements, (instrument.name, reading)
-            seen = difference(before, chain.counted())
-            assert crossings(instrument.name, chain, seen, reading.payload_bytes) == []
+        for _, _, seen in measured_flows(chain):
             assert seen["blocked"].packets == seen["broken"].packets == 0
 
 

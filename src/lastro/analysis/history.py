@@ -86,11 +86,12 @@ class HistoryChange:
 
 @dataclass(frozen=True, slots=True)
 class KeptSeries:
-    """One metric of one treatment in the campaigns that measured it: `summaries[i]` is that of `points[i]`.
+    """One metric of one treatment in the campaigns that measured it; `summaries[i]` belongs to `points[i]`.
 
-    `judged` are the values in which changes are looked for: the means, or their ratios to those of a `sentinel`, the
-    levels of the treatment that is its sentinel. `left_out` campaigns had no exact value, or none of the sentinel.
-    `place` tells it from series of another study or host, or with another value of a constant; empty without any."""
+    Changes are looked for in the values `judged`: the means, or their ratios to the means of a sentinel. `sentinel` has
+    the levels of that treatment. `left_out` campaigns had no exact value, or none of the sentinel. `place`
+    distinguishes the series from those of another study or host, or with another value of a constant; it is empty if
+    there are none."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
@@ -210,7 +211,7 @@ def _comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
 
 
 def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
-    """Return what tells a series from others, of one metric and treatment or not: study, host, and constants."""
+    """Return what distinguishes a series from the others: its study, its host, and the constants of its study."""
     mine = series.last
     others = [each.last for each in among]
     found = [mine.study] if any(each.study != mine.study for each in others) else []

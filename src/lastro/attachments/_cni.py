@@ -129,7 +129,7 @@ class CniNetwork:
         return self.node.host.run(argv, stdin=stdin, check=False)
 
     def _configuration(self, plugin: Plugin, port: Port) -> dict[str, Any]:
-        """Return what a plug-in is told of a port: its address, if it takes one, and where its data are kept."""
+        """Return the configuration of a plug-in for a port: its address, if the plug-in takes one, and its data."""
         found = {**plugin, "name": self.conflist.name, "cniVersion": self.conflist.version}
         if isinstance(able := plugin.get("capabilities"), Mapping) and able.get("ips"):
             found["runtimeConfig"] = {"ips": [port.address]}

@@ -1,6 +1,7 @@
-"""Answers whether b is worse than a: a program, a root filesystem, a version of a function of one's own, a setting of
-the kernel's network, a setting or an option of a part. Both run in the same blocks of one campaign, in random order, so
-that no change of the host or of the day can pass for a change of the variant.
+"""Answers whether b is worse than a. What differs may be a program, a root filesystem, a version of a function of your
+own, a setting of the kernel's network, or any setting or option of a part. Both run in
+the same blocks of one campaign, in random order, so that no change of the host or of the day can pass for a change of
+the variant.
 
   lastro ab study.toml --a runc=/opt/runc-1.1/runc --b runc=/opt/runc-1.2/runc
   lastro ab study.toml --b net.ipv4.tcp_congestion_control=reno        a is the study as it is

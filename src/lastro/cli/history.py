@@ -1,5 +1,5 @@
-"""Keeps the means of campaigns over months, with every fact of the host, and says where they changed. The file, which
---file names, is all that it needs: campaigns may be deleted.
+"""Keeps the means of campaigns over months, with every fact of the host, and says where they changed. All
+of it is in the file that --file names, so the campaigns may be deleted.
 
   lastro history add DIR... --label v1.2        add campaigns; the first ones begin the file
   lastro history list                           the campaigns, and what changed on their hosts between them

@@ -151,9 +151,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A cell with one or more lines of spans, as wide as `columns`; `head` if it names its row or column.
+    """A cell of one or more lines of spans, which is `columns` columns wide.
 
-    `absent` if it says why there is no value."""
+    `head`: it names its row or column. `absent`: it says why there is no value."""
 
     lines: tuple[tuple[Span, ...], ...]
     columns: int = 1

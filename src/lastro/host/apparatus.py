@@ -36,7 +36,7 @@ class Apparatus:
 
 @dataclass(frozen=True, slots=True)
 class ApparatusWitness:
-    """The witness of what the apparatus does for an instance; `daemon` is the cgroup of its daemon, if any.
+    """Counts what the apparatus does for an instance; `daemon` is the cgroup of the platform's daemon, if it has one.
 
     A thread that is born inside a window counts whole; one that ends inside it does not count, since the kernel then
     forgets its time. Where the kernel kills processes of an instance that exceed its limit on memory, the daemon does

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +45,7 @@ class Machine:
         if query is None or not names:
             return frozenset(names)
         argv = [query, "--show", "--showformat=${Package} ${db:Status-Status}\\n", *names]
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
-        installed = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
+        installed = {line.split()[0] for line in _asked(argv).splitlines() if line.endswith(" installed")}
         return frozenset(names) - installed
 
     def go_obstacle(self) -> str | None:
@@ -54,14 +53,22 @@ class Machine:
         go = self._which("go")
         if go is None:
             return "this host has no Go toolchain"
-        argv = [go, "env", "GOVERSION"]
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
-        match = re.match(r"go(\d+)\.(\d+)", done.stdout)
+        version = _asked([go, "env", "GOVERSION"])
+        match = re.match(r"go(\d+)\.(\d+)", version)
         if match is None:
             return f"`{go} env GOVERSION` did not print a version"
         if (int(match[1]), int(match[2])) < _LEAST_GO:
-            return f"the Go toolchain of this host is too old: {done.stdout.strip()}"
+            return f"the Go toolchain of this host is too old: {version.strip()}"
         return None
 
     def _which(self, program: str) -> str | None:
         return shutil.which(program, path=self.path)
+
+
+def _asked(argv: Sequence[str]) -> str:
+    """Return what a program prints; nothing if it cannot be started, or does not end in time."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
