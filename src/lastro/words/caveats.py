@@ -74,12 +74,16 @@ def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Several functions in a row have a kernel that works for each, and take turns where CPUs are fewer."""
-    study, most = report.study, 1
+    """Functions in a row, and chains side by side, have a kernel that works for each, and take turns on few CPUs."""
+    study, most, instances, chains = report.study, 1, 0, 1
     for row in report.rows:
         config = study.config(row.treatment.levels)
-        if row.n_valid and config.get("placement", "each") == "each":
-            most = max(most, len(hops(str(config.get("function", "")))) * int(config.get("length", 1)))
+        if not row.n_valid:
+            continue
+        each = config.get("placement", "each") == "each"
+        n = len(hops(str(config.get("function", "")))) * int(config.get("length", 1)) if each else 1
+        beside = int(config.get("chains", 1))
+        most, chains, instances = max(most, n), max(chains, beside), max(instances, beside * (n + _ENDS))
     host = report.provenance.get("host")
     noted = host.get("cpus") if isinstance(host, Mapping) else None
     if most > 1 and is_number(noted) and most + _ENDS > noted:
@@ -87,6 +91,13 @@ def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
             "Up to {n} instances in a row share {cpus} CPUs. What a further hop costs includes that they take turns, "
             "so it also measures the scheduler; with more CPUs, it may be less.",
             n=most + _ENDS,
+            cpus=say.integer(int(noted)),
+        )
+    if chains > 1 and is_number(noted) and instances > noted:
+        yield say(
+            "Up to {n} instances of several chains share {cpus} CPUs. What the chains take from one another includes "
+            "that they take turns, so it also measures the scheduler; with more CPUs, it may be less.",
+            n=instances,
             cpus=say.integer(int(noted)),
         )
 

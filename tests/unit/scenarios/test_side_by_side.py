@@ -15,7 +15,8 @@ from lastro.functions.base import MOST_CHAINS, PATHS, Function
 from lastro.functions.firewall import BLOCKED_SOURCES
 from lastro.instruments.base import Watch
 from lastro.platforms.base import configuration
-from lastro.results.samples import Outcome, Reading, Remark, Series
+from lastro.results.samples import GENERATOR_DELAY, GENERATOR_LIMITED, LARGE_SEGMENTS, Outcome, Reading, Remark, Series
+from lastro.results.trial_notes import Ceiling, remarks_of
 from lastro.scenarios.base import make_parts, schema, schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.chain import side_by_side as side
@@ -219,3 +220,14 @@ def test_more_chains_take_longer_to_start_and_have_a_ceiling_of_their_own() -> N
     (ceiling,) = ChainScenario.calibrations(four).values()
     assert ceiling["chains"] == 4
     assert len(make_parts(Function, str(ceiling["function"]))) == 1
+
+
+def test_what_the_host_carries_has_the_marks_of_the_throughput_from_which_it_is_computed() -> None:
+    outcome = Outcome(notes=Ceiling({"throughput": 100.0}, limited=True).as_notes())
+    outcome.add_caveat(Remark(LARGE_SEGMENTS, "of 20,000 B", ("throughput",)))
+    outcome.add_caveat(Remark(GENERATOR_DELAY, "late", ("latency_mean",)))
+    side.mark_as_throughput(outcome)
+    found = {(remark.kind, name) for remark in remarks_of(outcome.notes) for name in remark.metrics}
+    of_rates = {(kind, name) for kind, name in found if name in {"host_throughput", "worst_throughput"}}
+    assert {kind for kind, _ in of_rates} == {GENERATOR_LIMITED, LARGE_SEGMENTS} and len(of_rates) == 4
+    assert (GENERATOR_DELAY, "latency_mean") in found and len(found) == 7

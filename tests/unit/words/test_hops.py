@@ -29,7 +29,7 @@ def wobble(block: int, length: int) -> float:
 
 def value(levels: Levels, block: int, metric: str) -> float:
     """A hop costs the same each time, except on docker, where the eighth costs more than the second."""
-    platform, length = str(levels.get("platform", "native")), int(levels["length"])
+    platform, length = str(levels.get("platform", "native")), int(levels.get("length", 1))
     cost = 0.4 + EACH_S[platform] * length ** (2 if platform == "docker" else 1)
     return (cost if metric == COST.name else 5000 - 300 * length) * wobble(block, length)
 
@@ -93,4 +93,11 @@ def test_on_few_cpus_hops_take_turns(tmp_path: Path, cpus: int, settings: dict[s
         for each in caveats(reported(tmp_path, {"length": (1, 2, 4)}, cpus=cpus, **settings), ENGLISH)
         if "hop" in each
     ]
+    assert [each.partition(" What")[0] for each in found] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(("cpus", "told"), [(2, "Up to 8 instances of several chains share 2 CPUs."), (8, "")])
+def test_on_few_cpus_chains_take_turns(tmp_path: Path, cpus: int, told: str) -> None:
+    report = reported(tmp_path, {"chains": (1, 2)}, cpus=cpus, function="firewall>nat")
+    found = [each for each in caveats(report, ENGLISH) if "chains" in each]
     assert [each.partition(" What")[0] for each in found] == ([told] if told else [])

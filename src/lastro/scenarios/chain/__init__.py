@@ -25,7 +25,7 @@ from lastro.scenarios.chain.latency import LOADED_METRICS, TRANSACTIONS, image_p
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import GAP_S, METRICS, measure
 from lastro.scenarios.chain.side_by_side import METRICS as SIDE_BY_SIDE
-from lastro.scenarios.chain.side_by_side import MIN_OVERLAP
+from lastro.scenarios.chain.side_by_side import MIN_OVERLAP, THROUGHPUT, mark_as_throughput
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
 from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS
@@ -53,7 +53,6 @@ _AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts
 _LOADED_AROUND_S = 2.5  # a TCP stream that begins and ends
 _NEIGHBOURS_S = 1.0  # with IPv6, until routers find their neighbours
 _CEILING = "ceiling"  # of plain forwarding
-_THROUGHPUT = "throughput"
 _TRANSACTION_LENGTHS = tuple(length for length, _ in TRANSACTIONS)
 _OPTIONAL = {
     UDP_S.name: Iperf3Udp.metrics,
@@ -119,7 +118,7 @@ class ChainScenario(OnChain):
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
-            return outcome.measurements[_THROUGHPUT]
+            return outcome.measurements[THROUGHPUT]
         return self.profile_of(outcome)
 
     # The trial
@@ -130,7 +129,8 @@ class ChainScenario(OnChain):
             rest(SETTLE_S.of(config))
             measure(self.testbed, config, standing, outcome)
         ceiling = calibrated(calibrations, _CEILING)
-        judge_ceiling(outcome, None if ceiling is None else {_THROUGHPUT: ceiling}, rates=(_THROUGHPUT,))
+        judge_ceiling(outcome, None if ceiling is None else {THROUGHPUT: ceiling}, rates=(THROUGHPUT,))
+        mark_as_throughput(outcome)
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:

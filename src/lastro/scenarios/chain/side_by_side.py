@@ -17,7 +17,8 @@ from lastro import validity
 from lastro.errors import InstrumentError
 from lastro.host.threads import all_of
 from lastro.instruments.base import Instrument, Watch
-from lastro.results.samples import Metric, Reading, Series
+from lastro.results.samples import Metric, Outcome, Reading, Series
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.chain import Chain
 from lastro.study.model import Level, Setting
@@ -26,6 +27,7 @@ from lastro.testbed import Testbed
 MIN_OVERLAP = Setting(
     "min_overlap_percent", 90.0, "time in which all chains carry their load, of that in which any does", 0, 100
 )
+THROUGHPUT = "throughput"  # of TCP, on each chain
 TOTAL, WORST, FAIRNESS, OVERLAP = "host_throughput", "worst_throughput", "throughput_fairness", "chains_overlap"
 MEMORY = "memory_per_chain"
 METRICS = (
@@ -125,6 +127,13 @@ def of_host(throughputs: Sequence[float], windows: Sequence[validity.Window]) ->
     fairness = {FAIRNESS: sum(throughputs) ** 2 / (len(throughputs) * squares)} if squares else {}
     overlap = {OVERLAP: validity.overlap_percent(windows)} if windows else {}
     return {TOTAL: sum(throughputs), WORST: min(throughputs), **overlap, **fairness}
+
+
+def mark_as_throughput(outcome: Outcome) -> None:
+    """Give the rates of the whole host the remarks on the throughput of the chains, from which they are computed."""
+    for remark in list(remarks_of(outcome.notes)):
+        if THROUGHPUT in remark.metrics:
+            outcome.add_caveat(replace(remark, metrics=(TOTAL, WORST)))
 
 
 def overlap_reasons(name: str, windows: Sequence[validity.Window], config: Config) -> list[str]:
