@@ -136,6 +136,7 @@ def test_a_router_that_does_not_start_ends_the_trial_with_its_name_and_words(
     assert testbed.session.mark() == mark
 
 
+@pytest.mark.slow
 def test_a_switch_that_is_killed_costs_its_trial_and_leaves_nothing(
     scenario: RoutingScenario, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def seconds(place: Path, n: int) -> float:
     return time.process_time() - began_s
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_treatments_and_not_with_their_square(tmp_path: Path) -> None:
     seconds(tmp_path, 20)  # imports
     assert seconds(tmp_path, MANY) < MOST_TIMES * seconds(tmp_path, FEW)
