@@ -158,6 +158,13 @@ class Outcome:
         assert isinstance(remarks, list)
         remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
 
+    def extend_caveats(self, metric: str, *computed: str) -> None:
+        """Let each remark on a metric concern further ones, which are computed from it."""
+        remarks = self.notes.get(REMARKS, [])
+        assert isinstance(remarks, list)
+        for remark in remarks:
+            remark["metrics"] += computed if metric in remark["metrics"] else ()
+
     def add_condition(self, facts: dict[str, str]) -> None:
         """Note under REALLY how the values were measured, such as the file system under a disk benchmark."""
         really = self.notes.setdefault(REALLY, {}) if facts else {}

@@ -17,7 +17,7 @@ from lastro import validity
 from lastro.errors import InstrumentError
 from lastro.host.threads import all_of
 from lastro.instruments.base import Instrument, Watch
-from lastro.results.samples import Metric, Outcome, Reading, Series
+from lastro.results.samples import GENERATOR_LIMITED, Metric, Outcome, Reading, Series
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.chain import Chain
@@ -131,9 +131,10 @@ def of_host(throughputs: Sequence[float], windows: Sequence[validity.Window]) ->
 
 def mark_as_throughput(outcome: Outcome) -> None:
     """Give the rates of the whole host the remarks on the throughput of the chains, from which they are computed."""
-    for remark in list(remarks_of(outcome.notes)):
-        if THROUGHPUT in remark.metrics:
-            outcome.add_caveat(replace(remark, metrics=(TOTAL, WORST)))
+    outcome.extend_caveats(THROUGHPUT, TOTAL, WORST)
+    limited = [remark for remark in remarks_of(outcome.notes) if remark.kind == GENERATOR_LIMITED]
+    for remark in limited:  # by its ceiling, which is of the throughput alone
+        outcome.add_caveat(replace(remark, metrics=(TOTAL, WORST)))
 
 
 def overlap_reasons(name: str, windows: Sequence[validity.Window], config: Config) -> list[str]:
