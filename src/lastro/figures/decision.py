@@ -8,16 +8,16 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, decision_of
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import Ends, reach
-from lastro.figures.style import DASHED, FAINT, GREY, PALETTE, axis_title
+from lastro.figures.style import DASHED, FAINT, PALETTE, axis_title
 from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whiskers, drawn
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.words.language import Language
 
-_MOST_NAMED, _FEW = 12, 8
+_MOST_NAMED = 8
 _LOOKS: dict[str, tuple[str, Look]] = {
     "accepted": (N_("holds all levels"), {"marker": "o", "color": PALETTE[2]}),
-    "open": (N_("undecided"), {"marker": "D", "color": PALETTE[4], "mfc": "white", "mew": 1.2}),
+    "open": (N_("undecided"), {"marker": "D", "color": PALETTE[4], "mfc": "white", "mec": PALETTE[4], "mew": 1.2}),
     "rejected": (N_("does not hold them"), {"marker": "X", "color": PALETTE[7]}),
 }
 
@@ -34,12 +34,12 @@ def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
     unit = next((m.unit for m in report.metrics if m.name == decision.question.cost.text), "")
     amount = Metric(decision.question.cost.text, unit, "lower", "")
     x = reach(amount, [mid for mid, _, _ in costs.values()], [(low, high) for _, low, high in costs.values()])
-    panels = [_panel(decision, number, costs) for number in range(len(decision.question.levels))]
-    names = [
-        f"{number}  {decision.candidates[at].label}" for number, at in enumerate(order, 1) if number <= _MOST_NAMED
-    ]
+    named = _named(decision, list(costs))
+    panels = [_panel(decision, number, costs, named) for number in range(len(decision.question.levels))]
+    names = [f"{number}  {decision.candidates[at].label}" for number, at in enumerate(named, 1)]
     how = [
         say("each candidate where it is worst, with its interval; the dashed line is the level"),
+        say("without a number: candidates that are not the answer") if len(named) < len(costs) else "",
         say("grey line: the candidates that no other beats in both") if len(costs) > 2 else "",
         *x.words(decision.question.cost.text, say),
     ]
@@ -51,16 +51,28 @@ def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
     return drawn(plot, say)
 
 
+def _named(decision: SlaDecision, order: list[int]) -> list[int]:
+    """Return the candidates of the answer, the cheapest first: the recommended one, and those that may cost no more.
+
+    Without a recommended one, they are the first in the order of the answer."""
+    choice = decision.choice
+    answer = {choice.recommended, *choice.alike, *choice.open_cheaper} if choice.recommended is not None else {*order}
+    return [at for at in order if at in answer][:_MOST_NAMED]
+
+
 def _kinds(decision: SlaDecision, order: list[int], say: Language) -> Iterator[tuple[str, Look]]:
     there = {decision.choice.verdict(at) for at in order}
     yield from ((say(name), {**look, "linestyle": "none"}) for key, (name, look) in _LOOKS.items() if key in there)
 
 
-def _panel(decision: SlaDecision, number: int, costs: dict[int, tuple[float, float, float]]) -> PlotPanel:
+def _panel(
+    decision: SlaDecision, number: int, costs: dict[int, tuple[float, float, float]], named: list[int]
+) -> PlotPanel:
     level = decision.question.levels[number]
     odds_at = {at: odds for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
     whiskers: list[Ends] = [(odds.low, odds.high) for odds in odds_at.values()]
-    y = reach(level.metric, [level.limit, *(odds.mean for odds in odds_at.values())], whiskers)
+    values = [level.limit, *(odds.mean for odds in odds_at.values())]
+    y = reach(level.metric, values, whiskers, values)
     items: list[Item] = [PanelRule("y", level.limit, DASHED)]
     front, best = [], None
     for at in sorted(odds_at, key=lambda at: costs[at][0]):
@@ -71,17 +83,16 @@ def _panel(decision: SlaDecision, number: int, costs: dict[int, tuple[float, flo
     if len(costs) > 2:
         behind = {"color": FAINT, "linewidth": 1.2, "zorder": 1}
         items.append(PlotLine([cost for cost, _ in front], [mean for _, mean in front], behind))
-    numbers = {at: str(position) for position, at in enumerate(costs, 1) if position <= _MOST_NAMED}
-    width_pt = 1.2 if len(odds_at) <= _FEW else 0.5  # many intervals would hide each other
     for at, odds in odds_at.items():
-        look = _LOOKS[decision.choice.verdict(at)][1]
+        look, is_named = _LOOKS[decision.choice.verdict(at)][1], at in named
         cost, low, high = costs[at]
+        width_pt = 1.2 if is_named else 0.5  # many intervals would hide each other
         items += [
             Whiskers({cost: (odds.low, odds.high)}, look["color"], width_pt=width_pt),
             Whiskers({odds.mean: (low, high)}, look["color"], along="x", width_pt=width_pt),
-            PlotLine([cost], [odds.mean], {**look, "linestyle": "none", "ms": 6, "zorder": 4}),
+            PlotLine([cost], [odds.mean], {**look, "linestyle": "none", "ms": 10 if is_named else 3, "zorder": 4}),
         ]
-        if at in numbers:
-            above = {"xytext": (5, 5), "textcoords": "offset points", "color": GREY, "va": "bottom"}
-            items.append(PlotNote(cost, odds.mean, numbers[at], above, None))
+        if is_named:
+            inside = {"ha": "center", "va": "center", "fontsize": 7, "color": look.get("mec", "white"), "zorder": 5}
+            items.append(PlotNote(cost, odds.mean, str(1 + named.index(at)), inside, None))
     return PlotPanel(items, [level.text], y=PlotAxis.of(y, axis_title(level.metric)))
