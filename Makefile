@@ -84,9 +84,10 @@ test: $(VENV)/.made  ## Run the tests: every kind of check, with a real case of 
 WAITING := tests/cli tests/contract tests/crash tests/system \
 	$(shell grep -lE 'mark\.(root|processes|measures)' tests/known/*.py tests/unit/*.py tests/unit/*/*.py)
 
-# What needs Python alone is tested while packages are fetched and images are built.
+# What needs Python alone is tested while packages are fetched, images are built, and other tests wait: with the least
+# priority, since what waits for a processor ends last, and may miss its time.
 computing: lint compiled
-	$(PYTEST) tests/unit tests/known -m "computes and not slow" -p no:cacheprovider --numprocesses $$(nproc) --dist loadfile --durations 20
+	nice -n 19 $(PYTEST) tests/unit tests/known -m "computes and not slow" -p no:cacheprovider --numprocesses $$(nproc) --dist loadfile --durations 20
 
 # What pytest compiles of each module, one process compiles for all workers, beside the checks of types.
 compiled: $(VENV)/.made

@@ -17,7 +17,7 @@ from lastro.host.ledger import session
 from lastro.host.lock import silently
 from lastro.host.testbed_file import parse
 from lastro.isolation.base import Profile
-from lastro.platforms.base import InstanceSpec, Platform
+from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, guest_testbeds
 from lastro.testing import AttachmentContract, IsolationContract
@@ -116,6 +116,10 @@ class TestKvm(MachineInGuest):
     """On the hardware virtualization that QEMU emulates."""
 
     platform = "kvm"
+
+    def test_its_kernel_found_kvm_below_it(self, instance: Instance) -> None:
+        clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
+        assert "kvm-clock" in instance.run(["cat", clocks]).text
 
 
 for name, platforms in ISOLATIONS.items():

@@ -139,6 +139,16 @@ class TestQemuTcg(Machine, PlatformContract):
     def test_stopping_leaves_nothing_and_ends_even_what_keeps_forking(self, subject: Subject) -> None:
         Ending.test_stopping_leaves_nothing_and_ends_even_what_keeps_forking(self, subject)
 
+    @pytest.mark.slow
+    def test_after_a_start_that_failed_and_an_error_nothing_is_left_and_the_name_is_free(
+        self, subject: Subject
+    ) -> None:
+        Ending.test_after_a_start_that_failed_and_an_error_nothing_is_left_and_the_name_is_free(self, subject)
+
+    @pytest.mark.slow
+    def test_limits_are_in_force_and_bind_no_other(self, subject: Subject, instance: Instance) -> None:
+        Limits.test_limits_are_in_force_and_bind_no_other(self, subject, instance)
+
 
 @pytest.mark.slow
 class TestQemuTcgEmulated(Machine, Commands, World, Network):

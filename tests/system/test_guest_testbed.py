@@ -69,9 +69,9 @@ def ran(store: Store) -> int:
     return counts["valid"] + counts["invalid"]
 
 
-def test_apparmor_is_in_force_in_a_chain_a_machine_boots_on_kvm_and_nothing_is_left() -> None:
-    """Four treatments of the chain, under cgroup v2; what the profile denies is tried."""
-    plan = parse(SMALL.replace("1G", "2G"), "guest.toml").guest
+def test_apparmor_is_in_force_in_a_chain_and_nothing_is_left() -> None:
+    """A chain on the guest and in confined containers, under cgroup v2; what the profile denies is tried."""
+    plan = parse(SMALL, "guest.toml").guest
     assert plan is not None
     with session("tests", wait=silently) as held:
         with guest_testbeds(held, image_of(held), [plan], "tests") as bed, closing(ChainScenario(bed)) as scenario:
@@ -81,16 +81,15 @@ def test_apparmor_is_in_force_in_a_chain_a_machine_boots_on_kvm_and_nothing_is_l
                 assert AppArmor().verify(instance) is None
                 with pytest.raises(CommandFailed, match="Permission denied"):
                     instance.run(["sh", "-c", ": > /proc/loadavg"])
-            for platform, isolation in (("native", "none"), ("crun", "apparmor")):
-                for function in ("none", "firewall"):
-                    levels = {"platform": platform, "isolation": isolation, "function": function, "anomaly": "none"}
-                    chosen = {**SHORT["chain"], "attachment": "veth-direct", **levels}
-                    outcome = attempted(scenario, configured(ChainScenario, **chosen))
-                    assert outcome.valid, outcome.invalid_because
-                    assert outcome.measurements["throughput"] > 0
-                    clock = outcome.notes["clocks"]["the guest"]  # type: ignore[index]
-                    assert 0 < clock["uncertainty"] < 0.05
-                    assert abs(clock["drift"]) < 0.001 + clock["uncertainty"]
+            for platform, isolation, function in (("native", "none", "none"), ("crun", "apparmor", "firewall")):
+                levels = {"platform": platform, "isolation": isolation, "function": function, "anomaly": "none"}
+                chosen = {**SHORT["chain"], "attachment": "veth-direct", **levels}
+                outcome = attempted(scenario, configured(ChainScenario, **chosen))
+                assert outcome.valid, outcome.invalid_because
+                assert outcome.measurements["throughput"] > 0
+                clock = outcome.notes["clocks"]["the guest"]  # type: ignore[index]
+                assert 0 < clock["uncertainty"] < 0.05
+                assert abs(clock["drift"]) < 0.001 + clock["uncertainty"]
             parts = {"platform": "crun", "isolation": "none", "function": "firewall", "anomaly": "none"}
             link = {"link.delay_ms": 20.0, "link.loss": 2.0, "link.rate": "50M", "offloads": "off"}
             long = {**SHORT["chain"], "attachment": "veth-direct", **parts, **link, "ping_s": 2.0}
@@ -101,9 +100,6 @@ def test_apparmor_is_in_force_in_a_chain_a_machine_boots_on_kvm_and_nothing_is_l
             assert 40 <= min(rtt.values) < 60, "each direction has the delay once"
             towards = outcome.notes["impaired_link"]["towards the sink"]  # type: ignore[index]
             assert towards["shown"] == "20 ms delay, 2 % loss, 50 Mbit/s" and towards["lost"] > 0
-            with scenario.pool.get("kvm").start(bed, InstanceSpec("machine", "subject")) as machine:
-                clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
-                assert "kvm-clock" in machine.run(["cat", clocks]).text, "its kernel found KVM below it"
         assert not guests() and not [each for each in held.owned_objects() if "guest" in each.name]
 
 

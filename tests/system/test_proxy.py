@@ -61,7 +61,7 @@ CELLS = [
     pytest.param("runc", "routed", "on", {"198.18.64.2", "198.18.64.3"}, marks=pytest.mark.slow),
     pytest.param("docker", "nat", "on", {"198.19.2.1"}, marks=pytest.mark.slow),
     ("docker", "routed", "off", {"198.18.64.2", "198.18.64.3"}),
-    ("docker", "docker-nat", "off", {"198.19.2.1"}),
+    pytest.param("docker", "docker-nat", "off", {"198.19.2.1"}, marks=pytest.mark.slow),
     pytest.param("podman", "podman-nat", "off", {"198.19.2.1"}, marks=pytest.mark.slow),
 ]
 TRANSLATED = {"routed", "published", "translated"}
