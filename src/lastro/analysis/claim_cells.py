@@ -19,7 +19,7 @@ from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import MeanComparison, compare_one, linear, one_sided_p, p_above, share
 from lastro.stats.intervals import Estimate
-from lastro.stats.noise_floor import within
+from lastro.stats.noise_floor import is_below_floor
 from lastro.stats.notes import N_, Note
 from lastro.stats.recovery import RecoveredShare
 from lastro.stats.weights import less
@@ -239,7 +239,7 @@ class MetricCells:
         """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
 
         For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`."""
-        return bool(within(self.floor.share if self.floor else None, deviation, weights.values()))
+        return bool(is_below_floor(self.floor.share if self.floor else None, deviation, weights.values()))
 
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
         """Return whether a difference is smaller than the noise floor, relative to the mean of all its cells."""

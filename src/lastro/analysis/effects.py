@@ -16,7 +16,7 @@ from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import alpha_of
-from lastro.stats.noise_floor import scaled, within
+from lastro.stats.noise_floor import is_below_floor, scaled
 from lastro.stats.weights import less
 
 
@@ -65,7 +65,7 @@ def _effect(
         cells=len(sides[0]),
         n=(_values(data, sides[0]), _values(data, sides[1])),
         floor=None if floor is None else scaled(floor, weights),
-        under_floor=within(floor, None if ratio is None else ratio - 1, weights),
+        under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, weights),
         kinds=(ALIASED,) if aliases else (),
         aliases=tuple(dict.fromkeys(aliases)),
     )
@@ -122,7 +122,7 @@ def _comparison(row: Row, cell: Cell, floor: float | None) -> BaselineComparison
         difference=cell.comparison.difference,
         p=cell.comparison.p,
         p_adjusted=cell.comparison.p_adjusted,
-        under_floor=within(floor, None if ratio is None else ratio - 1, (1, -1)),
+        under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, (1, -1)),
         decision=cell.decision,
     )
 
