@@ -317,6 +317,7 @@ class CampaignResults:
 
     @property
     def properties(self) -> PropertyTables:
+        """The side tables, built on first use."""
         return self.later_properties()
 
     @property

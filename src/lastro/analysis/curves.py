@@ -137,7 +137,8 @@ def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Leve
     rows = [row for row in report.rows if row.treatment.levels[factor] in places]
     others = [dict(_other_levels(report, row, factor, places)) for row in rows]
     # Keep the rest of a level even if it is the same everywhere: it says what the number belongs to.
-    names = [n for n in (others[0] if rows else ()) if n == factor or len({levels[n] for levels in others}) > 1]
+    first = others[0] if others else {}
+    names = [n for n in first if n == factor or len({levels[n] for levels in others}) > 1]
     lines = _FIRST if _FIRST in names else next((n for n in names if n != factor), "")
     panels = tuple(n for n in names if n != lines)
     by_panel: dict[tuple[str, ...], dict[str, dict[Level, Row]]] = {}

@@ -63,8 +63,8 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     cases = (_compare_with_extremes(known, view, min, max), _compare_with_extremes(known, view, max, min))
     bounds = []
     for index, treatment in known.items():
-        has_comparison = treatment.row.baseline and treatment.cell.comparison
-        baseline = known[treatment.row.baseline.index] if treatment.row.baseline and has_comparison else None
+        reference = treatment.row.baseline if treatment.cell.comparison else None
+        baseline = known[reference.index] if reference else None
         if treatment.many_lost or (baseline is not None and baseline.many_lost):
             bounds.append(_bounds(treatment, baseline, [case[index] for case in cases if index in case], view))
     return tuple(sorted(bounds, key=lambda treatment: -treatment.lost / treatment.trials))

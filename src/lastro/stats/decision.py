@@ -164,10 +164,13 @@ def choose(
     odds = []
     for at in range(n_candidates):
         limit_odds = tuple(by_candidate[at] for by_candidate in of_limits)
-        drawn = [held[:, at] for held in (holds, may_hold, next_holds)]
-        probabilities = [math.nan if missing[at] else float(held.mean()) for held in drawn]
+        p_holds, p_may_hold, p_next_holds = (
+            math.nan if missing[at] else float(held[:, at].mean()) for held in (holds, may_hold, next_holds)
+        )
         cost_spread = _median_and_ends(costs[:, at], alpha)
-        odds.append(CandidateOdds(limit_odds, *probabilities, cost_spread, cheapest[at], missing[at]))
+        odds.append(
+            CandidateOdds(limit_odds, p_holds, p_may_hold, p_next_holds, cost_spread, cheapest[at], missing[at])
+        )
     return _choice(tuple(odds), costs, alpha, stage)
 
 

@@ -124,6 +124,7 @@ def _ratio(
 
 
 def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Estimate:
+    """Return the ratio a / b with Fieller's interval; `n` counts the values of either side."""
     ends = ends_of_ratio(m.a, m.b, (m.var_a, m.var_b, m.cov), t_quantile(confidence, m.df), m.biases)
     if ends is None:
         return _ratio(m.a / m.b, None, pairing, n, Note(UNBOUNDED_BY_BASELINE))

@@ -107,6 +107,7 @@ class Cost:
 
 
 def _named(name: str, metrics: Sequence[Metric]) -> Metric:
+    """Return the metric of this name. Raises: InputError if there is none."""
     names = [metric.name for metric in metrics]
     if name not in names:
         raise InputError(f"no metric is named '{name}'", did_you_mean(name, names))

@@ -124,6 +124,7 @@ def _check_ids(kind: str, tables: Sequence[Passage], problems: Problems) -> None
 
 
 def _check_sides(sides: _Sides, here: tuple[Key, ...], study: Study, problems: Problems) -> None:
+    """Add a problem for each factor of these sides that the study does not have."""
     factors = factors_of(study)
     for key, side in sides.items():
         for name in side:
