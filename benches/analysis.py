@@ -153,13 +153,13 @@ for (i in seq_len(nrow(found))) cat(trimws(rownames(found)[i]), sprintf("%.15e",
 
 
 def bench_r(folder: Path) -> str:
-    """The same values, the same model, sequential sums of squares on either side; digits are of those sums."""
+    """Compare with R on the same values and model; the design is balanced, so all types of sums are equal."""
     if not (rscript := shutil.which("Rscript")):
         return "| an analysis of variance against R's `aov` | R is not installed here | | same digits | |"
-    from lastro.analysis.metric_values import measured
+    from lastro.analysis.metric_values import values_of
     from lastro.stats.anova import anova
 
-    data = measured(report_of(campaign(folder / "r", CHAIN, 12)), 0)
+    data = values_of(report_of(campaign(folder / "r", CHAIN, 12)).views[0])
     found = list(data.trials())
     levels = {name: [data.levels[index][name] for index, _, _ in found] for name in data.factors}
     blocks, values = [block for _, block, _ in found], [value for _, _, value in found]
@@ -172,8 +172,8 @@ def bench_r(folder: Path) -> str:
     took_s, *table = done.stdout.splitlines()
     sums = [line.rsplit(maxsplit=1) for line in table]
     theirs = {frozenset(names[part] for part in name.split(":")): float(ss) for name, ss in sums}
-    seconds = timed(lambda: anova(values, levels, block=blocks, kind="I"))
-    ours = anova(values, levels, block=blocks, kind="I")
+    seconds = timed(lambda: anova(values, levels, block=blocks))
+    ours = anova(values, levels, block=blocks)
     digits = [
         -math.log10(max(abs(effect.ss / theirs[frozenset(effect.factors)] - 1), 1e-15))
         for effect in (*ours.effects, ours.residual)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from lastro.analysis.effects import main_effects
-from lastro.analysis.factorial import variance_of
+from lastro.analysis.factorial import analyse_variance
 from lastro.analysis.interactions import interactions
 from lastro.analysis.metric_values import MetricValues
 from lastro.stats.adjust import holm
@@ -151,7 +151,7 @@ def of_fractions(noise: str, fraction: Fraction, blocks: int, repeats: int) -> t
     for _ in range(repeats):
         values = drawn(rng, NOISES[noise], len(rows), blocks)
         data = of_fraction(fraction, values)
-        shown += bool(interactions(data, variance_of(data)[0]))
+        shown += bool(interactions(data, analyse_variance(data)[0]))
         effects = main_effects(of_fraction(fraction, values * size[:, None]))
         intervals = [(EFFECTS.get(effect.factor, 1.0), effect.ratio.interval) for effect in effects]
         missed += any(interval is not None and not interval.holds(truth) for truth, interval in intervals)
@@ -172,7 +172,7 @@ def of_factorial(noise: str, shape: tuple[int, ...], planted: float, blocks: int
         cells = {at: dict(enumerate(row)) for at, row in enumerate(values.tolist())}
         references = dict.fromkeys(factors, "0")
         data = MetricValues(cells, dict(enumerate(levels)), factors, references, 0.95, BlockModel.of(cells))
-        shown += bool(interactions(data, variance_of(data)[0]))
+        shown += bool(interactions(data, analyse_variance(data)[0]))
     return shown / repeats
 
 

@@ -6,7 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lastro.stats.autocorrelation import _expectation, _ratio, autocorrelation, p_within_blocks, variance_factor
+from lastro.stats.autocorrelation import (
+    _expected_ratio,
+    _von_neumann_ratio,
+    autocorrelation,
+    p_within_blocks,
+    variance_factor,
+)
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 from lastro.stats.margins import ratio_test
@@ -76,8 +82,8 @@ def test_the_expected_ratio_is_that_of_simulated_campaigns(lag1: float) -> None:
     groups = [[at for at, name in enumerate(treatments) if name == own] for own in treatments]
     centre = np.eye(20) - np.array([[(b in group) / 5 for b in range(20)] for group in groups])
     left = noises(rng, 20_000, 20, lag1) @ centre.T
-    found = _ratio(np.sum(np.diff(left) ** 2, axis=1).mean(), np.sum(left**2, axis=1).mean(), 20)
-    assert _expectation(groups)(lag1) == pytest.approx(found, abs=0.01)
+    found = _von_neumann_ratio(np.sum(np.diff(left) ** 2, axis=1).mean(), np.sum(left**2, axis=1).mean(), 20)
+    assert _expected_ratio(groups)(lag1) == pytest.approx(found, abs=0.01)
 
 
 def test_the_variance_of_a_mean_is_that_of_simulated_trials() -> None:

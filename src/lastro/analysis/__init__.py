@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults, MetricView
-from lastro.analysis.effects import against_baseline, headline, main_effects, marked
-from lastro.analysis.factorial import spread_notes, variance_of
+from lastro.analysis.effects import baseline_comparisons, headline, main_effects, with_marks
+from lastro.analysis.factorial import analyse_variance, spread_notes
 from lastro.analysis.interactions import interactions
 from lastro.analysis.lost_trials import lost_trials
-from lastro.analysis.metric_values import measured
+from lastro.analysis.metric_values import values_of
 from lastro.analysis.model import Analysis, MetricAnalysis, TwoModes
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import factor_pairs
@@ -30,22 +30,23 @@ def analyse(report: CampaignResults) -> Analysis:
 
 def analyse_metric(view: MetricView) -> MetricAnalysis:
     """Analyse one metric of a report."""
-    data, known_floor = measured(view), floor_here(view)
+    data, known_floor = values_of(view), floor_here(view)
     floor = known_floor.share if known_floor else None
-    anova, why_none, notes = variance_of(data)
+    anova, why_none, notes = analyse_variance(data)
     bounded = sum(cell.bounded > 0 for cell in view.cells)
     if bounded and not data.cells:
         why_none = Note(N_("only a lower bound is known for every treatment"))
     effects = main_effects(data, floor)
-    comparisons, correction = against_baseline(view, data, floor)
+    comparisons, correction = baseline_comparisons(view, data, floor)
     return MetricAnalysis(
         metric=view.metric,
         n=data.n,
         anova=anova,
         why_none=why_none,
-        effects=marked(view, effects),
+        effects=with_marks(view, effects),
         interactions=tuple(
-            replace(found, effects=marked(view, found.effects)) for found in interactions(data, anova, floor)
+            replace(interaction, effects=with_marks(view, interaction.effects))
+            for interaction in interactions(data, anova, floor)
         ),
         comparisons=comparisons,
         correction=correction,
@@ -65,17 +66,20 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
 
 
 def _two_modes(view: MetricView) -> TwoModes | None:
-    """Return what is known of the second mode of a metric; None without one."""
+    """Return the second mode of a metric with the trials of each treatment that lie apart; None without one."""
     mode = view.second_mode
     if mode is None:
         return None
     exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
-    counts = [(row.treatment, len(mode.trials.get(row.treatment.index, ())), len(cell.points)) for row, cell in exact]
+    counts = []
+    for row, cell in exact:
+        apart = mode.trials.get(row.treatment.index, frozenset())
+        counts.append((row.treatment, len(apart), len(cell.points)))
     return TwoModes(
         n=mode.n,
         trials=sum(len(cell.points) for _, cell in exact),
         distance=mode.distance,
         relative=mode.relative,
         sds=mode.sds,
-        counts=tuple(sorted(counts, key=lambda each: -each[1] / each[2])),
+        counts=tuple(sorted(counts, key=lambda count: -count[1] / count[2])),
     )

@@ -1,9 +1,10 @@
 """Advise how many blocks the next campaign needs for a desired precision. Pure.
 
 Precision is half the width of an interval that the report of the next campaign prints, as a fraction of its estimate:
-of the ratios to the baseline, which hold together, or without a baseline of the means. The advice is for all ratios of
-a metric together, and takes into account how uncertain the spread of this campaign is (`stats.blocks_needed`). It
-assumes that means and the scale of the model stay as they are, and that trials are lost as often."""
+of the ratios to the baseline, whose confidence is simultaneous, or, without a baseline, of the means. The advice is for
+all ratios of a metric together, and takes into account how uncertain the spread of this campaign is
+(`stats.blocks_needed`). It assumes that means and the scale of the model do not change, nor the fraction of lost
+trials."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from lastro.stats.blocks_needed import PilotInterval, SufficientBlocks
 
 LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
-PROBABLE = 0.9  # that the interval holds the number which the true noise requires
-VAGUE = 10.0  # a pilot that leaves the number uncertain by a larger factor is too small
+PROBABLE = 0.9  # probability that the interval contains the number of blocks which the true noise requires
+VAGUE = 10.0  # a pilot is too small if the ends of that interval differ by a larger factor
 _NO_SPREAD = N_("no treatment has two valid trials and a mean other than zero")
 _CONSTANT = N_("nothing varied between blocks")
 
@@ -35,10 +36,10 @@ _CONSTANT = N_("nothing varied between blocks")
 class BlocksAdvice:
     """The number of blocks with which all `intervals` of a metric are narrow enough.
 
-    `n` is the number of blocks measured so far, and `half_width` the largest relative one of their intervals; infinite
-    if one is missing. `likely` and `sure` are enough with these probabilities. `low` to `high` is the interval of the
-    number that the true noise requires, with a probability of `PROBABLE`; None above a million. `widest` is the
-    treatment that most probably decides."""
+    `n` is the number of blocks measured so far, and `half_width` the largest relative half width of their intervals;
+    infinite if an interval is missing. `likely` and `sure` are enough with the probabilities `LIKELY` and `SURE`. `low`
+    to `high` is the interval of the number that the true noise requires, with a probability of `PROBABLE`; an end is
+    None above a million. `widest` is the treatment whose interval is most probably too wide with `likely` blocks."""
 
     intervals: int
     n: int
@@ -57,7 +58,7 @@ class BlocksAdvice:
 
 @dataclass(frozen=True, slots=True)
 class MetricAdvice:
-    """The number of blocks that one metric needs: None if the spread is not known, for the reason `absent_because`."""
+    """The number of blocks that one metric needs; None if its spread is not known, with the reason."""
 
     metric: Metric
     blocks: BlocksAdvice | None
@@ -66,12 +67,11 @@ class MetricAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice on the number of blocks.
+    """Advice on the number of blocks for each metric.
 
-    `likely_blocks` and `sure_blocks` suffice for each metric whose spread is known. They are None if there is no such
-    metric, or if one of them needs more than a million. `unknown` lists the metrics whose spread is not known.
-    `block_s` is the time of a block of this campaign, including repetitions of invalid trials; None before any trial
-    has run. `guest` is that of this campaign; None for a real host."""
+    `precision` is the desired relative half width: of ratios to the baseline if `of_ratio`, else of means. `block_s` is
+    the time of a block of this campaign, in seconds, including repetitions of invalid trials; None before any trial has
+    run. `guest` is the virtual machine in which the campaign ran; None for a real host."""
 
     directory: str
     title: str
@@ -85,32 +85,39 @@ class Advice:
 
     @property
     def likely_blocks(self) -> int | None:
+        """The blocks that suffice with probability `LIKELY` for each metric whose spread is known.
+
+        None if there is no such metric, or if one of them needs more than a million."""
         return _most([metric.blocks.likely.blocks for metric in self.metrics if metric.blocks])
 
     @property
     def sure_blocks(self) -> int | None:
+        """The same as `likely_blocks`, with probability `SURE`."""
         return _most([metric.blocks.sure.blocks for metric in self.metrics if metric.blocks])
 
     @property
     def unknown(self) -> tuple[str, ...]:
+        """The names of the metrics whose spread is not known."""
         return tuple(metric.metric.name for metric in self.metrics if metric.blocks is None)
 
     @property
     def vague(self) -> tuple[str, ...]:
-        """The metrics for which this campaign is too small."""
+        """The names of the metrics for which this campaign is too small to know the number."""
         return tuple(metric.metric.name for metric in self.metrics if metric.blocks and metric.blocks.vague)
 
     def duration_s(self, blocks: int | None) -> float | None:
+        """Return the time that this many blocks take, in seconds; None if either number is not known."""
         return None if blocks is None or self.block_s is None else blocks * self.block_s
 
 
 def _most(blocks: Sequence[int | None]) -> int | None:
+    """Return the largest of the numbers; None if any is None, or without numbers."""
     known = [n for n in blocks if n is not None]
     return max(known) if known and len(known) == len(blocks) else None
 
 
 def advise(report: CampaignResults, precision: float) -> Advice:
-    """Return advice for a desired relative half width: `precision` is above zero, 0.05 for plus or minus 5 %."""
+    """Return the blocks needed for a desired relative half width: `precision` is above zero, 0.05 for ± 5 %."""
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
     return Advice(
         directory=report.directory,
@@ -126,19 +133,23 @@ def advise(report: CampaignResults, precision: float) -> Advice:
 
 
 def _block_s(report: CampaignResults) -> float | None:
-    """Return the duration of a block of the runnable treatments, from the mean duration of the finished trials."""
+    """Return the duration of a block in seconds: one trial of each runnable treatment, by the mean of those finished.
+
+    None before any trial has finished."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in report.rows)
     return report.progress.measured_s / ended * runnable if ended else None
 
 
-# By the question that a study asks
+# For the decision that a study asks for
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCandidate:
-    """An undecided candidate, and how many more blocks decide, with `LIKELY` and `SURE`; None above 1,000."""
+    """An undecided candidate, and how many more blocks decide on it with probability `LIKELY` and `SURE`.
+
+    A number is None above 1,000. `holds` is the probability that the candidate holds all service levels."""
 
     label: str
     holds: float
@@ -151,32 +162,34 @@ class DecisionAdvice:
     """The blocks that a decision by service levels still needs.
 
     `open` has the undecided candidates: all of them, or only those that may cost less than a recommended one. `block_s`
-    is the time of a block of all candidates."""
+    is the time of a block of all candidates, in seconds; None before any trial has finished."""
 
     decision: SlaDecision
     open: tuple[OpenCandidate, ...]
     block_s: float | None
 
 
-def for_the_decision(decision: SlaDecision) -> DecisionAdvice:
+def advise_on_decision(decision: SlaDecision) -> DecisionAdvice:
+    """Return how many more blocks decide on each open candidate that can change the recommendation."""
     choice = decision.choice
-    undecided = [at for at in decision.order() if choice.verdict(at) == "open"]
-    matter = undecided if choice.recommended is None else [at for at in undecided if at in choice.open_cheaper]
+    relevant = [at for at in decision.order() if choice.verdict(at) == "open"]
+    if choice.recommended is not None:
+        relevant = [at for at in relevant if at in choice.open_cheaper]
     candidates = [
         OpenCandidate(
             decision.candidates[at].label, choice.odds[at].holds,
             *(decision.more_blocks(chance, at) for chance in (LIKELY, SURE)),
         )
-        for at in matter
+        for at in relevant
     ]  # fmt: skip
     return DecisionAdvice(decision, tuple(candidates), _block_s(decision.report))
 
 
-# By a precision
+# For a precision
 
 
 class _Treatment(NamedTuple):
-    """A treatment with the relative half width of its interval in this campaign, and what will make it narrower.
+    """A treatment with its interval in this campaign: the relative half width, and the form that predicts other widths.
 
     `interval` is None if the noise of the treatment is not known."""
 
@@ -186,8 +199,9 @@ class _Treatment(NamedTuple):
 
 
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
-    asked = list(_ratios(view) if of_ratio else _means(view))
-    known = [(one.treatment, one.interval) for one in asked if one.interval is not None]
+    """Return the number of blocks that a metric needs for the desired precision of its ratios, or of its means."""
+    treatments = list(_ratios(view) if of_ratio else _means(view))
+    known = [(each.treatment, each.interval) for each in treatments if each.interval is not None]
     varying = [(treatment, interval) for treatment, interval in known if interval.error > 0]
     if not varying:
         return MetricAdvice(view.metric, None, Note(_CONSTANT if known else _NO_SPREAD))
@@ -204,9 +218,9 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
     return MetricAdvice(
         view.metric,
         BlocksAdvice(
-            intervals=len(asked),
+            intervals=len(treatments),
             n=view.n_blocks,
-            half_width=max(one.half_width for one in asked),
+            half_width=max(treatment.half_width for treatment in treatments),
             likely=likely,
             sure=sure,
             low=needed.low,
@@ -217,7 +231,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
 
 
 def _ratios(view: MetricView) -> Iterator[_Treatment]:
-    """Yield the ratios to the baselines, as logarithms, with the errors of the model of the report."""
+    """Yield the interval of each ratio to a baseline, on logarithms, with its error by the model of the report."""
     from lastro.stats.blocks_needed import PilotInterval
 
     for row, cell in view:
@@ -232,7 +246,7 @@ def _ratios(view: MetricView) -> Iterator[_Treatment]:
 
 
 def _means(view: MetricView) -> Iterator[_Treatment]:
-    """Yield the means, each with the error of its own values."""
+    """Yield the interval of each mean, with its error by the values of its treatment alone."""
     from lastro.stats.blocks_needed import PilotInterval
 
     for row, cell in view:

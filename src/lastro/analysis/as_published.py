@@ -1,8 +1,8 @@
-"""What a source printed, with what this campaign measured beside it: tables cell by cell, figures bar by bar.
+"""The printed tables and figures of a source, with the means of this campaign for each of their cells and bars.
 
 A mean is over the measured treatments of its levels, with the interval of the study's confidence. The bars of a panel
-are over the same conditions, as the sides of a claim are. A mark is where a bar would end if the published figure held
-here: a published ratio is applied to the mean of this campaign that the source compares with. Pure: a report in,
+are over the same conditions, as are the sides of a claim. A mark is where a bar would end if the published figure held
+here: a published ratio is applied to this campaign's mean of the side that the source compares with. Pure: a report in,
 numbers out."""
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MatchedMean:
-    """The mean of this campaign at some levels; None where `why` says what is missing.
+    """The mean of this campaign at some levels; None, with the reasons in `why`, if it was not measured.
 
-    It is over `strata` of the `all_strata` conditions that the design has. `bounded`: only a lower bound is known of a
-    value in it. `stand_in` are levels that were measured in place of published ones."""
+    It is over `strata` of the `all_strata` conditions of the design. `bounded` is True if some of its values are only
+    lower bounds. `stand_in` are levels that were measured in place of published ones."""
 
     mean: Estimate | None
     strata: int = 0
@@ -42,9 +42,9 @@ class MatchedMean:
 
 @dataclass(frozen=True, slots=True)
 class PublishedBar:
-    """The mean of one bar. `bar` is its place in its group; None for the mean over all bars of the group.
+    """A bar of a published figure, by its `group` and its place in the group, with the mean of this campaign.
 
-    Only a mark that does not distinguish these bars has such a mean."""
+    `bar` is None for the mean over all bars of the group, to which a mark applies that does not distinguish them."""
 
     group: int
     bar: int | None
@@ -54,6 +54,8 @@ class PublishedBar:
 
 @dataclass(frozen=True, slots=True)
 class PublishedPanel:
+    """The bars of a figure for one metric."""
+
     metric: Metric
     bars: tuple[PublishedBar, ...]
 
@@ -69,13 +71,15 @@ class MatchedTable:
 
 @dataclass(frozen=True, slots=True)
 class MatchedBars:
+    """A figure of bars, with a panel for each of its metrics that this campaign measured."""
+
     figure: BarFigure
     panels: tuple[PublishedPanel, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedLines:
-    """A figure of lines, whose series the report loads, and its marks, each a level across a panel."""
+    """A figure of lines, and its marks, each a horizontal line across a panel. The report loads the series."""
 
     figure: LineFigure
     marks: tuple[PublishedMark, ...]
@@ -93,22 +97,22 @@ class AsPublished:
 
 
 def as_published(claims: Claims, report: CampaignResults) -> AsPublished:
-    """Return what the source of these claims printed, with this campaign beside it."""
+    """Return the printed tables and figures of the source of these claims, with the means of this campaign."""
     figures = tuple(_figure(figure, claims, report) for figure in claims.figures)
     return AsPublished(tuple(_table(table, report) for table in claims.tables), figures)
 
 
 def mean_here(report: CampaignResults, metric: str, levels: Levels) -> MatchedMean:
-    """Return the mean of a metric at some levels, or why there is none."""
+    """Return the mean of a metric at some levels, or the reasons why there is none."""
     try:
         cells = MetricCells(report, metric)
         (weights,), used, total = cells.sides([{}], levels)
     except Untestable as untestable:
         return MatchedMean(None, why=untestable.why)
-    return _mean(cells, weights, used, total)
+    return _matched_mean(cells, weights, used, total)
 
 
-def _mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: int) -> MatchedMean:
+def _matched_mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: int) -> MatchedMean:
     return MatchedMean(cells.linear(weights), used, total, any(cells.slack(weights)))
 
 
@@ -118,8 +122,8 @@ def _mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: in
 def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
     known = {metric.name: metric for metric in report.metrics}
     metrics = tuple(known.get(column.metric) for column in table.columns)
-    rows = tuple(tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows)
-    return MatchedTable(table, metrics, rows)
+    rows = [tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows]
+    return MatchedTable(table, metrics, tuple(rows))
 
 
 def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:
@@ -127,10 +131,10 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Campa
     from lastro.analysis.claims.claim import Statement  # imports pydantic
 
     stated = Statement(metric=column.metric, at={**table.at, **row, **column.at})
-    moved, stand_in = as_measured(stated, table.stand_in, [report])
-    own = {each.published for each in stand_in} & {level for levels in stated.at.values() for level in levels}
-    used = tuple(each for each in stand_in if each.published in own)
-    mean = mean_here(report, moved.metric, moved.at)
+    measured, stand_in = as_measured(stated, table.stand_in, [report])
+    stated_levels = {level for levels in stated.at.values() for level in levels}
+    used = tuple(substitution for substitution in stand_in if substitution.published in stated_levels)
+    mean = mean_here(report, measured.metric, measured.at)
     return replace(mean, stand_in=used if mean.mean else ())
 
 
@@ -146,14 +150,14 @@ def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResu
         marks = [_mark(claim, claims, report) for claim in marked if claim.statement.limits]
         return MatchedLines(figure, tuple(mark for mark in marks if mark))
     known = {metric.name: metric for metric in report.metrics}
-    return MatchedBars(
-        figure, tuple(_panel(figure, known[name], marked, claims, report) for name in figure.metrics if name in known)
-    )
+    metrics = [known[name] for name in figure.metrics if name in known]
+    return MatchedBars(figure, tuple(_panel(figure, metric, marked, claims, report) for metric in metrics))
 
 
 def _panel(
     figure: BarFigure, metric: Metric, marked: Sequence[Claim], claims: Claims, report: CampaignResults
 ) -> PublishedPanel:
+    """Return the panel of a metric; `marked` are the claims whose published values are its marks."""
     of_panel = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
     marks = [mark for mark in of_panel if mark is not None]
     separated = {name for bar in figure.bars for name in bar}
@@ -175,32 +179,35 @@ def _panel(
 
 def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
     """Return whether a mark is of these levels, under the conditions of the figure or over them."""
-    conditions = {name: own for name, own in figure.at.items() if name in mark.levels}
-    return all(set(mark.levels.get(name, ())) == set(own) for name, own in {**conditions, **levels}.items())
+    wanted = {**{name: at for name, at in figure.at.items() if name in mark.levels}, **levels}
+    return all(set(mark.levels.get(name, ())) == set(of_factor) for name, of_factor in wanted.items())
 
 
 def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels], at: Levels) -> list[MatchedMean]:
     """Return the means of sides over the conditions in which all of them were measured.
 
     A side that was measured nowhere is ignored. Without a common condition, each mean is over its own conditions."""
-    alone = [mean_here(report, metric, {**at, **side}) for side in sides]
-    there = [index for index, here in enumerate(alone) if here.mean is not None]
+    separate = [mean_here(report, metric, {**at, **side}) for side in sides]
+    measured = [index for index, here in enumerate(separate) if here.mean is not None]
     try:
         cells = MetricCells(report, metric)
-        weights, used, total = cells.sides([sides[index] for index in there], at)
+        weights, used, total = cells.sides([sides[index] for index in measured], at)
     except Untestable:
-        return alone
-    common = {index: _mean(cells, own, used, total) for index, own in zip(there, weights, strict=True)}
-    return [common.get(index, here) for index, here in enumerate(alone)]
+        return separate
+    common = {
+        index: _matched_mean(cells, of_side, used, total) for index, of_side in zip(measured, weights, strict=True)
+    }
+    return [common.get(index, here) for index, here in enumerate(separate)]
 
 
 # Marks
 
 
 def _mark(claim: Claim, claims: Claims, report: CampaignResults) -> PublishedMark | None:
-    """Return where the published figure of a claim would lie here; None without a figure or a mean to apply it to.
+    """Return where the published value of a claim would lie here; None without a value, or a mean to apply it to.
 
-    No difference is added to a time or a rate that a guest in software measured."""
+    None also for a published difference of times or rates if this campaign ran in an emulated guest, whose speed is not
+    that of real hardware."""
     stated, published = claim.statement, claim.published
     emulated = report.guest is not None and report.guest.emulated
     if published and published.given == ["difference"] and emulated and depends_on_speed(published.unit):

@@ -1,11 +1,11 @@
-"""At which dose each service level breaks, along a factor of numbers, for each candidate. Pure."""
+"""The dose at which each candidate breaks each service level, along a numeric factor. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.decision import SlaDecision, grouped, metric_trials
+from lastro.analysis.decision import SlaDecision, group_by_levels, metric_trials
 from lastro.stats.breaking_point import BreakingPoint, breaking_points
 from lastro.study.fraction import Fraction
 from lastro.study.model import Factor
@@ -14,9 +14,10 @@ from lastro.study.service_level import ServiceLevel, is_choice
 
 @dataclass(frozen=True, slots=True)
 class BrokenLevel:
-    """Where a level breaks: the candidate by its number in the decision, and what else holds: 'anomaly = cpu'.
+    """The dose at which a candidate, given by its number in the decision, breaks a service level.
 
-    `point` is None for a candidate that was not measured at every dose."""
+    `given` has the levels of the other conditions: 'anomaly = cpu'. `point` is None for a candidate that was not
+    measured at every dose."""
 
     factor: str
     level: ServiceLevel
@@ -26,31 +27,31 @@ class BrokenLevel:
 
 
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
-    """Yield where each level breaks along each factor of numbers that is a condition with two levels or more."""
+    """Yield the breaking points of all service levels along each numeric factor that users do not choose.
+
+    The factor has two levels or more, and the design does not halve it."""
     report = decision.report
     halved = Fraction.of(report.study).halved  # no two doses have the same conditions
     for factor in report.varying:
         if not is_choice(factor.name) and factor.name not in halved and _doses(factor):
-            yield from _along(factor, decision)
+            yield from _broken_along(factor, decision)
 
 
-def _along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel]:
+def _broken_along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel]:
+    """Yield the breaking points along one factor, for each combination of the other conditions."""
     report, doses = decision.report, _doses(factor)
     chosen = list(decision.candidates[0].levels) if decision.candidates else []
     rest = [each.name for each in report.varying if each.name not in (*chosen, factor.name)]
-    labels = [dict(each.levels) for each in decision.candidates]
-    groups, of_group = grouped(report.rows, rest)
-    candidates, of_candidate = grouped(report.rows, chosen)
+    labels = [dict(candidate.levels) for candidate in decision.candidates]
+    groups, of_group = group_by_levels(report.rows, rest)
     for number, given in enumerate(groups):
-        rows = [row for row in report.rows if of_group[row.treatment.index] == number]
-        rows = [row for row in rows if candidates[of_candidate[row.treatment.index]] in labels]
-        at = {
-            row.treatment.index: (
-                labels.index(candidates[of_candidate[row.treatment.index]]),
-                doses.index(float(row.treatment.levels[factor.name])),
-            )
-            for row in rows
-        }
+        rows, at = [], {}
+        for row in report.rows:
+            levels = {name: str(row.treatment.levels[name]) for name in chosen}
+            if of_group[row.treatment.index] == number and levels in labels:
+                rows.append(row)
+                dose = float(row.treatment.levels[factor.name])
+                at[row.treatment.index] = (labels.index(levels), doses.index(dose))
         for level in decision.question.levels:
             trials = metric_trials(report, rows, at, level.metric.name)
             if not trials.cells:
@@ -58,12 +59,12 @@ def _along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel]:
             points = breaking_points(
                 trials, doses, len(labels), level.limit, level.at_least, 1 - decision.question.confidence
             )
-            named = ", ".join(f"{name} = {each}" for name, each in given.items())
+            text = ", ".join(f"{name} = {each}" for name, each in given.items())
             for candidate, point in enumerate(points):
-                yield BrokenLevel(factor.name, level, candidate, named, point)
+                yield BrokenLevel(factor.name, level, candidate, text, point)
 
 
 def _doses(factor: Factor) -> Sequence[float]:
-    """Return the levels of a factor of two numbers or more in ascending order; none for another factor."""
+    """Return the levels of a factor in ascending order; empty unless there are two or more, and all are numbers."""
     numbers = [level for level in factor.levels if isinstance(level, int | float) and not isinstance(level, bool)]
     return sorted(map(float, numbers)) if len(numbers) == len(factor.levels) >= 2 else []

@@ -1,8 +1,7 @@
-"""Build the report of a campaign from its data: cells with their comparisons, progress, gaps. Pure."""
+"""Build the results of a campaign from its data: cells with their comparisons, progress, gaps. Pure."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,9 +56,9 @@ MANY_LOST = 0.10  # a larger fraction of the finished trials of a cell may bias 
 
 
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignResults:
-    """Build the report of a campaign, finished or not.
+    """Build the results of a campaign, finished or not.
 
-    With `all_metrics`, include all metrics that its trials measured, not only those of the study."""
+    With `all_metrics`, they include all metrics that its trials measured, not only those of the study."""
     study, data = data.study, _split_by_segment(data)
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
@@ -90,26 +89,28 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
 
 
 def _split_by_segment(data: CampaignData) -> CampaignData:
-    """Return the campaign with each block that spans several segments of the host split, one block for each."""
+    """Split each block that spans several segments of the host into one block for each segment."""
     attempts, old_blocks = apart(data.attempts, data.segments)
-    members = tuple(
-        replace(each, blocks=frozenset(each.blocks) | {new for new, old in old_blocks.items() if old in each.blocks})
-        for each in (data.members if old_blocks else ())
-    )
-    return replace(data, attempts=attempts, members=members or data.members)
+    members = []
+    for member in data.members:
+        new_blocks = {new for new, old in old_blocks.items() if old in member.blocks}
+        members.append(replace(member, blocks=frozenset(member.blocks) | new_blocks) if old_blocks else member)
+    return replace(data, attempts=attempts, members=tuple(members))
 
 
 def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, ...]:
     """Return the measured metrics that the study does not list, as the scenario declared them."""
-    own = {metric.name for metric in study.metrics}
+    listed = {metric.name for metric in study.metrics}
     declared = {metric.name: metric for metric in study.all_metrics}
-    names = sorted({name for attempt in attempts for name in attempt.measurements} - own)
+    names = sorted({name for attempt in attempts for name in attempt.measurements} - listed)
     return tuple(declared.get(name, Metric(name, "", "neither", "")) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    """The valid attempts of one treatment, their remarks by metric, its invalid trials, and its baseline or itself."""
+    """The valid attempts of one treatment, their marks by metric, and the number of its invalid trials.
+
+    `reference` is the index of its baseline, or its own index if it has none or is one."""
 
     valid: Sequence[Attempt]
     marks: Mapping[str, tuple[Mark, ...]]
@@ -118,7 +119,7 @@ class _Trials:
 
 
 class _MetricFit(NamedTuple):
-    """What the values of one metric have in common: the comparisons with the baseline, the model, the second mode."""
+    """The fit of one metric: {treatment: its comparison with the baseline}, the model, and the second mode."""
 
     compared: Mapping[int, MeanComparison]
     model: BlockModel | None
@@ -126,7 +127,7 @@ class _MetricFit(NamedTuple):
 
 
 def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[_MetricFit, ...]]:
-    """Return the rows, and the fit of each metric."""
+    """Return a row for each treatment, and a fit for each metric."""
     treatments = [row.treatment for row in data.treatments]
     references = baseline_indices(data.study, treatments)
     states: dict[int, Counter[str]] = defaultdict(Counter)
@@ -175,15 +176,15 @@ def _cells(
     """Return {treatment: cell} of one metric, and the fit of its values.
 
     `campaigns` are {block: campaign} if there are several."""
-    points = {index: _points(metric, own.valid, own.marks.get(metric.name, ())) for index, own in trials.items()}
-    values = {index: by_block(found) for index, found in points.items()}
-    bounded = {index for index, found in points.items() if any(point.at_least for point in found)}
-    exact = {index: found for index, found in points.items() if found and index not in bounded}
-    fit = _fit(metric, exact, {index: own.reference for index, own in trials.items()}, confidence, campaigns)
+    points = {index: _points(metric, of.valid, of.marks.get(metric.name, ())) for index, of in trials.items()}
+    values = {index: by_block(of_cell) for index, of_cell in points.items()}
+    bounded = {index for index, of_cell in points.items() if any(point.at_least for point in of_cell)}
+    exact = {index: of_cell for index, of_cell in points.items() if of_cell and index not in bounded}
+    fit = _fit(metric, exact, {index: of.reference for index, of in trials.items()}, confidence, campaigns)
     cells = {}
-    for index, found in points.items():
-        own = trials[index]
-        reference, comparison = own.reference, fit.compared.get(index)
+    for index, of_cell in points.items():
+        of_treatment = trials[index]
+        reference, comparison = of_treatment.reference, fit.compared.get(index)
         ratio = None
         if comparison is not None:
             ratio = ratio_of(comparison.ratio, (len(values[index]), len(values[reference])))
@@ -192,29 +193,30 @@ def _cells(
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
         apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
         most = max(len(values[side]) for side in (index, reference))
-        own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
+        added_marks = _added_marks(of_treatment, len(of_cell), ratio, most, len(apart))
         step = fit.model.step if fit.model else 0.0
-        summary = describe_points(metric, found, confidence, step) if found else None
+        summary = describe_points(metric, of_cell, confidence, step) if of_cell else None
         cells[index] = Cell(
             metric,
-            found,
+            of_cell,
             summary,
             ratio,
             comparison,
             decide(comparison.p_adjusted if comparison else None, alpha_of(confidence)),
-            marks=tuple(itertools.chain(*own_marks)),
-            missing=len(own.valid) - len(found),
+            marks=(*of_treatment.marks.get(metric.name, ()), *added_marks),
+            missing=len(of_treatment.valid) - len(of_cell),
         )
     return cells, fit
 
 
-def _own_marks(own: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
-    """Yield the marks that the analysis adds to `n` values.
+def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
+    """Yield the marks that the analysis adds to the `n` values of a cell.
 
-    `apart` is the number of values in the second mode; `most` is the larger of n and the number of the baseline's."""
+    `apart` is the number of values in the second mode; `most` is the larger of n and the baseline's number of values.
+    """
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
-    finished = len(own.valid) + own.invalid
+    finished = len(trials.valid) + trials.invalid
     if n and finished - n > MANY_LOST * finished:
         yield Mark(LOST_TRIALS, finished - n, f"without a valid value, of {finished}")
     if apart:
@@ -228,7 +230,9 @@ def _fit(
     confidence: float,
     campaigns: Mapping[int, int] | None,
 ) -> _MetricFit:
-    """Fit exact values; the comparisons with the baselines are one family."""
+    """Fit the exact values of a metric, {treatment: points}; the comparisons with baselines are one family.
+
+    `references` is {treatment: its baseline, or itself without one}."""
     from lastro.stats.modes import second_mode
 
     model = fit_model(metric, exact, campaigns)
@@ -246,8 +250,8 @@ def fit_model(
     """Fit the model of a metric to the points of each treatment; `log` as in `BlockModel.of`."""
     from lastro.stats.block_model import BlockModel
 
-    cells = {index: centres(found) for index, found in points.items()}
-    widths = {index: mean_width(found) for index, found in points.items()}
+    cells = {index: centres(of_cell) for index, of_cell in points.items()}
+    widths = {index: mean_width(of_cell) for index, of_cell in points.items()}
     return BlockModel.of(cells, log=log, campaigns=campaigns, non_negative=metric.non_negative, widths=widths)
 
 
@@ -258,13 +262,16 @@ def describe_points(metric: Metric, points: Sequence[Point], confidence: float, 
 
 
 def decide(p_adjusted: float | None, alpha: float) -> Decision:
-    """Return "different" if the corrected test is significant, and "unknown" without a test."""
+    """Return "different" if the corrected test is significant, "same" if it is not, and "unknown" without a test."""
     if p_adjusted is None:
         return "unknown"
     return "different" if p_adjusted < alpha else "same"
 
 
 def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
+    """Return the values of a metric in the valid attempts of a treatment, in the order of blocks.
+
+    Empty if some attempts have no value because of its size: the mean of the others would be biased."""
     if lost_by_its_size(metric.name, attempts, marks):
         return ()
     bounded = bounded_by(attempts, metric.name) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
@@ -284,7 +291,7 @@ def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]
 
 
 def progress_of(data: CampaignData) -> Progress:
-    """Return what has run and what has not, which needs no statistics."""
+    """Return the counts and times of the trials and attempts of a campaign, without any statistics."""
     counts: Counter[str] = Counter(trial.state for trial in data.trials)
     starts = [attempt.started_utc for attempt in data.attempts]
     return Progress(
@@ -314,17 +321,19 @@ def _gaps(data: CampaignData) -> tuple[Gap, ...]:
     groups = by_key(((reason, row.remedy), row.treatment) for reason, row in unavailable)
     lost = Counter(trial.treatment for trial in data.trials if trial.state == "unavailable")
     gaps = [
-        Gap(reason, remedy, common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))
-        for (reason, remedy), found in groups.items()
+        Gap(reason, remedy, common_levels(data.study, group), tuple(group), sum(lost[t.index] for t in group))
+        for (reason, remedy), group in groups.items()
     ]
     return tuple(sorted(gaps, key=lambda gap: -len(gap.treatments)))
 
 
 def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
-    """Return the factors of which these treatments have only some levels: 'isolation = apparmor, cgroups+apparmor'."""
+    """Return the levels that these treatments have of each factor, unless all: 'isolation = apparmor, cgroups'.
+
+    Empty if they have all levels of every factor."""
     parts = []
     for factor in study.factors:
-        held = {treatment.levels[factor.name] for treatment in treatments}
-        if len(held) < len(factor.levels):
-            parts.append(f"{factor.name} = {', '.join(str(level) for level in factor.levels if level in held)}")
+        present = {treatment.levels[factor.name] for treatment in treatments}
+        if len(present) < len(factor.levels):
+            parts.append(f"{factor.name} = {', '.join(str(level) for level in factor.levels if level in present)}")
     return "; ".join(parts)

@@ -1,6 +1,6 @@
-"""The data of a report: valid trials, intervals and ratios to the baseline, for each treatment and metric.
+"""The results of a campaign, as data: valid values, intervals and ratios to the baseline, by treatment and metric.
 
-It also has everything that is missing, with the reason. Pure: data in, frozen data out."""
+They also include everything that is missing, with the reason. Pure: data in, frozen data out."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ _TESTBEDS_IN = N_("{n} of {all} testbeds in {guests}")
 class Point(NamedTuple):
     """The value of one metric in one valid trial, in the metric's unit; a tuple, because there may be 400,000.
 
-    `at_least` is true if the value is only a lower bound, because the study ended the search for it. `width` is how far
-    the true value may be above the value that a search found, or below it if negative: to the other end of its cell."""
+    `at_least` is true if the value is only a lower bound, because the study ended the search for it. `width` is for a
+    value that a search found in a grid: the true value is between `value` and `value + width`, which may be negative.
+    """
 
     trial: int
     attempt: int
@@ -53,9 +54,9 @@ class Point(NamedTuple):
 class Cell:
     """One treatment and one metric. `summary` is None without a valid value; `ratio` is None without a baseline.
 
-    `comparison` with the baseline is judged together with those of all treatments: `ratio` has its interval, and
-    `decision` its verdict. `marks` are the remarks of valid trials on this metric, including the reasons for missing
-    values; `missing` counts the valid trials without a value."""
+    `comparison` is that with the baseline, in one family with the comparisons of all treatments: `ratio` has its
+    interval, and `decision` the result of its test. `marks` are the remarks of valid trials on this metric, including
+    the reasons for missing values. `missing` counts the valid trials without a value."""
 
     metric: Metric
     points: tuple[Point, ...]
@@ -79,7 +80,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One treatment: the status of its trials, and a cell for each metric, in the report's order."""
+    """One treatment: its status, and a cell for each metric, in the order of the report.
+
+    `reason` and `remedy` are those of an unavailable treatment. `trials` is {state: number of trials}. `baseline` may
+    be the treatment itself; None if it has none."""
 
     treatment: Treatment
     status: Status
@@ -100,7 +104,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class InvalidAttempt:
-    """An attempt that was not used, with the current state of its trial."""
+    """An attempt that was invalid, with the reasons, and the current state of its trial."""
 
     trial: int
     attempt: int
@@ -135,6 +139,7 @@ class Progress:
 
     @property
     def finished(self) -> bool:
+        """True if no trial is pending or running."""
         return not (self.counts.get("pending", 0) or self.counts.get("running", 0))
 
 
@@ -144,12 +149,12 @@ def by_block(points: Iterable[Point]) -> dict[int, float]:
 
 
 def centres(points: Iterable[Point]) -> dict[int, float]:
-    """Return {block: value}, for the result of a search the middle of the cell of its grid."""
+    """Return {block: value}; for a value that a search found in a grid, the middle of its interval of the grid."""
     return {point.block: point.value + point.width / 2 for point in points}
 
 
 def mean_width(points: Collection[Point]) -> float:
-    """Return the mean width of the cells in which searches found the values; 0 without a search."""
+    """Return the mean width of the intervals of the grid in which a search found the values; 0 without a search."""
     return math.fsum(abs(point.width) for point in points) / max(1, len(points))
 
 
@@ -205,11 +210,12 @@ class MetricView:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredIn:
-    """A virtual machine that was the host, such as 'a guest on KVM (2G, cgroup v2)'.
+    """A virtual machine in which a campaign ran, such as 'a guest on KVM (2G, cgroup v2)'.
 
-    If it was emulated in software, its times are not comparable with those of any other host. Of several campaigns or
-    testbeds that differ, `title` is a note, which counts the guests and names each kind once: `emulated` is true if any
-    of them was, and `partly` if others were not such guests. The same holds for guests that share a campaign."""
+    If it was `emulated` in software, its times are not comparable with those of any other host. If several campaigns or
+    testbeds ran in different places, `title` is a note that counts the guests and names each kind once. Then `emulated`
+    is true if any guest was emulated, and `partly` if other places were not emulated guests (or, if no guest was
+    emulated, not guests)."""
 
     title: str
     emulated: bool
@@ -224,7 +230,7 @@ class MeasuredIn:
 
     @classmethod
     def of_data(cls, provenance: Mapping[str, Any], members: Sequence[Member]) -> MeasuredIn | None:
-        """Return the guest of a campaign, or those among the campaigns or testbeds behind it; None for real hosts."""
+        """Return the guest of a campaign, or the guests of its members (campaigns or testbeds); None for real hosts."""
         if not members:
             return cls.of(provenance)
         counted = _TESTBEDS_IN if all(member.testbed for member in members) else CAMPAIGNS_IN
@@ -232,10 +238,14 @@ class MeasuredIn:
 
     @classmethod
     def among(cls, places: Sequence[MeasuredIn | None], counted: str) -> MeasuredIn | None:
-        """Return the guests among several places, `counted` by this note; None if all are real hosts."""
-        guests = [each for each in places if each is not None]
-        if not guests or set(places) == {guests[0]}:
-            return guests[0] if guests else None
+        """Return the guests among several places; None if all are real hosts.
+
+        `counted` is the message that counts them, with {n}, {all} and {guests}, unless all places are equal."""
+        guests = [place for place in places if place is not None]
+        if not guests:
+            return None
+        if set(places) == {guests[0]}:
+            return guests[0]
         titles = "; ".join(dict.fromkeys(guest.title for guest in guests))
         emulated = sum(guest.emulated for guest in guests)
         title = Note(counted, n=len(guests), all=len(places), guests=titles)
@@ -243,13 +253,13 @@ class MeasuredIn:
         return cls(title, emulated > 0, partly)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-serializable data, as `guest` in JSON documents."""
+        """Return the guest as JSON-serializable data, as under the key `guest` of JSON documents."""
         return {"title": self.title, "emulated": self.emulated, "partly": self.partly}
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignResults:
-    """The analysed campaign, from which tables, figures, the HTML page and the JSON document are made."""
+    """The results of a campaign, from which tables, figures, the HTML page and the JSON document are made."""
 
     directory: str
     study: Study
@@ -279,8 +289,8 @@ class CampaignResults:
         return bool(self.members) and all(member.testbed for member in self.members)
 
     def of_the_study(self) -> CampaignResults:
-        """Return the report without the metrics that the study does not list. Those that it lists come first."""
-        n = len(self.study.metrics)
+        """Return the results without the metrics that the study does not list."""
+        n = len(self.study.metrics)  # those of the study come first
         return replace(
             self,
             metrics=self.metrics[:n],
@@ -291,7 +301,7 @@ class CampaignResults:
 
     @property
     def guest(self) -> MeasuredIn | None:
-        """The virtual machine that was the host, or those among several; None for real hosts."""
+        """The virtual machine, or machines, in which the campaign ran; None for real hosts."""
         return MeasuredIn.of_data(self.provenance, self.members)
 
     @property
@@ -301,12 +311,13 @@ class CampaignResults:
 
     @property
     def on_logs(self) -> tuple[str, ...]:
-        """The metrics with ratios of geometric means, because their model is of logarithms."""
+        """The names of the metrics with ratios of geometric means, because their model is of logarithms."""
         views = [view for view in self.views if view.model is not None and view.model.log]
         return tuple(view.metric.name for view in views if any(cell.comparison for cell in view.cells))
 
     @property
     def properties(self) -> PropertyTables:
+        """The side tables, built on first use."""
         return self.later_properties()
 
     @property
@@ -314,16 +325,16 @@ class CampaignResults:
         return self.properties.residuals
 
     def by_levels(self, factors: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
-        """Return the rows by their levels of these factors, in the report's order."""
+        """Return {levels of these factors: rows}, in the order of the report."""
         return by_key((tuple(str(row.treatment.levels[name]) for name in factors), row) for row in self.rows)
 
     def valid_attempts(self) -> dict[int, list[Attempt]]:
-        """Return the valid attempts of each treatment that has any, in running order."""
+        """Return {treatment: its valid attempts, in running order}, without treatments that have none."""
         return by_key((attempt.treatment, attempt) for attempt in self.attempts if attempt.valid)
 
     @property
     def n_limited(self) -> int:
-        """The number of treatments with a metric that the generator limited."""
+        """The number of treatments with a value that the load generator limited."""
         return sum(any(cell.limited for cell in row.cells) for row in self.rows)
 
     @property

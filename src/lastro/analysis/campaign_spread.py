@@ -1,4 +1,4 @@
-"""The spread between campaigns in which nothing changed: measured from several A/A campaigns, stored, read. Pure.
+"""The spread between campaigns in which nothing changed, estimated from several A/A campaigns, and its format. Pure.
 
 The format in which a campaign stores it, beside its noise floors:
 
@@ -19,9 +19,9 @@ from lastro.stats.sampled import CampaignSpread, between
 
 @dataclass(frozen=True, slots=True)
 class BetweenCampaigns:
-    """The spread between equal campaigns of this host, by metric; a metric whose mean may be zero has none.
+    """The spread between equal campaigns of this host, by metric; metrics without means above zero are absent.
 
-    The first of the `campaigns` began at `first_utc`, the last at `last_utc`; None if that is not known."""
+    The first of the `campaigns` campaigns began at `first_utc`, the last at `last_utc`; None if that is not known."""
 
     campaigns: int
     first_utc: str | None
@@ -30,12 +30,12 @@ class BetweenCampaigns:
 
     @property
     def span_s(self) -> float:
-        """The time from the start of the first campaign to that of the last, in seconds; 0 if it is not known."""
+        """The seconds from the start of the first campaign to the start of the last; 0 if that is not known."""
         return seconds_between(self.first_utc, self.last_utc) or 0.0
 
 
 def seconds_between(start: str | None, end: str | None) -> float | None:
-    """Return the time between two UTC times in seconds, positive in either order; None where one is not known."""
+    """Return the seconds between two UTC times, positive in either order; None if one is not known."""
     first, last = (parse_utc(at or "") for at in (start, end))
     return None if first is None or last is None else abs((last - first).total_seconds())
 
@@ -55,34 +55,36 @@ def between_campaigns(reports: Sequence[CampaignResults]) -> BetweenCampaigns | 
 
 
 def _means(report: CampaignResults, index: int) -> dict[int, float]:
-    """Return {treatment: mean} of one metric, where the mean is above zero and no value only a lower bound."""
+    """Return {treatment: mean} of one metric, without means that are not above zero or only lower bounds."""
     cells = ((row.treatment.index, row.cells[index]) for row in report.rows)
     return {at: cell.summary.mean for at, cell in cells if cell.summary and cell.summary.mean > 0 and not cell.bounded}
 
 
-def kept_between(kept: Any) -> BetweenCampaigns | None:
-    """Return what `lastro noise-floor --campaigns` stored in a campaign; None when it stored nothing usable."""
-    stored = (kept or {}).get("between")
-    if not stored or stored.get("campaigns", 0) < 2:
+def read_between(noise_floor: Any) -> BetweenCampaigns | None:
+    """Return the spread that `lastro noise-floor --campaigns` stored in a campaign, beside its noise floors.
+
+    None if it stored nothing, or a spread of fewer than two campaigns."""
+    between = (noise_floor or {}).get("between")
+    if not between or between.get("campaigns", 0) < 2:
         return None
-    n = stored["campaigns"]
+    n = between["campaigns"]
     spreads = {
-        name: CampaignSpread(spread**2, n - 1) for name, spread in stored.get("spreads", {}).items() if spread >= 0
+        name: CampaignSpread(spread**2, n - 1) for name, spread in between.get("spreads", {}).items() if spread >= 0
     }
-    return BetweenCampaigns(n, stored.get("first_utc"), stored.get("last_utc"), spreads)
+    return BetweenCampaigns(n, between.get("first_utc"), between.get("last_utc"), spreads)
 
 
 def spreads_of(report: CampaignResults) -> Mapping[str, CampaignSpread]:
-    """Return {metric: the spread between campaigns} that a campaign has stored; empty when it has none."""
-    stored = kept_between(report.noise_floor)
-    return stored.spreads if stored else {}
+    """Return {metric: the spread between equal campaigns} that a campaign has stored; empty if it stored none."""
+    between = read_between(report.noise_floor)
+    return between.spreads if between else {}
 
 
 def to_dict(between: BetweenCampaigns | None) -> dict[str, Any] | None:
-    """Return it as JSON-serializable data, with the keys of this module's docstring."""
+    """Return the spread as JSON-serializable data, with the keys of this module's docstring; None stays None."""
     if between is None:
         return None
-    spreads = {name: each.spread for name, each in between.spreads.items()}
+    spreads = {name: of_metric.spread for name, of_metric in between.spreads.items()}
     return {
         "campaigns": between.campaigns,
         "first_utc": between.first_utc,

@@ -1,4 +1,4 @@
-"""The cells of a campaign, as contrasts need them: the values of one metric by treatment and stratum.
+"""The values of one metric by treatment and stratum, and the comparisons by which statements are tested on them.
 
 A stratum is one combination of the levels of all factors that a statement does not compare."""
 
@@ -19,7 +19,7 @@ from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import MeanComparison, compare_one, linear, one_sided_p, p_above, share
 from lastro.stats.intervals import Estimate
-from lastro.stats.noise_floor import within
+from lastro.stats.noise_floor import is_below_floor
 from lastro.stats.notes import N_, Note
 from lastro.stats.recovery import RecoveredShare
 from lastro.stats.weights import less
@@ -45,7 +45,7 @@ class Untestable(Exception):
 
 
 def not_varied(factor: str) -> Untestable:
-    """Return the reason why a statement cannot be tested if the study does not vary its factor."""
+    """Return the exception for a statement on a factor that the study does not vary."""
     return Untestable(Note(N_("this study does not vary {factor}"), factor=factor))
 
 
@@ -95,50 +95,52 @@ class MetricCells:
         values = {index: by_block(points) for index, points in self._points.items()}
         # A cell with a single value has no spread, and would prevent an interval for all the others.
         least = min(2, max(map(len, values.values()), default=0))
-        self.values = {index: found for index, found in values.items() if found and len(found) >= least}
+        self.values = {index: of_cell for index, of_cell in values.items() if of_cell and len(of_cell) >= least}
         self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
         self.exact = view.model
         self.used: set[int] = set()
 
     @cached_property
     def model(self) -> BlockModel:
-        """The model of the metric; where some values are only lower bounds, one that takes them for exact."""
-        points = {index: self._points[index] for index in self.values}
-        found = self.exact
+        """The model of the metric, in which values that are only lower bounds count as exact."""
+        model = self.exact
         if self.bounded:
-            found = fit_model(self.metric, points, campaigns_of_blocks(self.report.members))
-        assert found is not None, "a stratum was measured"
-        return found
+            points = {index: self._points[index] for index in self.values}
+            model = fit_model(self.metric, points, campaigns_of_blocks(self.report.members))
+        assert model is not None, "a stratum was measured"
+        return model
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
-        """Return the weights for the mean of each side over the measured strata, their number, and the number of all.
+        """Return the weights of the mean of each side over the measured strata, the number of these, and of all strata.
 
-        Raises: Untestable when no stratum was measured."""
+        A side is {factor: levels}, and `at` the levels of other factors. Raises: Untestable if no stratum was measured.
+        """
         strata, total = self.strata(sides, at)
         weights = mean_weights(strata.values())
         self.used.update(*weights)
         return weights, len(strata), total
 
     def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
-        """Return {levels that vary: weights} of each measured stratum, and the number of all.
+        """Return {label: weights of the mean} of each measured stratum, and the number of all strata.
 
-        Raises: Untestable when no stratum was measured."""
+        A label has the levels in which strata differ, or is the name of the metric for a single stratum. Raises:
+        Untestable if no stratum was measured."""
         strata, total = self.strata([{}], at)
-        every = [dict(stratum) for stratum in strata]
-        varied = [name for name in self.factors if len({levels.get(name) for levels in every}) > 1]
-        labels = [" · ".join(str(self.factors[name][levels[name]]) for name in varied) for levels in every]
+        all_levels = [dict(stratum) for stratum in strata]
+        varied = [name for name in self.factors if len({levels.get(name) for levels in all_levels}) > 1]
+        labels = [" · ".join(str(self.factors[name][levels[name]]) for name in varied) for levels in all_levels]
         by_label = {label: mean_weights([rows])[0] for label, rows in zip(labels, strata.values(), strict=True)}
         self.used.update(*by_label.values())
         return {label or self.metric.name: weights for label, weights in by_label.items()}, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
-        """Return {stratum: the treatments of each side} of the measured strata, and the number of all.
+        """Return {stratum: the treatments of each side} of the measured strata, and the number of all strata.
 
-        Raises: Untestable when no stratum was measured."""
-        wanted = [self._settled(side) for side in sides]
+        Raises: Untestable if no stratum was measured."""
+        wanted = [self._canonical(side) for side in sides]
         compared = set().union(*wanted)
-        held = self._settled(at, condition=True)
-        others = {name: held.get(name, tuple(levels)) for name, levels in self.factors.items() if name not in compared}
+        fixed = self._canonical(at, condition=True)
+        others = {name: fixed.get(name, tuple(levels)) for name, levels in self.factors.items() if name not in compared}
         rows_of_sides: dict[Key, list[list[int]]] = {}
         lost = []
         for stratum in _combinations(others):
@@ -151,13 +153,13 @@ class MetricCells:
                 continue
             rows_of_sides[stratum] = [[row.treatment.index for row in side] for side in rows]
         if not rows_of_sides:
-            raise Untestable(*self._why([row for rows in lost for row in rows]))
+            raise Untestable(*self._reasons([row for rows in lost for row in rows]))
         return rows_of_sides, len(rows_of_sides) + len(lost)
 
     def bounds_used(self) -> str:
-        """Return the common levels of the compared treatments with lower bounds only; empty without any."""
+        """Return the common levels of the compared treatments whose values are only lower bounds; empty without any."""
         rows = [row for index, row in self.bounded.items() if index in self.used]
-        return _shared(self.report, "", rows) if rows else ""
+        return _describe_levels(self.report, "", rows) if rows else ""
 
     def slack(self, weights: Weights) -> tuple[bool, bool]:
         """Return whether the true contrast may lie above the measured one, and whether it may lie below.
@@ -166,23 +168,27 @@ class MetricCells:
         unbounded = [weight for index, weight in weights.items() if index in self.bounded]
         return any(weight > 0 for weight in unbounded), any(weight < 0 for weight in unbounded)
 
-    def _settled(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
-        """Return the levels of a side in canonical form, without conditions that the study holds constant."""
-        settled: dict[str, tuple[object, ...]] = {}
+    def _canonical(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
+        """Return the levels of a side, or of a condition, in canonical form.
+
+        Conditions that the study holds constant are left out. Raises: Untestable for a factor or level that the study
+        does not have."""
+        canonical: dict[str, tuple[object, ...]] = {}
         for name, levels in side.items():
             known = self.factors.get(name)
             if known is None:
                 self._check_constant(name, levels, condition)
                 continue
             if absent := [level for level in levels if _plain(level) not in known]:
-                words = [level for level in known.values() if isinstance(level, str)]  # no number is a slip of another
+                words = [level for level in known.values() if isinstance(level, str)]  # a number has no misspelling
                 near = difflib.get_close_matches(str(absent[0]), words, n=1)
                 why = Note(N_("the study has no {factor} {level}"), factor=name, level=str(absent[0]))
                 raise Untestable(why, *(Note(DID_YOU_MEAN, level=level) for level in near))
-            settled[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
-        return settled
+            canonical[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
+        return canonical
 
     def _check_constant(self, name: str, levels: Sequence[Level], condition: bool) -> None:
+        """Raise Untestable unless this is a condition in which the study holds a factor constant."""
         constant = self.report.study.settings.get(name)
         if constant is None:
             raise not_varied(name)
@@ -190,13 +196,13 @@ class MetricCells:
             text = N_("this study holds {factor} at {level}, and does not vary it")
             raise Untestable(Note(text, factor=name, level=str(constant)))
 
-    def _why(self, rows: Sequence[Row]) -> list[Note]:
-        """Return why none of these treatments has enough values, each reason once."""
-        lost = by_key((row.reason or "", row) for row in rows if row.status == "unavailable")
-        reasons = [
-            Note(N_("{levels} is unavailable: {reason}"), levels=_shared(self.report, reason, own), reason=reason)
-            for reason, own in lost.items()
-        ]
+    def _reasons(self, rows: Sequence[Row]) -> list[Note]:
+        """Return why these treatments do not have enough values, each reason once."""
+        unavailable = by_key((row.reason or "", row) for row in rows if row.status == "unavailable")
+        reasons = []
+        for reason, group in unavailable.items():
+            levels = _describe_levels(self.report, reason, group)
+            reasons.append(Note(N_("{levels} is unavailable: {reason}"), levels=levels, reason=reason))
         if any(row.status == "pending" for row in rows):
             reasons.append(Note(N_("trials that it needs have not run yet")))
         if any(row.status == "invalid" for row in rows):
@@ -219,7 +225,9 @@ class MetricCells:
         return share(self.model, of, to, self.confidence)
 
     def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
-        """Return a loss, and what a protection gains of it. Gain and fraction are arithmetic, so that they agree."""
+        """Return the loss from `ideal` to `without` protection, the gain of `protected`, and the recovered fraction.
+
+        Gain and fraction are of arithmetic means, so that they agree."""
         loss, gain = self.compared(ideal, without).difference, less(protected, without)
         return RecoveredShare(loss, self.linear(gain), self.share(gain, less(ideal, without)))
 
@@ -232,17 +240,17 @@ class MetricCells:
         return p_above(self.model, of, level)
 
     def is_positive(self, side: Weights) -> bool:
-        """Return whether a mean is above zero, so that it can stand below a ratio."""
+        """Return whether a mean is above zero, so that it can be the denominator of a ratio."""
         return (self.linear(side).value or 0.0) > 0
 
     def under_floor(self, weights: Weights, deviation: float | None) -> bool:
         """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
 
         For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`."""
-        return bool(within(self.floor.share if self.floor else None, deviation, weights.values()))
+        return bool(is_below_floor(self.floor.share if self.floor else None, deviation, weights.values()))
 
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
-        """Return whether a difference is smaller than the noise floor, relative to the mean of all its cells."""
+        """Return whether a difference, as a fraction of the mean of all its cells, is smaller than the noise floor."""
         total = math.fsum(map(abs, weights.values()))
         mean = self.linear({index: abs(weight) / total for index, weight in weights.items()})
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
@@ -254,23 +262,24 @@ class MetricCells:
 def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:
     """Return the weights of the mean of each side over the strata."""
     sides = zip(*strata, strict=True)
-    return [{index: 1 / len(found) / len(strata) for found in side for index in found} for side in sides]
+    return [{index: 1 / len(cells) / len(strata) for cells in side for index in cells} for side in sides]
 
 
 def _plain(level: Level) -> object:
-    """Return a level in canonical form: the order of parts joined by '+' does not matter."""
+    """Return a level in canonical form: parts that are joined by '+' in alphabetical order."""
     return "+".join(sorted(part.strip() for part in level.split("+"))) if isinstance(level, str) else level
 
 
 def _combinations(levels: Mapping[str, Iterable[object]]) -> Iterator[Key]:
+    """Yield every combination of one level of each factor, as a set of (factor, level)."""
     for combination in itertools.product(*levels.values()):
         yield frozenset(zip(levels, combination, strict=True))
 
 
-def _shared(report: CampaignResults, reason: str, rows: Sequence[Row]) -> str:
-    """Describe the treatments that are unavailable for one reason by their common levels: 'isolation = apparmor'.
+def _describe_levels(report: CampaignResults, reason: str, rows: Sequence[Row]) -> str:
+    """Describe all treatments that are unavailable for a reason by their common levels: 'isolation = apparmor'.
 
-    Without a gap of this reason, use the common levels of `rows`; without common levels, their names."""
+    If there are none, describe `rows` by their common levels, or else by their names."""
     where = next((gap.where for gap in report.gaps if gap.reason == reason and gap.where), "")
     where = where or common_levels(report.study, [row.treatment for row in rows])
     names = [row.treatment.label for row in rows]

@@ -1,4 +1,4 @@
-"""The contrasts of a campaign's cells on which statements are tested: which treatments, and with what weights.
+"""The contrasts of cell means by which statements are tested: which treatments have which weights.
 
 A stratum is one combination of the levels of all factors that the statement does not compare. Means are over the strata
 in which every treatment that the statement needs was measured, so that both sides of a comparison have the same
@@ -24,19 +24,18 @@ Measure = Literal["ratio", "difference", "share", "level"]
 
 @dataclass(frozen=True, slots=True)
 class ClaimContrast:
-    """One of the contrasts that a statement depends on. A statement is true if all of its parts are.
+    """A part of a statement: a contrast with its test. A statement is true if all of its parts are.
 
-    The judgement is of `effect`, in the unit of `measure`. `beside` is the same effect as a difference in the unit of
-    the metric; comparisons have it. `p_for` is the p-value of the hypothesis that the part is false, `p_against` of the
-    hypothesis that it is true. So a small `p_for` is evidence for the part, and a small `p_against` evidence against.
+    The test is of `effect`, in the unit of `measure`. `beside` is the same effect as a difference in the unit of the
+    metric; only comparisons have it. `p_for` is the p of the hypothesis that the part is false, and `p_against` that of
+    the hypothesis that it is true: a small `p_for` is evidence for the part, a small `p_against` evidence against it.
 
-    `under_floor`: the effect is smaller than the noise floor of this host, which changes no verdict.
+    `under_floor` is True if the effect is smaller than the noise floor of this host, which changes no verdict.
+    `incomparable` is the reason why no published difference can be compared with `beside`, if any.
 
-    `incomparable`: why no published difference can be compared with that in the unit of the metric.
-
-    `open_for`: a mean is only a lower bound, and its true value could overturn the evidence for the part.
-    `open_against`: it could overturn the evidence against the part. `bound` is the side of `effect` on which the true
-    effect lies. See `_opened`."""
+    Where a mean is only a lower bound, `open_for` is True if the true mean could overturn the evidence for the part,
+    and `open_against` if it could overturn the evidence against the part. `bound` is the side of `effect` on which the
+    true effect then lies (`_opened`)."""
 
     label: str
     measure: Measure
@@ -59,9 +58,9 @@ class ClaimContrast:
 class ClaimEffects:
     """The parts of a statement, the number of measured strata, and the number of all strata in the design.
 
-    `nothing` is the reason if the data show that there is nothing to judge. The statement still has a p-value, so that
-    the number of tests in a file does not depend on their results. `bounded` names the compared treatments for which
-    only a lower bound is known; empty without any."""
+    `nothing` is the reason if the data show that there is nothing to judge; such a statement still has a p, so that the
+    number of tests does not depend on their results. `bounded` describes the compared treatments with values that are
+    only lower bounds; empty without any."""
 
     parts: tuple[ClaimContrast, ...]
     strata: int
@@ -76,26 +75,29 @@ def measured_effects(
     effects: Callable[..., ClaimEffects],
     confidence: float | None = None,
 ) -> ClaimEffects:
-    """Return the effects by the cells of these metrics; `confidence` of the intervals is by default the study's.
+    """Return what `effects` returns for the cells of these metrics, one `MetricCells` for each as its arguments.
 
-    Raises: Untestable, with the reason, when the campaign lacks the data."""
-    every = [MetricCells(report, metric, confidence) for metric in metrics]
-    measured = effects(*every)
-    return replace(measured, bounded=next(filter(None, (cells.bounds_used() for cells in every)), ""))
+    `confidence` is that of the intervals, by default the study's. Raises: Untestable, with the reason, if the campaign
+    lacks the data."""
+    of_metrics = [MetricCells(report, metric, confidence) for metric in metrics]
+    measured = effects(*of_metrics)
+    return replace(measured, bounded=next(filter(None, (cells.bounds_used() for cells in of_metrics)), ""))
 
 
 # Effects of one part
 
 
 def difference_of(of: Levels, to: Levels, at: Levels, higher: bool, cells: Comparisons) -> ClaimEffects:
-    """Test that the mean of one side is higher, or lower, than that of the other."""
+    """Test that the mean of `of` is higher (or lower) than that of `to`, under the conditions `at`."""
     (first, second), used, total = cells.sides([of, to], at)
     label = f"{without_common(of, to)} / {without_common(to, of)}"
     return ClaimEffects((direction(label, first, second, higher, cells),), used, total)
 
 
 def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, cells: Comparisons) -> ClaimEffects:
-    """Test that a protection recovers a fraction of a loss."""
+    """Test that `protected` recovers a part of the loss from `ideal` to `without`, under the conditions `at`.
+
+    `nothing` is set if the loss is not significant, or if it is a gain. Raises: Untestable if the loss has no test."""
     sides, used, total = cells.sides([ideal, without, protected], at)
     best, worst, better = sides
     recovered = cells.recovered(best, worst, better)
@@ -121,16 +123,14 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
         under = any(cells.gap_under_floor(weights, gap.value) for weights, gap in gaps)
         p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
         part = replace(part, p_for=p_for, p_against=p_against, under_floor=under)
-    if any(any(cells.slack(side)) for side in sides):
-        part = _opened(part, (True, True), None)
-    return ClaimEffects((part,), used, total, nothing)
+    return ClaimEffects((_open_if_bounded(part, sides, cells),), used, total, nothing)
 
 
 # One function for each kind of test
 
 
 def larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
-    """Test that one difference is larger than another."""
+    """Test that one difference of means, `upper`, is larger than another, `lower`."""
     effects = less(upper, lower)
     gap = cells.linear(effects)
     under = cells.gap_under_floor(effects, gap.value)
@@ -139,12 +139,12 @@ def larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> Cl
 
 
 def farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
-    """Test that one difference is farther from zero than another, regardless of their signs.
+    """Test that one difference of means, a, is farther from zero than another, b, regardless of their signs.
 
-    |a| > |b| where a - b and a + b have the same sign. Both must be significant: the larger p counts (Berger 1982)."""
+    |a| > |b| if a - b and a + b have the same sign. Both must be significant: the larger p counts (Berger 1982)."""
     apart = cells.linear(less(upper, lower))
     together = cells.linear(weighted_sum([(upper, 1.0), (lower, 1.0)]))
-    signs = [math.copysign(1.0, cells.linear(each).value or 0.0) for each in (upper, lower)]
+    signs = [math.copysign(1.0, cells.linear(weights).value or 0.0) for weights in (upper, lower)]
     effects = weighted_sum([(upper, signs[0]), (lower, -signs[1])])
     gap = cells.linear(effects)
     part = ClaimContrast(
@@ -153,13 +153,13 @@ def farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> C
     if apart.p is not None and together.p is not None:
         p, same = max(apart.p, together.p), (apart.value or 0.0) * (together.value or 0.0)
         part = replace(part, p_for=p if same > 0 else 1.0, p_against=p if same < 0 else 1.0)
-    return _opened(part, (True, True), None) if any(cells.slack(effects)) else part
+    return _open_if_bounded(part, [effects], cells)
 
 
 def level(label: str, of: Weights, low: float, high: float, cells: Comparisons) -> ClaimContrast:
-    """Test a stated level: two finite ends by two one-sided tests (equivalence), a bound by one test."""
+    """Test that a mean lies between `low` and `high`, by two one-sided tests; by one if an end is infinite."""
     mean = cells.linear(of)
-    above_low, above_high = (_above(of, end, cells) for end in (low, high))
+    above_low, above_high = (_p_above(of, end, cells) for end in (low, high))
     if above_low is None or above_high is None:
         return ClaimContrast(label, "level", mean, None, None, None)
     sides = 2 if math.isfinite(low) and math.isfinite(high) else 1
@@ -171,18 +171,18 @@ def level(label: str, of: Weights, low: float, high: float, cells: Comparisons) 
 def ratio_beyond(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Comparisons) -> ClaimContrast:
     """Test that the ratio of two means lies above a bound, or below it."""
     _require_positive(to, cells)
-    found, above_bound = cells.compared(of, to), cells.one_sided_p(of, to, bound)
-    if found.ratio.value is None or above_bound is None:
-        return ClaimContrast(label, "ratio", found.ratio, found.difference, None, None)
-    p = above_bound if above else 1 - above_bound
-    part = ClaimContrast(label, "ratio", found.ratio, found.difference, p, 1 - p)
-    return _opened(part, (True, True), None) if any(map(any, map(cells.slack, (of, to)))) else part
+    comparison, p_above = cells.compared(of, to), cells.one_sided_p(of, to, bound)
+    ratio, difference = comparison.ratio, comparison.difference
+    if ratio.value is None or p_above is None:
+        return ClaimContrast(label, "ratio", ratio, difference, None, None)
+    p = p_above if above else 1 - p_above
+    return _open_if_bounded(ClaimContrast(label, "ratio", ratio, difference, p, 1 - p), [of, to], cells)
 
 
 def direction(label: str, of: Weights, to: Weights, higher: bool, cells: Comparisons) -> ClaimContrast:
-    """Test for a difference of the stated sign; show the effect as a ratio if there is one."""
-    compared = cells.compared(of, to)
-    gap, ratio = compared.difference, compared.ratio
+    """Test that a mean is higher (or lower) than another; the effect is their ratio if that is above zero."""
+    comparison = cells.compared(of, to)
+    gap, ratio = comparison.difference, comparison.ratio
     slack = cells.slack(less(of, to))
     if ratio.value is None or ratio.value <= 0:
         return _opened(_signed(label, "difference", gap, gap, None, higher), slack, higher)
@@ -192,46 +192,58 @@ def direction(label: str, of: Weights, to: Weights, higher: bool, cells: Compari
 
 
 def _opened(part: ClaimContrast, slack: tuple[bool, bool], higher: bool | None) -> ClaimContrast:
-    """Return the part with its open sides, for an effect of means that are only lower bounds.
+    """Mark a part as open where means that are only lower bounds could overturn its evidence.
 
-    `slack` is whether the true effect may lie above the measured one, and whether it may lie below. A sign still holds
-    if the true effect can only lie further on the same side. An equivalence or a fraction (`higher` is None) is open on
-    both sides. The size of the effect is not known, so it has no interval."""
+    `slack` is whether the true effect may lie above the measured one, and whether it may lie below. `higher` is the
+    stated sign: a sign still holds if the true effect can only lie further on the same side. An equivalence or a
+    fraction (`higher` is None) is open on both sides. The size of the effect is not known, so its interval is removed.
+    """
     above, below = slack
     if not (above or below):
         return part
-    undone = {True: (below, above), False: (above, below), None: (True, True)}[higher]
-    bound: Bound | None = None if (above and below) or higher is None else "≥" if above else "≤"
+    bound: Bound | None = None
+    if higher is None:
+        open_for, open_against = True, True
+    else:
+        open_for, open_against = (below, above) if higher else (above, below)
+        if above != below:
+            bound = "≥" if above else "≤"
     why = Note(RATIO_IS_BOUND if bound else BOTH_ARE_BOUNDS)
     effect = replace(part.effect, interval=None, absent_because=part.effect.absent_because or why)
     beside = part.beside and replace(part.beside, interval=None, absent_because=why)
-    return replace(part, effect=effect, beside=beside, open_for=undone[0], open_against=undone[1], bound=bound)
+    return replace(part, effect=effect, beside=beside, open_for=open_for, open_against=open_against, bound=bound)
+
+
+def _open_if_bounded(part: ClaimContrast, sides: Sequence[Weights], cells: Comparisons) -> ClaimContrast:
+    """Mark a part as open on both sides if any of these means is only a lower bound."""
+    return _opened(part, (True, True), None) if any(any(cells.slack(side)) for side in sides) else part
 
 
 def _signed(
     label: str, measure: Measure, effect: Estimate, tested: Estimate, beside: Estimate | None, higher: bool
 ) -> ClaimContrast:
-    """Return a part judged by the sign of the `tested` contrast.
+    """Return a part that states the sign of the `tested` contrast: above zero if `higher`, else below.
 
-    Its p counts for the statement if the contrast has the stated sign, and against the statement otherwise."""
+    Its p is evidence for the part if the contrast has the stated sign, and evidence against it otherwise."""
     if tested.p is None or tested.value is None:
         return ClaimContrast(label, measure, effect, beside, None, None)
-    so = tested.value > 0 if higher else tested.value < 0
-    return ClaimContrast(label, measure, effect, beside, tested.p if so else 1.0, 1.0 if so else tested.p)
+    has_sign = tested.value > 0 if higher else tested.value < 0
+    p_for, p_against = (tested.p, 1.0) if has_sign else (1.0, tested.p)
+    return ClaimContrast(label, measure, effect, beside, p_for, p_against)
 
 
 def equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
     comparison = cells.compared(of, to)
-    return _bounded(label, comparison.ratio, comparison.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
+    return _between(label, comparison.ratio, comparison.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
 def deviation(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that a deviation from zero lies within ± `margin`, a fraction of the mean."""
-    return _bounded(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
+    return _between(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
 
 
-def _bounded(
+def _between(
     label: str,
     effect: Estimate,
     beside: Estimate,
@@ -240,27 +252,29 @@ def _bounded(
     bounds: tuple[float, float],
     cells: Comparisons,
 ) -> ClaimContrast:
+    """Test that `of` / `to` lies between two bounds: a ratio if they are above zero, else a fraction."""
     _require_positive(to, cells)
-    part = ClaimContrast(label, "ratio" if bounds[0] > 0 else "share", effect, beside, None, None)
+    is_ratio = bounds[0] > 0
+    part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside, None, None)
     above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is not None and above_low is not None and above_high is not None:
-        gap = (less(of, to), effect.value - 1) if bounds[0] > 0 else (of, effect.value)
+        weights, deviation = (less(of, to), effect.value - 1) if is_ratio else (of, effect.value)
         inside, outside = max(above_low, 1 - above_high), min(1.0, 2 * min(above_high, 1 - above_low))
-        part = replace(part, p_for=inside, p_against=outside, under_floor=cells.under_floor(*gap))
-    return _opened(part, (True, True), None) if any(any(cells.slack(side)) for side in (of, to)) else part
+        part = replace(part, p_for=inside, p_against=outside, under_floor=cells.under_floor(weights, deviation))
+    return _open_if_bounded(part, [of, to], cells)
 
 
 def _require_positive(to: Weights, cells: Comparisons) -> None:
-    """Raise Untestable when the mean below a ratio is not above zero."""
+    """Raise Untestable if the denominator of a ratio is not above zero."""
     if not cells.is_positive(to):
         raise Untestable(Note(NOT_ABOVE_ZERO, metric=cells.metric.name))
 
 
-def _above(of: Weights, level: float, cells: Comparisons) -> float | None:
+def _p_above(of: Weights, level: float, cells: Comparisons) -> float | None:
     """Return the p of the hypothesis that a mean is not above a level, which may be infinite."""
     return float(level > 0) if math.isinf(level) else cells.p_above(of, level)
 
 
 def without_common(side: Levels, other: Levels) -> str:
-    """Return the levels in which one side differs from the other."""
+    """Return the levels of `side` for the factors in which it differs from `other`: 'docker · cgroups'."""
     return " · ".join(", ".join(map(str, levels)) for name, levels in side.items() if levels != other.get(name))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults, Cell, Row, centres, mean_width
-from lastro.analysis.campaign_spread import kept_between
+from lastro.analysis.campaign_spread import read_between
 from lastro.analysis.comparison import (
     CampaignDifference,
     ComparedCell,
@@ -43,11 +43,11 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 
 
 class Uncertainty(NamedTuple):
-    """What makes means vary more than independent trials do, by metric.
+    """The sources of uncertainty of means besides independent noise, by metric.
 
-    `order_a` and `order_b` have the order of the trials of A and of B where neighbouring trials correlate. `between` is
-    the spread between equal campaigns, and `steps` the resolution of the readings. `other_speed` is true if only one
-    campaign ran on emulated processors, so that no time is comparable."""
+    `order_a` and `order_b` have the order of the trials of A and of B, for metrics whose neighbouring trials correlate.
+    `between` is the spread between equal campaigns, and `steps` the resolution of the readings. `other_speed` is true
+    if only one campaign ran on emulated processors, so that times are not comparable."""
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]
@@ -66,18 +66,22 @@ def compare(
     fail_changed_host: bool = False,
     may_differ: Sequence[str] = (),
 ) -> Comparison:
-    """Compare B with A; `metrics` by name (default: the study's own), `confidence` by default that of A's study.
+    """Compare campaign B with campaign A, treatment by treatment.
 
-    With `fail_changed_host`, the gate fails when a fact of the host differs, except those that `may_differ`. Raises:
-    InputError when the two are not campaigns of one study, or when a metric or fact is unknown."""
+    `metrics` are names (default: the metrics of both studies), and `confidence` is by default that of A's study. With a
+    `margin`, a fraction, the gate judges the cells. With `fail_changed_host`, it also fails if a fact of the host
+    differs that does not match a pattern of `may_differ`.
+
+    Raises: InputError if the two are not campaigns of one study, or if a metric or fact is unknown."""
     _check_same_study(a.study, b.study)
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
     confidence = a.study.design.confidence if confidence is None else confidence
     alpha = alpha_of(confidence)
     rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
+    shared = [levels for levels in rows_a if levels in rows_b]
     order_a, order_b = (correlated_orders(report.views, alpha) for report in (a, b))
-    between = kept_between(a.noise_floor) or kept_between(b.noise_floor)
+    between = read_between(a.noise_floor) or read_between(b.noise_floor)
     rows = (*rows_a.values(), *rows_b.values())
     steps = {
         metric.name: resolution([point.value for row in rows for point in _cell(row, metric)[1].points])
@@ -86,15 +90,14 @@ def compare(
     emulated = {report.guest is not None and report.guest.emulated for report in (a, b)}
     noise = Uncertainty(order_a, order_b, between.spreads if between else {}, steps, len(emulated) > 1)
     cells = [
-        _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), noise, confidence)
+        _compare_cell(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), noise, confidence)
         for metric in chosen
-        for levels in rows_a
-        if levels in rows_b
+        for levels in shared
     ]
     adjusted = holm([None if cell.test is None else cell.test.p for cell in cells])
     cells = [replace(cell, p_adjusted=p, alpha=alpha) for cell, p in zip(cells, adjusted, strict=True)]
     if margin is not None:
-        cells = _gated(cells, margin, alpha)
+        cells = _judge_by_gate(cells, margin, alpha)
     differences = tuple(_differences(a, b))
     cells.sort(key=lambda cell: (not cell.regressed, _WORST_FIRST.index(cell.verdict), -cell.loss))
     return Comparison(
@@ -102,12 +105,12 @@ def compare(
         b=b,
         metrics=chosen,
         cells=tuple(cells),
-        one_sided=(*_one_sided("A", a.study, rows_a, rows_b), *_one_sided("B", b.study, rows_b, rows_a)),
+        one_sided=(*_unmatched("A", rows_a, rows_b), *_unmatched("B", rows_b, rows_a)),
         differences=differences,
         confidence=confidence,
         margin=margin,
         between=between,
-        changed_host=_unwanted(a, b, differences, may_differ) if fail_changed_host else None,
+        changed_host=_unexpected(a, b, differences, may_differ) if fail_changed_host else None,
     )
 
 
@@ -115,6 +118,7 @@ def compare(
 
 
 def _check_same_study(a: Study, b: Study) -> None:
+    """Raise InputError unless both studies have the same scenario and factors."""
     hint = "compare takes two campaigns of the same study: same scenario, same factors, same metrics"
     if a.scenario != b.scenario:
         raise InputError(f"A runs scenario {a.scenario}, B runs {b.scenario}: they cannot be compared", hint)
@@ -126,7 +130,7 @@ def _check_same_study(a: Study, b: Study) -> None:
 
 
 def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
-    """Reject a copy of a campaign: it has the same attempts at the same times, with the same values."""
+    """Raise InputError if one campaign is a copy of the other: the same attempts at the same times, and values."""
     starts = [[(attempt.trial, attempt.started_utc) for attempt in report.attempts] for report in (a, b)]
     points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
     if a.attempts and starts[0] == starts[1] and points[0] == points[1] and a.directory != b.directory:
@@ -134,12 +138,15 @@ def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
 
 
 def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tuple[Metric, ...]:
+    """Return the metrics with these names, by default those of both studies.
+
+    Raises: InputError for a metric that is not in both campaigns, or that differs, or if there is none."""
     known_a, known_b = ({metric.name: metric for metric in report.metrics} for report in (a, b))
-    own = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
+    common = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
     for name in names:
         if name not in known_a or name not in known_b:
             raise InputError(f"metric '{name}' is not in both campaigns", did_you_mean(name, known_a.keys() & known_b))
-    chosen = list(dict.fromkeys(names)) or own
+    chosen = list(dict.fromkeys(names)) or common
     if not chosen:
         raise InputError(
             "the two studies have no metric in common",
@@ -160,7 +167,7 @@ def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tu
 
 
 def _levels(row: Row, study: Study) -> Levels:
-    """Return the levels in the order of A's factors, so that the order in B's file does not matter."""
+    """Return (factor, level) of a treatment, in the order of the factors of `study`."""
     return tuple((factor.name, row.treatment.levels[factor.name]) for factor in study.factors)
 
 
@@ -168,12 +175,13 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
     return row, next(cell for cell in row.cells if cell.metric.name == metric.name)
 
 
-def _compared(
+def _compare_cell(
     metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], noise: Uncertainty, confidence: float
 ) -> ComparedCell:
+    """Compare the values of one treatment and metric in both campaigns, without correction for other cells."""
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))
-    absent = tuple(MissingSide(side, *found) for side, found in sides if found[1].bounded or not found[1].points)
+    absent = tuple(MissingSide(side, row, cell) for side, (row, cell) in sides if cell.bounded or not cell.points)
     ratio, test, no_test, means = None, None, None, None
     orders = [orders.get(metric.name) for orders in (noise.order_a, noise.order_b)]
     factors = tuple(
@@ -194,11 +202,11 @@ def _compared(
             for (_, cell), factor in zip((a, b), factors, strict=True)
         )
         means = means_a, means_b
-        if means[0].value >= 0:
-            ratio = ratio_of_means(means[1], means[0], confidence)
+        if means_a.value >= 0:
+            ratio = ratio_of_means(means_b, means_a, confidence)
             ratio = ratio.above_zero() if metric.non_negative else ratio
         try:
-            test = ratio_test(means[1], means[0], 1.0, "either")
+            test = ratio_test(means_b, means_a, 1.0, "either")
         except ValueError as error:
             no_test = error.args[0]
     lost = bool(values_a) and not values_b
@@ -209,46 +217,48 @@ def _compared(
     )  # fmt: skip
 
 
-def _gated(cells: Sequence[ComparedCell], margin: float, alpha: float) -> list[ComparedCell]:
-    candidates = {
-        at: Candidate(cell.means[1], cell.means[0], cell.metric.better)
-        for at, cell in enumerate(cells)
-        if cell.means is not None and cell.test is not None and cell.metric.better != "neither"
-    }
+def _judge_by_gate(cells: Sequence[ComparedCell], margin: float, alpha: float) -> list[ComparedCell]:
+    """Return the cells, each with the judgement of the gate if it was tested and its metric has a better direction."""
+    candidates = {}
+    for at, cell in enumerate(cells):
+        if cell.means is not None and cell.test is not None and cell.metric.better != "neither":
+            mean_a, mean_b = cell.means
+            candidates[at] = Candidate(mean_b, mean_a, cell.metric.better)
     judged = dict(zip(candidates, gate(list(candidates.values()), margin, alpha), strict=True))
     return [replace(cell, judged=judged.get(at), margin=margin) for at, cell in enumerate(cells)]
 
 
-def _one_sided(
-    side: Side, study: Study, here: Mapping[Levels, Row], there: Mapping[Levels, Row]
+def _unmatched(
+    side: Side, rows: Mapping[Levels, Row], other_rows: Mapping[Levels, Row]
 ) -> Iterable[UnmatchedTreatments]:
-    """Yield the treatments that the other campaign lacks, grouped by the levels that it does not have."""
-    known = [{levels[at][1] for levels in there} for at in range(len(study.factors))]
-    groups = by_key(
-        (tuple(each for at, each in enumerate(levels) if each[1] not in known[at]), levels)
-        for levels in here
-        if levels not in there
-    )
-    for lacking, found in groups.items():
-        yield UnmatchedTreatments(side, tuple(found), lacking)
+    """Yield the treatments of one campaign that the other lacks, grouped by the levels that the other does not have."""
+    known = {level for levels in other_rows for level in levels}
+    unmatched = [levels for levels in rows if levels not in other_rows]
+    groups = by_key((tuple(level for level in levels if level not in known), levels) for levels in unmatched)
+    for lacking, group in groups.items():
+        yield UnmatchedTreatments(side, tuple(group), lacking)
 
 
 # Provenance, settings and design
 
 
-def _unwanted(
+def _unexpected(
     a: CampaignResults, b: CampaignResults, differences: Sequence[CampaignDifference], may_differ: Sequence[str]
 ) -> tuple[CampaignDifference, ...]:
-    """Return the differences between the hosts that are not expected. Another version of Lastro is not of the host."""
+    """Return the differences between the hosts that match no pattern of `may_differ`, without the version of Lastro.
+
+    Raises: InputError for a name in `may_differ` that neither campaign recorded."""
     known = [name for side in (a, b) for name in (*named_facts(side.provenance), *recorded(side.provenance))]
     for name in may_differ:
         if "*" not in name and name not in known:
             raise InputError(f"neither campaign recorded a fact '{name}'", did_you_mean(name, known))
     expected = ("Lastro", *APPARATUS, *may_differ)
-    return tuple(each for each in differences if each.kind == "provenance" and not any_of(each.what, expected))
+    of_hosts = [difference for difference in differences if difference.kind == "provenance"]
+    return tuple(difference for difference in of_hosts if not any_of(difference.what, expected))
 
 
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
+    """Yield the differences between the campaigns in provenance, profile, settings and design."""
     named_of_a, named_of_b = named_facts(a.provenance), named_facts(b.provenance)
     more = changed(recorded(a.provenance), recorded(b.provenance))
     differences = [
@@ -263,8 +273,9 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
         CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
         CampaignDifference("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
     ]
-    return (each for each in differences if each.a != each.b)
+    return (difference for difference in differences if difference.a != difference.b)
 
 
 def _setting(study: Study, name: str) -> str | None:
+    """Return the value at which a study holds a factor or an option constant; None if it does not."""
     return str(study.held[name]) if name in study.held else None

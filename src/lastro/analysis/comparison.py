@@ -1,4 +1,4 @@
-"""The comparison of two campaigns of one study, as frozen data: cells, differences, the gate. Pure."""
+"""The comparison of two campaigns of one study, as frozen data: cells, differences, the outcome of the gate. Pure."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ComparedCell:
     `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if the mean of A is
     negative; if that mean is zero, the ratio has no value. Both cases are tested as differences. `absent` lists the
     campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, if any.
-    `judged` is the result of the gate, with its `margin`; None without a gate, or if the metric has no better
-    direction. `lost` is true if A has values for this treatment and B has none. `factors` multiply the variances of
-    both means, because neighbouring trials are correlated (`trends.TrialOrder`). `means` are those of A and B with
-    their variances, in a unit of their own; None where a campaign lacks comparable values. `marks` are the kinds of
-    remarks on both means."""
+    `p_adjusted` is corrected for all cells. `judged` is the result of the gate, with its `margin`; None without a gate,
+    or if the metric has no better direction. `lost` is true if A has values for this treatment and B has none.
+    `factors` multiply the variances of the means of A and of B, because neighbouring trials are correlated
+    (`trends.TrialOrder`). `means` are these means, both divided by a common power of two; None where a campaign lacks
+    comparable values. `marks` are the kinds of remarks on the values of A and of B."""
 
     metric: Metric
     levels: Levels
@@ -71,14 +71,15 @@ class ComparedCell:
 
     @property
     def outcome(self) -> Outcome:
-        """What the gate has shown: a regression, or that there is none; empty where it does not judge.
+        """The outcome of the gate for this cell; empty where it does not judge.
 
-        There is none of more than the margin where the interval of the ratio excludes it."""
+        "regressed", or "shown" if the interval of the ratio excludes a loss of more than the margin, or "undecided"."""
         if self.judged is None:
             return ""
         if self.judged.regressed:
             return "regressed"
-        return "shown" if self.allowed_loss is not None and self.allowed_loss <= self.margin else "undecided"
+        is_excluded = self.allowed_loss is not None and self.allowed_loss <= self.margin
+        return "shown" if is_excluded else "undecided"
 
     @property
     def verdict(self) -> Verdict:
@@ -92,9 +93,10 @@ class ComparedCell:
 
     @property
     def loss(self) -> float:
-        """The loss from A to B, as a logarithm: positive if B is worse, infinite if a mean is zero.
+        """The loss from A to B, as a logarithm: positive if B is worse; a sort key of the comparison.
 
-        If the metric has no better direction, it is the absolute change."""
+        It is infinite if a mean is zero, and minus infinity if nothing was tested. If the metric has no better
+        direction, it is the absolute change."""
         value = self.ratio.value if self.ratio is not None else None
         if value is not None and value > 0:
             change = math.log(value)
@@ -165,7 +167,7 @@ class Comparison:
 
     @property
     def without_spread(self) -> tuple[Metric, ...]:
-        """The metrics for which the spread between equal campaigns is not known."""
+        """The metrics whose spread between equal campaigns is not known."""
         known = self.between.spreads if self.between else {}
         return tuple(metric for metric in self.metrics if metric.name not in known)
 
@@ -193,11 +195,11 @@ class Comparison:
     @property
     def dependent(self) -> dict[tuple[Side, Metric], float]:
         """{(campaign, metric): the largest factor}, where neighbouring trials are correlated enough to matter."""
-        found: dict[tuple[Side, Metric], float] = {}
+        largest: dict[tuple[Side, Metric], float] = {}
         for cell in self.cells:
             for (side, _), factor in zip(self.sides, cell.factors, strict=True):
-                found[side, cell.metric] = max(factor, found.get((side, cell.metric), 1.0))
-        return {at: factor for at, factor in found.items() if factor > LEAST_FACTOR}
+                largest[side, cell.metric] = max(factor, largest.get((side, cell.metric), 1.0))
+        return {at: factor for at, factor in largest.items() if factor > LEAST_FACTOR}
 
     @property
     def n_judged(self) -> int:
@@ -206,17 +208,17 @@ class Comparison:
     @property
     def not_judged(self) -> tuple[ComparedCell, ...]:
         """The cells that the gate could not judge, of metrics with a better direction; empty without a gate."""
-        return (
-            ()
-            if self.margin is None
-            else tuple(cell for cell in self.cells if cell.judged is None and cell.metric.better != "neither")
-        )
+        if self.margin is None:
+            return ()
+        return tuple(cell for cell in self.cells if cell.judged is None and cell.metric.better != "neither")
 
     @property
     def most_allowed(self) -> tuple[float, ComparedCell] | None:
-        """The largest regression that an interval does not exclude, as a fraction, and its cell."""
+        """The largest loss that the interval of a cell does not exclude, as a fraction, and that cell.
+
+        None if all intervals exclude any loss, or without a gate."""
         losses = [(loss, cell) for cell in self.cells if (loss := cell.allowed_loss) is not None and loss > 0]
-        return max(losses, key=lambda one: one[0], default=None)
+        return max(losses, key=lambda loss_and_cell: loss_and_cell[0], default=None)
 
     @property
     def sensitivity(self) -> tuple[ComparedCell, ...]:
@@ -225,7 +227,7 @@ class Comparison:
 
     @property
     def undecided(self) -> tuple[ComparedCell, ...]:
-        """The cells that may have regressed without being found: `ComparedCell.outcome`, or not judged at all."""
+        """The cells that may have regressed: their outcome is "undecided", or the gate could not judge them."""
         return (*(cell for cell in self.cells if cell.outcome == "undecided"), *self.not_judged)
 
     @property
@@ -233,7 +235,9 @@ class Comparison:
         """The outcome of the gate: regressed if any cell is, and undecided if any other is; empty without a gate."""
         if self.margin is None:
             return ""
-        return "regressed" if self.regressions else "undecided" if self.undecided else "shown"
+        if self.regressions:
+            return "regressed"
+        return "undecided" if self.undecided else "shown"
 
     @property
     def regressions(self) -> tuple[ComparedCell, ...]:
@@ -241,4 +245,5 @@ class Comparison:
 
     @property
     def lost(self) -> tuple[ComparedCell, ...]:
+        """The cells that have values in A and none in B."""
         return tuple(cell for cell in self.cells if cell.lost)

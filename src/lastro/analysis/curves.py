@@ -1,8 +1,8 @@
 """Curves over a numeric factor, such as digits, threads, files or clients. Pure.
 
-A curve has a line for each platform and a panel for each combination of the other factors. The numbers are the levels
-of a factor, `"instrument.threads" = [1, 1000]`, or an option inside its levels, `instrument = ["pi:digits=1000",
-"pi:digits=10000"]`. Text such as 300M or 16K is a number with a prefix."""
+A curve has a line for each platform and a panel for each combination of the other factors. Its numbers are the levels
+of a factor, as in `"instrument.threads" = [1, 1000]`, or an option inside the levels of a factor, as in `instrument =
+["pi:digits=1000", "pi:digits=10000"]`. Text such as 300M or 16K is a number with a prefix."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FIRST = "platform"  # the factor that provides the lines, where it varies
 
 @dataclass(frozen=True, slots=True)
 class CurveLine:
-    """One line of a curve: a treatment for each number, None where the study has no such treatment.
+    """One line of a curve: the row of a treatment for each number, None where the study has no treatment.
 
-    `is_baseline`: the other lines are compared with this one."""
+    `is_baseline` is True if the other lines are compared with this one."""
 
     name: str
     rows: tuple[Row | None, ...]
@@ -32,12 +32,13 @@ class CurveLine:
 
     @property
     def runs_here(self) -> bool:
+        """True if some treatment of the line is available on this host."""
         return any(row is not None and row.status != "unavailable" for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One combination of the factors that are neither the axis nor lines."""
+    """The lines for one combination of the levels of all factors other than those of the axis and of the lines."""
 
     levels: tuple[str, ...]
     lines: tuple[CurveLine, ...]
@@ -75,24 +76,25 @@ class Curve:
         """Return whether every trial of the metric is a point of this curve."""
         if not self.measures(view) or len(self.panels) > MOST_PANELS:
             return False
-        own = sum(_n(row, view) for panel in self.panels for line in panel.lines for row in line.rows)
-        return own == sum(len(cell.points) for cell in view.cells)
+        n_shown = sum(_n(row, view) for panel in self.panels for line in panel.lines for row in line.rows)
+        return n_shown == sum(len(cell.points) for cell in view.cells)
 
 
 def _n(row: Row | None, view: MetricView) -> int:
+    """Return the number of values of a metric in a row; 0 without a row."""
     return len(view.of(row).points) if row is not None else 0
 
 
 def curves(report: CampaignResults) -> tuple[Curve, ...]:
-    """Return a curve for each numeric factor, or option within a factor, with two or more numbers at fixed levels."""
-    found = []
+    """Return a curve for each factor whose levels are numbers, and for each numeric option inside levels."""
+    result = []
     for factor in report.varying:
         if all(number_of(level) is not None for level in factor.levels):
-            found.append(_curve(report, factor.name, factor.name, {level: (level, "") for level in factor.levels}))
+            result.append(_curve(report, factor.name, factor.name, {level: (level, "") for level in factor.levels}))
         else:
-            for option in _numbered_options(factor):
-                found.append(_curve(report, f"{factor.name}.{option}", factor.name, _split(factor, option)))
-    return tuple(found)
+            for option in _numeric_options(factor):
+                result.append(_curve(report, f"{factor.name}.{option}", factor.name, _split_levels(factor, option)))
+    return tuple(result)
 
 
 def number_of(level: Level) -> float | None:
@@ -105,74 +107,78 @@ def number_of(level: Level) -> float | None:
     return float(match[1]) * _PREFIX[match[2].lower()] if match else None
 
 
-def _numbered_options(factor: Factor) -> list[str]:
+def _numeric_options(factor: Factor) -> list[str]:
     """Return the numeric options in which levels of a factor differ while the rest of the level is the same."""
     names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
-    return [name for name in names if _split(factor, name)]
+    return [name for name in names if _split_levels(factor, name)]
 
 
-def _split(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:
-    """Return {level: (number as written, level without it)} for levels whose remainder has two or more numbers."""
-    found: dict[Level, tuple[Level, str]] = {}
+def _split_levels(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:
+    """Return {level: (number of the option as written, level without the option)}.
+
+    Only levels whose remainder occurs with two or more numbers are included."""
+    split: dict[Level, tuple[Level, str]] = {}
     numbers: dict[str, set[float]] = {}
     for level in factor.levels:
         part, options = split_options(str(level))
         text = options.pop(option, "")
-        if not (number := number_of(text)):  # 0 means that the part chooses a size: it has no place on the axis
+        number = number_of(text)
+        if not number:  # 0 means that the part chooses a size: it has no place on the axis
             continue
         rest = join_options(part, [f"{name}={value}" for name, value in options.items()])
-        found[level] = (int(text) if text.isdigit() else text, rest)
+        split[level] = (int(text) if text.isdigit() else text, rest)
         numbers.setdefault(rest, set()).add(number)
-    return {level: (text, rest) for level, (text, rest) in found.items() if len(numbers[rest]) > 1}
+    return {level: (text, rest) for level, (text, rest) in split.items() if len(numbers[rest]) > 1}
 
 
 def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Level, tuple[Level, str]]) -> Curve:
     """Return one curve; `places` maps each level of the factor to its place on the axis and the rest of the level."""
     labels = sorted({text for text, _ in places.values()}, key=lambda text: number_of(text) or 0.0)
-    at: dict[tuple[tuple[str, ...], str], dict[Level, Row]] = {}
-    rest = [
-        (row, places[row.treatment.levels[factor]][0], dict(_others(report, row, factor, places)))
-        for row in report.rows
-        if row.treatment.levels[factor] in places
-    ]
+    rows = [row for row in report.rows if row.treatment.levels[factor] in places]
+    others = [dict(_other_levels(report, row, factor, places)) for row in rows]
     # Keep the rest of a level even if it is the same everywhere: it says what the number belongs to.
-    names = [n for n in rest[0][2] if n == factor or len({others[n] for _, _, others in rest}) > 1] if rest else []
+    first = others[0] if others else {}
+    names = [n for n in first if n == factor or len({levels[n] for levels in others}) > 1]
     lines = _FIRST if _FIRST in names else next((n for n in names if n != factor), "")
     panels = tuple(n for n in names if n != lines)
-    for row, text, others in rest:
-        at.setdefault((tuple(others[n] for n in panels), others.get(lines, "")), {})[text] = row
+    by_panel: dict[tuple[str, ...], dict[str, dict[Level, Row]]] = {}
+    for row, levels in zip(rows, others, strict=True):
+        panel = by_panel.setdefault(tuple(levels[n] for n in panels), {})
+        label, _ = places[row.treatment.levels[factor]]
+        panel.setdefault(levels.get(lines, ""), {})[label] = row
     return Curve(
         name,
         tuple(labels),
         tuple(number_of(text) or 0.0 for text in labels),
         lines,
         panels,
-        tuple(_panel(levels, at, labels) for levels in dict.fromkeys(levels for levels, _ in at)),
+        tuple(_panel(levels, by_line, labels) for levels, by_line in by_panel.items()),
     )
 
 
-def _others(
+def _other_levels(
     report: CampaignResults, row: Row, factor: str, places: Mapping[Level, tuple[Level, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (factor, level) for the levels other than the number; the level of a varying part includes its options."""
+    """Yield (factor, level) of a treatment for all varying factors, without the number of the axis.
+
+    The level of a part includes its options that vary, such as `platform.storage`."""
     levels = dict(row.treatment.levels)
-    left = places[levels.pop(factor)][1]
-    if left:
-        levels[factor] = left
-    varying = {each.name for each in report.varying} & set(levels)
-    for name in [each.name for each in report.varying if each.name in varying]:
+    _, rest = places[levels.pop(factor)]
+    if rest:
+        levels[factor] = rest
+    varying = [each.name for each in report.varying if each.name in levels]
+    for name in varying:
         kind = name.partition(".")[0]
-        if kind == name or kind not in varying:
-            own = {key: level for key, level in levels.items() if key == name or key in varying}
-            yield name, part_level(own, name) if "." not in name else str(levels[name])
+        if kind == name:
+            yield name, part_level({key: level for key, level in levels.items() if key in varying}, name)
+        elif kind not in varying:
+            yield name, str(levels[name])
 
 
-def _panel(
-    levels: tuple[str, ...], at: Mapping[tuple[tuple[str, ...], str], Mapping[Level, Row]], labels: Sequence[Level]
-) -> Panel:
-    own = {line: rows for (panel, line), rows in at.items() if panel == levels}
-    baseline = {line for line, rows in own.items() if any(row.is_baseline for row in rows.values())}
-    if len(baseline) == len(own) > 1:  # the baseline is a number of every line, not one of the lines
+def _panel(levels: tuple[str, ...], by_line: Mapping[str, Mapping[Level, Row]], labels: Sequence[Level]) -> Panel:
+    """Return the panel of these levels, from {line: {label: row}}."""
+    baseline = {line for line, rows in by_line.items() if any(row.is_baseline for row in rows.values())}
+    if len(baseline) == len(by_line) > 1:  # the baseline is a number of every line, not one of the lines
         baseline = set()
-    lines = (CurveLine(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in own.items())
+    lines = (CurveLine(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in by_line.items())
     return Panel(levels, tuple(lines))

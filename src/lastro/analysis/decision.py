@@ -1,7 +1,8 @@
-"""Which candidate keeps its service levels at the least cost: the trials of a campaign as `stats.decision` needs them.
+"""Decide which candidate holds all service levels at the least cost, from the trials of a campaign. Pure.
 
-A candidate is a choice of levels of the factors that a user chooses, such as platform, link and isolation. A condition
-is one that its user does not choose, such as the neighbour: the service levels must hold in each. Pure."""
+A candidate is a combination of levels of the factors that a user chooses, such as platform, link and isolation. A
+condition is a combination of levels of all other factors, such as the neighbour: the service levels must hold in every
+condition. `stats.decision` judges the candidates."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 @dataclass(frozen=True, slots=True)
 class SlaQuestion:
-    """A question: which choice of levels holds all service levels, and which of those costs the least?
+    """A question: which candidate holds all service levels, and which of those costs the least?
 
-    `required` are properties without which a choice is no candidate; `wished` decide between candidates whose costs
-    cannot be told apart. `under` are the levels of conditions in which service levels must hold, by factor; all that
-    were measured if empty. `factors` are those of which a candidate is a choice, by default all that users choose and
-    that are not in `under`; if none is left, those in `under` and those with one level, which then name the
-    candidates."""
+    A combination of levels is a candidate only if it has the `required` properties. The `wished` ones decide between
+    candidates whose costs are not distinguishable. `under` is {factor: levels} of the conditions in which the service
+    levels must hold; if empty, all conditions that were measured. `factors` are those whose levels a candidate
+    combines: by default all factors that users choose and that are not in `under`; if there are none, also those in
+    `under` and those with one level, which then name the candidates."""
 
     levels: tuple[ServiceLevel, ...]
     cost: Cost | None = None
@@ -47,7 +48,7 @@ class SlaQuestion:
 
     @classmethod
     def of_study(cls, report: CampaignResults) -> SlaQuestion:
-        """Return what a study itself asks, which may be nothing."""
+        """Return the question in the file of the study, which may have no service levels."""
         study, metrics = report.study, report.metrics
         return cls(
             tuple(ServiceLevel.parse(f"{name} {level}", metrics) for name, level in study.sla.items()),
@@ -68,10 +69,10 @@ class SlaQuestion:
         under: Mapping[str, Sequence[str]] | None = None,
         confidence: float | None = None,
     ) -> SlaQuestion:
-        """Return what a user asks, as text. Whatever is left out is what the study asks.
+        """Parse the question of a user. Whatever is left out is as in the file of the study.
 
-        Raises: InputError for what cannot be read, and for properties of which the campaign knows nothing."""
-        own = cls.of_study(report)
+        Raises: InputError for text that cannot be parsed, and for properties if the campaign did not record any."""
+        of_study = cls.of_study(report)
         properties = [tuple(map(Requirement.parse, texts)) for texts in (required, wished)]
         if any(properties) and not report.provenance.get("properties"):
             raise InputError(
@@ -79,12 +80,12 @@ class SlaQuestion:
                 "`lastro run STUDY --properties` does, as a table [require] or [wish] does",
             )
         return cls(
-            tuple(dict.fromkeys(ServiceLevel.parse(level, report.metrics) for level in levels)) or own.levels,
-            own.cost if cost is None else Cost.parse(cost, report.metrics),
-            properties[0] or own.required,
-            properties[1] or own.wished,
+            tuple(dict.fromkeys(ServiceLevel.parse(level, report.metrics) for level in levels)) or of_study.levels,
+            of_study.cost if cost is None else Cost.parse(cost, report.metrics),
+            properties[0] or of_study.required,
+            properties[1] or of_study.wished,
             under or {},
-            confidence=confidence or own.confidence,
+            confidence=confidence or of_study.confidence,
         )
 
     @property
@@ -103,10 +104,10 @@ class SlaQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One choice; `label` names it: 'runc · macvlan-bridge · cgroups'.
+    """A combination of levels that a user may choose; `label` names it: 'runc · macvlan-bridge · cgroups'.
 
-    `gaps` says what was not measured, or which requirement is not met, and why. `wishes` says of each wish whether it
-    is met; None if that is not known."""
+    `gaps` are the reasons why something was not measured, or why a requirement is not met. `wishes` has for each wish
+    whether it is met; None if that is not known."""
 
     levels: Mapping[str, str]
     label: str
@@ -118,10 +119,10 @@ class Deployment:
 class SlaDecision:
     """The answer to a question. `choice` is among `candidates`, which are in the order of the study.
 
-    `lacking` are those that are not candidates, because a requirement is not met or it is not known whether it is.
-    `conditions` have labels, as candidates do. `given` are the factors with one level in every condition: {name:
-    level}. Of accepted candidates whose costs cannot be told apart, the recommended one meets the most wishes;
-    `cheapest` is the one that costs the least."""
+    `lacking` are combinations that are not candidates, because a requirement is not met, or because that is not known.
+    `conditions` are the labels of the conditions. `given` is {factor: level} of the factors with one level in all
+    conditions. Among accepted candidates whose costs are not distinguishable, the recommended one meets the most
+    wishes; `cheapest` is the number of the one that costs the least."""
 
     report: CampaignResults
     question: SlaQuestion
@@ -138,45 +139,47 @@ class SlaDecision:
         """Return the number of the candidate that a treatment measures."""
         return next(
             number
-            for number, each in enumerate(self.candidates)
-            if all(str(treatment.levels[name]) == level for name, level in each.levels.items())
+            for number, candidate in enumerate(self.candidates)
+            if all(str(treatment.levels[name]) == level for name, level in candidate.levels.items())
         )
 
     def more_blocks(self, chance: float, at: int | None = None) -> int | None:
-        """Return how many more blocks decide on a candidate with this probability, by default on the likeliest."""
+        """Return how many more blocks decide on a candidate with this probability, by default on the likeliest.
+
+        None if even the maximum number of blocks would not."""
         at = self.choice.likeliest if at is None else at
         assert at is not None
         alpha = (1 - self.question.confidence) / len(self.candidates)
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
     def order(self) -> list[int]:
-        """Return the numbers of all candidates: the accepted by cost, the open ones, the rejected, the unmeasured."""
+        """Return the numbers of all candidates: accepted by cost, open by probability, rejected, then missing."""
         choice = self.choice
-        open_ones = [
-            at for at, odds in enumerate(choice.odds)
-            if not odds.missing and at not in choice.accepted and at not in choice.rejected
-        ]  # fmt: skip
+        open_ones = [at for at in range(len(choice.odds)) if choice.verdict(at) == "open"]
         open_ones.sort(key=lambda at: -choice.odds[at].holds)
         missing = [at for at, odds in enumerate(choice.odds) if odds.missing]
         return [*choice.accepted, *open_ones, *choice.rejected, *missing]
 
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
-    """Return the answer to what the study itself asks; None if it asks nothing, or without two blocks."""
+    """Return the answer to the question in the file of the study; None without service levels, or without two blocks.
+
+    `judge` replaces `stats.decision.choose`."""
     if not report.study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
         return None
     return decide(report, SlaQuestion.of_study(report), judge)
 
 
 def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
-    """Look at a campaign that grows, with this fraction of its most blocks, by the study's own levels and cost.
+    """Look at a campaign that grows, when this fraction of its maximum number of blocks has run.
 
-    Return the decision so far, and what all looks have found; no decision if there are not yet two blocks."""
+    The question is that in the file of the study. Return the decision so far, None without two blocks, and what all
+    looks including this one have settled."""
     after = [before]
 
     def judged(trials: Any, limits: Any, weights: Any, size: tuple[int, int], alpha: float) -> Choice:
-        choice, found = look(trials, limits, weights, size, alpha, fraction, before)
-        after.append(found)
+        choice, settled = look(trials, limits, weights, size, alpha, fraction, before)
+        after.append(settled)
         return choice
 
     return decision_of(report, judged), after[-1]
@@ -185,7 +188,8 @@ def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[
 def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None = None) -> SlaDecision:
     """Judge every candidate by its valid trials in the conditions of the question.
 
-    If the campaign has looked at its trials by the same question, its looks have decided, and nothing is tested again.
+    If the campaign has looked at its trials by this question, what its looks accepted and rejected stays so, and
+    nothing is tested again. `judge` replaces `stats.decision.choose`.
 
     Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
     blocks."""
@@ -194,32 +198,32 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     usual = _usual_factors(report, question.under)
     chosen = question.factors or usual
     rest = [factor.name for factor in report.varying if factor.name not in chosen]
-    rows, lacking = _meeting(report, question, chosen)
-    candidates, of_candidate = grouped(rows, chosen)
-    conditions, of_condition = grouped(rows, rest)
+    rows, lacking = _split_by_requirements(report, question, chosen)
+    candidates, of_candidate = group_by_levels(rows, chosen)
+    conditions, of_condition = group_by_levels(rows, rest)
     at = {row.treatment.index: (of_candidate[row.treatment.index], of_condition[row.treatment.index]) for row in rows}
     trials = [metric_trials(report, rows, at, name) for name in question.metrics]
-    n_blocks = max((len(own) for metric in trials for own in metric.cells.values()), default=0)
+    n_blocks = max((len(by_block) for metric in trials for by_block in metric.cells.values()), default=0)
     if rows and n_blocks < FEWEST_BLOCKS:
         raise InputError(
             "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
         )
-    looks = report.looks if chosen == usual and _asked_by_looks(report, question, len(candidates)) else ()
-    judge = judge or (partial(choose, stage=_standing(looks[-1])) if looks else choose)
+    looks = report.looks if chosen == usual and _is_question_of_looks(report, question, len(candidates)) else ()
+    judge = judge or (partial(choose, stage=_after_looks(looks[-1])) if looks else choose)
     size, alpha = (len(candidates), len(conditions)), 1 - question.confidence
     choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
-    deployments = tuple(
-        _deployment(report, question, own, [row for row in rows if of_candidate[row.treatment.index] == number])
-        for number, own in enumerate(candidates)
-    )
+    deployments = []
+    for number, of_number in enumerate(candidates):
+        own_rows = [row for row in rows if of_candidate[row.treatment.index] == number]
+        deployments.append(_deployment(report, question, of_number, own_rows))
     levels = {name: list(dict.fromkeys(_level(row, name) for row in rows)) for name in rest}
     varied = [name for name in rest if len(levels[name]) != 1]
     return SlaDecision(
         report,
         question,
-        deployments,
+        tuple(deployments),
         lacking,
-        tuple(", ".join(f"{name} = {own[name]}" for name in varied) for own in conditions),
+        tuple(", ".join(f"{name} = {condition[name]}" for name in varied) for condition in conditions),
         {name: levels[name][0] for name in rest if name not in varied},
         _by_wishes(choice, [sum(map(bool, each.wishes)) for each in deployments], priced=bool(question.cost)),
         n_blocks,
@@ -229,7 +233,7 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
 
 
 def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the factors of which a candidate is a choice if a question names none."""
+    """Return the factors whose levels a candidate combines, if a question names none (`SlaQuestion.factors`)."""
     open_ones = [factor.name for factor in report.varying if factor.name not in under]
     return tuple(filter(is_choice, open_ones)) or tuple(
         factor.name for factor in report.study.factors if is_choice(factor.name)
@@ -237,7 +241,9 @@ def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) 
 
 
 def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
-    """Return the choice, in which the candidate that meets the most wishes leads those of costs that are alike."""
+    """Recommend the candidate that meets the most wishes, of the accepted ones whose costs are not distinguishable.
+
+    `n_met` is the number of wishes that each candidate meets. Without costs (`priced`), all accepted ones compete."""
     if choice.recommended is None:
         return choice
     near = (choice.recommended, *choice.alike)
@@ -250,17 +256,17 @@ def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
     )
 
 
-def _asked_by_looks(report: CampaignResults, question: SlaQuestion, n_candidates: int) -> bool:
-    """Return whether a campaign has looked at its trials by this question, whatever it says of costs and wishes."""
-    if not report.looks or any(number >= n_candidates for each in report.looks for number in each.numbers):
+def _is_question_of_looks(report: CampaignResults, question: SlaQuestion, n_candidates: int) -> bool:
+    """Return whether a campaign has looked at its trials by this question; costs and wishes may differ."""
+    if not report.looks or any(number >= n_candidates for look in report.looks for number in look.numbers):
         return False
-    own = SlaQuestion.of_study(report)
-    same_limits = set(question.levels) == set(own.levels) and question.confidence == own.confidence
-    return same_limits and not question.under and question.required == own.required
+    of_study = SlaQuestion.of_study(report)
+    same_limits = set(question.levels) == set(of_study.levels) and question.confidence == of_study.confidence
+    return same_limits and not question.under and question.required == of_study.required
 
 
-def _standing(last: Look) -> Stage:
-    """Return the stage of a campaign that has looked, at which nothing more is accepted or rejected."""
+def _after_looks(last: Look) -> Stage:
+    """Return the stage after the last look of a campaign, at which nothing more is accepted or rejected."""
     return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
@@ -268,58 +274,64 @@ def _level(row: Row, name: str) -> str:
     return str(row.treatment.levels[name])
 
 
-def grouped(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, str]], dict[int, int]]:
-    """Return the combinations of levels of these factors, in order, and {treatment: number of its combination}."""
-    found: dict[tuple[str, ...], int] = {}
-    of = {}
+def group_by_levels(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, str]], dict[int, int]]:
+    """Return the combinations {factor: level} of these factors, and {treatment: number of its combination}."""
+    numbers: dict[tuple[str, ...], int] = {}
+    number_of = {}
     for row in rows:
         key = tuple(_level(row, name) for name in names)
-        of[row.treatment.index] = found.setdefault(key, len(found))
-    return [dict(zip(names, key, strict=True)) for key in found], of
+        number_of[row.treatment.index] = numbers.setdefault(key, len(numbers))
+    return [dict(zip(names, key, strict=True)) for key in numbers], number_of
 
 
-def _meeting(
+def _split_by_requirements(
     report: CampaignResults, question: SlaQuestion, chosen: Sequence[str]
 ) -> tuple[list[Row], tuple[Deployment, ...]]:
     """Return the rows of candidates that meet all requirements, and the other candidates with the reasons."""
     rows = [row for row in report.rows if is_under(report, row, question.under)]
-    groups, of = grouped(rows, chosen)
-    first = {of[row.treatment.index]: row for row in reversed(rows)}
-    reasons = {
-        at: [why for met, why in (_met(report, row, each) for each in question.required) if not met]
-        for at, row in first.items()
-    }
+    groups, number_of = group_by_levels(rows, chosen)
+    first_rows = {number_of[row.treatment.index]: row for row in reversed(rows)}
+    reasons = {}
+    for number, row in first_rows.items():
+        checks = [_check(report, row, requirement) for requirement in question.required]
+        reasons[number] = tuple(why for is_met, why in checks if not is_met)
     lacking = [
-        Deployment(own, labelled(own, report), tuple(reasons[at])) for at, own in enumerate(groups) if reasons[at]
+        Deployment(levels, label_of(levels, report), reasons[number])
+        for number, levels in enumerate(groups)
+        if reasons[number]
     ]
-    return [row for row in rows if not reasons[of[row.treatment.index]]], tuple(lacking)
+    return [row for row in rows if not reasons[number_of[row.treatment.index]]], tuple(lacking)
 
 
 def _deployment(
     report: CampaignResults, question: SlaQuestion, levels: Mapping[str, str], rows: Sequence[Row]
 ) -> Deployment:
-    """Return the candidate of these levels, with what is known of it by its rows."""
+    """Return the candidate of these levels, with the gaps of its rows and whether it meets the wishes."""
     gaps = dict.fromkeys(row.reason or row.status for row in rows if not row.n_valid)
-    wishes = tuple(_met(report, rows[0], wish)[0] for wish in question.wished)
-    return Deployment(levels, labelled(levels, report), tuple(gaps), wishes)
+    wishes = tuple(_check(report, rows[0], wish)[0] for wish in question.wished)
+    return Deployment(levels, label_of(levels, report), tuple(gaps), wishes)
 
 
-def _met(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, str]:
-    """Return whether a candidate meets a requirement, None if that is not known, and what was found."""
+def _check(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, str]:
+    """Return whether a treatment meets a requirement, None if that is not known, and the recorded property as text."""
     part = column_of(report.study, row.treatment.levels, required.kind)
     table: Any = report.provenance
     for key in ("properties", required.kind, part, required.name):
         table = table.get(key) if isinstance(table, Mapping) else None
     if not isinstance(table, Mapping):
         return None, f"{required.name} of {part} is not known: the campaign did not look for it"
-    if (met := required.met_by(table)) is None:
+    is_met = required.met_by(table)
+    if is_met is None:
         return None, f"{required.name} of {part} is not known: {table.get('how')}"
-    return met, f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
+    return is_met, f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
 
 
 def metric_trials(
     report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple[int, int]], name: str
 ) -> MetricTrials:
+    """Return the values of a metric in these rows; `at` is {treatment: (number of candidate, number of condition)}.
+
+    Values that the load generator limited are lower bounds, too, if higher is better."""
     index = next(number for number, metric in enumerate(report.metrics) if metric.name == name)
     cells: dict[tuple[int, int], dict[int, float]] = {}
     floors: set[tuple[int, int]] = set()
@@ -332,6 +344,7 @@ def metric_trials(
     return MetricTrials(cells, frozenset(floors))
 
 
-def labelled(levels: Mapping[str, str], report: CampaignResults) -> str:
-    named = " · ".join(f"{name}=none" if level == NONE else level for name, level in levels.items())
-    return named or report.study.name
+def label_of(levels: Mapping[str, str], report: CampaignResults) -> str:
+    """Return the label of a combination of levels: 'runc · isolation=none'; without levels, the name of the study."""
+    label = " · ".join(f"{name}=none" if level == NONE else level for name, level in levels.items())
+    return label or report.study.name

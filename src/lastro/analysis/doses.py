@@ -1,4 +1,4 @@
-"""What the neighbour really did in valid trials: the CPUs that it used, and what it took of other resources.
+"""The doses of the neighbour in valid trials: the CPUs and the amounts of other resources that it really used.
 
 Pure. Notes are untrusted input: a part from a third party may have written anything into them."""
 
@@ -25,7 +25,7 @@ _UNEQUAL = 2.0  # the ratio of two doses above which they are not the same neigh
 _NEGLIGIBLE_CPUS = 0.1  # a neighbour that uses less does not burden CPUs
 
 
-Dosed = dict[str, float]  # one trial's quantities by their names in the notes
+Dose = dict[str, float]  # the quantities of one trial, by their names in the notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Quantity:
     rate: bool = False
 
     def text(self, value: float) -> str:
+        """Return a value for people: bytes with a prefix, other quantities with three significant digits."""
         return human_bytes(value) if self.name.endswith("_bytes") else significant(value, 3)
 
 
@@ -66,7 +67,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class DoseRow:
-    """The doses of `trials` trials with these levels: a spread for each quantity that they noted, by its name."""
+    """The doses of `trials` trials with these levels: {name of a quantity: spread over trials that noted it}."""
 
     levels: tuple[str, ...]
     trials: int
@@ -74,13 +75,13 @@ class DoseRow:
 
     @property
     def text(self) -> str:
-        """'cpu · docker · cgroups'."""
+        """The levels as text: 'cpu · docker · cgroups'."""
         return " · ".join(self.levels)
 
 
 @dataclass(frozen=True, slots=True)
 class UnequalDoses:
-    """Two platforms on which the same neighbour, with the same isolation, took `less` and `more` of a quantity."""
+    """Two platforms on which the same neighbour, with the same isolation, used `less` and `more` of a quantity."""
 
     less: DoseRow
     more: DoseRow
@@ -96,15 +97,13 @@ class Doses:
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """The CPUs, and each other quantity of which some neighbour took any."""
-        return tuple(
-            quantity
-            for quantity in QUANTITIES
-            if any(
-                (spread := row.spreads.get(quantity.name)) and (quantity.name == "cpus" or spread.greatest > 0)
-                for row in self.rows
-            )
-        )
+        """The quantities that some trials noted: CPUs, and others of which some neighbour used more than zero."""
+        used = []
+        for quantity in QUANTITIES:
+            spreads = [row.spreads[quantity.name] for row in self.rows if quantity.name in row.spreads]
+            if any(quantity.name == "cpus" or spread.greatest > 0 for spread in spreads):
+                used.append(quantity)
+        return tuple(used)
 
 
 def doses_of(report: CampaignResults) -> Doses:
@@ -112,60 +111,65 @@ def doses_of(report: CampaignResults) -> Doses:
     varying = {factor.name.partition(".")[0] for factor in report.varying}  # `platform.storage` varies the platform
     factors = tuple(name for name in _PLACE if name in varying or name == _PLACE[0])
     attempts = report.valid_attempts()
-    by_levels: dict[tuple[str, ...], list[Dosed]] = {}
+    by_levels: dict[tuple[str, ...], list[Dose]] = {}
     for row in report.rows:
         levels = tuple(column_of(report.study, row.treatment.levels, name) for name in factors)
-        if dosed := _dosed(attempts.get(row.treatment.index, ())):
-            by_levels.setdefault(levels, []).extend(dosed)
-    return Doses(factors, tuple(DoseRow(levels, len(dosed), _spreads(dosed)) for levels, dosed in by_levels.items()))
+        if doses := _noted_doses(attempts.get(row.treatment.index, ())):
+            by_levels.setdefault(levels, []).extend(doses)
+    return Doses(factors, tuple(DoseRow(levels, len(doses), _spreads(doses)) for levels, doses in by_levels.items()))
 
 
 def unequal_doses(doses: Doses) -> UnequalDoses | None:
-    """Return the most unequal doses of one neighbour on two platforms; None if all are within a factor of two.
+    """Return the two most unequal doses of a neighbour, on two platforms; None if all are within a factor of two.
 
-    Rates are compared, and CPUs: the same neighbour may hold as much memory and yet do nothing."""
+    Only CPUs and rates are compared: a neighbour may hold the same amount of memory on both and yet do less."""
     if _PLATFORM not in doses.factors:
         return None
     place = doses.factors.index(_PLATFORM)
-    worst, found = _UNEQUAL, None
-    for one, other in permutations(doses.rows, 2):
-        if one.levels[:place] + one.levels[place + 1 :] != other.levels[:place] + other.levels[place + 1 :]:
+    compared = [quantity for quantity in doses.quantities if quantity.rate or quantity.name == "cpus"]
+    ratio, most_unequal = _UNEQUAL, None
+    for low, high in permutations(doses.rows, 2):
+        if low.levels[:place] + low.levels[place + 1 :] != high.levels[:place] + high.levels[place + 1 :]:
             continue
-        for quantity in doses.quantities:
-            less, more = one.spreads.get(quantity.name), other.spreads.get(quantity.name)
-            if less is None or more is None or not (quantity.rate or quantity.name == "cpus"):
+        for quantity in compared:
+            less, more = low.spreads.get(quantity.name), high.spreads.get(quantity.name)
+            if less is None or more is None:
                 continue
-            burdens = more.mean > (_NEGLIGIBLE_CPUS if quantity.name == "cpus" else 0.0)
-            if burdens and more.mean > worst * less.mean:
-                worst = more.mean / less.mean if less.mean > 0 else math.inf
-                found = UnequalDoses(one, other, quantity)
-    return found
+            is_load = more.mean > (_NEGLIGIBLE_CPUS if quantity.name == "cpus" else 0.0)
+            if is_load and more.mean > ratio * less.mean:
+                ratio = more.mean / less.mean if less.mean > 0 else math.inf
+                most_unequal = UnequalDoses(low, high, quantity)
+    return most_unequal
 
 
 def spreads_of(attempts: Sequence[Attempt]) -> dict[str, Spread]:
-    """Return the doses of valid attempts by quantity; none without a neighbour."""
-    return _spreads(_dosed(attempts))
+    """Return {name of a quantity: its spread} over valid attempts; empty without a neighbour."""
+    return _spreads(_noted_doses(attempts))
 
 
-def _dosed(attempts: Sequence[Attempt]) -> list[Dosed]:
-    return [values for attempt in attempts if (values := _values(attempt.notes.get(NOTE)))]
+def _noted_doses(attempts: Sequence[Attempt]) -> list[Dose]:
+    return [dose for attempt in attempts if (dose := _read_dose(attempt.notes.get(NOTE)))]
 
 
-def _spreads(dosed: Sequence[Dosed]) -> dict[str, Spread]:
-    found = (
-        (quantity.name, [each[quantity.name] for each in dosed if quantity.name in each]) for quantity in QUANTITIES
-    )
-    return {name: Spread.of(values) for name, values in found if values}
+def _spreads(doses: Sequence[Dose]) -> dict[str, Spread]:
+    spreads = {}
+    for quantity in QUANTITIES:
+        values = [dose[quantity.name] for dose in doses if quantity.name in dose]
+        if values:
+            spreads[quantity.name] = Spread.of(values)
+    return spreads
 
 
-def _values(note: Any) -> Dosed:
-    """Return the quantities of one dose; none without the time that it lasted."""
+def _read_dose(note: Any) -> Dose:
+    """Return the quantities of the dose in a note, rates per second; empty if the note has no duration.
+
+    Numbers that no reading can have are left out."""
     elapsed_s = note.get("elapsed_s") if isinstance(note, Mapping) else None
     if not is_number(elapsed_s) or elapsed_s <= 0:
         return {}
-    found = {
+    dose = {
         quantity.name: note[quantity.name] / (elapsed_s if quantity.rate else 1.0)
         for quantity in QUANTITIES
         if is_number(note.get(quantity.name))
     }
-    return {name: value for name, value in found.items() if 0 <= value <= _MOST}
+    return {name: value for name, value in dose.items() if 0 <= value <= _MOST}

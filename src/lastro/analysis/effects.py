@@ -1,4 +1,4 @@
-"""Effects on a metric: of each level, averaged over the other factors, and of each treatment; and the widest one."""
+"""Effects on a metric: of each level, averaged over the other factors, and of each treatment against its baseline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import alpha_of
-from lastro.stats.noise_floor import scaled, within
+from lastro.stats.noise_floor import is_below_floor, scaled
 from lastro.stats.weights import less
 
 
@@ -28,21 +28,29 @@ def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelE
 def level_effects(
     data: MetricValues, wanted: Sequence[tuple[str, dict[str, str]]], floor: float | None
 ) -> tuple[LevelEffect, ...]:
-    """Compare all levels of factors with their references, each factor given with levels of other factors."""
+    """Compare all levels of factors with their reference levels; all comparisons are one family.
+
+    `wanted` has (factor, {other factor: level}): only treatments with these levels of other factors count. `floor` is
+    the noise floor of one treatment against another, as a fraction."""
     if data.model is None:
         return ()
-    of, sides = list[_LevelPair](), list[Sides]()
+    pairs, sides = list[_LevelPair](), list[Sides]()
     for factor, given in wanted:
         reference, all_cells = data.references[factor], len(data.combinations(factor, given))
         others = [level for level in data.factors[factor] if level != reference]
-        of += [_LevelPair(factor, level, reference, tuple(given.items()), all_cells) for level in others]
+        pairs += [_LevelPair(factor, level, reference, tuple(given.items()), all_cells) for level in others]
         sides += data.sides(factor, [(level, reference) for level in others], given)
     comparisons = compare(data.model, sides, data.confidence)
-    return tuple(_effect(data, *each, floor) for each in zip(of, sides, comparisons, strict=True))
+    return tuple(
+        _effect(data, pair, of_pair, comparison, floor)
+        for pair, of_pair, comparison in zip(pairs, sides, comparisons, strict=True)
+    )
 
 
 class _LevelPair(NamedTuple):
-    """A level to compare with its reference, with levels of other factors given."""
+    """A level to compare with the reference level, at the levels `given` of other factors.
+
+    `all_cells` is the number of combinations of the remaining factors."""
 
     factor: str
     level: str
@@ -52,37 +60,39 @@ class _LevelPair(NamedTuple):
 
 
 def _effect(
-    data: MetricValues, of: _LevelPair, sides: Sides, comparison: MeanComparison, floor: float | None
+    data: MetricValues, pair: _LevelPair, sides: Sides, comparison: MeanComparison, floor: float | None
 ) -> LevelEffect:
     weights = less(*sides).values()
     ratio = comparison.ratio.value
-    names = [name for name, _ in of.given]
-    aliases = [*data.aliases(of.factor), *(alias for name in names for alias in data.aliases(of.factor, name))]
+    aliases = list(data.aliases(pair.factor))
+    for name, _ in pair.given:
+        aliases += data.aliases(pair.factor, name)
     return LevelEffect(
-        **of._asdict(),
+        **pair._asdict(),
         comparison=comparison,
         decision=decide(comparison.p_adjusted, alpha_of(data.confidence)),
         cells=len(sides[0]),
-        n=(_values(data, sides[0]), _values(data, sides[1])),
+        n=(_n_trials(data, sides[0]), _n_trials(data, sides[1])),
         floor=None if floor is None else scaled(floor, weights),
-        under_floor=within(floor, None if ratio is None else ratio - 1, weights),
+        under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, weights),
         kinds=(ALIASED,) if aliases else (),
         aliases=tuple(dict.fromkeys(aliases)),
     )
 
 
-def _values(data: MetricValues, treatments: dict[int, float]) -> int:
+def _n_trials(data: MetricValues, treatments: dict[int, float]) -> int:
     return sum(len(data.cells[index]) for index in treatments)
 
 
-def marked(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
+def with_marks(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
     """Return the effects, each with the kinds of marks on the values from which it is computed."""
     if not any(cell.marks for cell in view.cells):
         return tuple(effects)
-    return tuple(replace(effect, kinds=(*_kinds(view, effect), *effect.kinds)) for effect in effects)
+    return tuple(replace(effect, kinds=(*_kinds_of_marks(view, effect), *effect.kinds)) for effect in effects)
 
 
-def _kinds(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
+def _kinds_of_marks(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
+    """Return the kinds of marks on treatments with the level or reference of an effect, at its given levels."""
     levels, given = {effect.level, effect.reference}, dict(effect.given)
     return in_order(
         mark.kind
@@ -93,13 +103,13 @@ def _kinds(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
     )
 
 
-def against_baseline(
+def baseline_comparisons(
     view: MetricView, data: MetricValues, floor: float | None = None
 ) -> tuple[tuple[BaselineComparison, ...], Correction]:
-    """Return the comparisons of one metric, in the order of the report's rows, and the method of correction.
+    """Return the comparisons of treatments with their baselines, and the method by which they are corrected.
 
-    Up to twenty (planned) comparisons are judged by their largest |t|; more than twenty, by Benjamini and Hochberg's
-    method. `campaign` made them, with the intervals of the table of results."""
+    They are those of the cells, in the order of the rows of the report. Up to twenty (planned) comparisons are judged
+    by their largest |t|; more than twenty, by Benjamini and Hochberg's method."""
     rows = [
         row
         for row in view.report.rows
@@ -122,7 +132,7 @@ def _comparison(row: Row, cell: Cell, floor: float | None) -> BaselineComparison
         difference=cell.comparison.difference,
         p=cell.comparison.p,
         p_adjusted=cell.comparison.p_adjusted,
-        under_floor=within(floor, None if ratio is None else ratio - 1, (1, -1)),
+        under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, (1, -1)),
         decision=cell.decision,
     )
 
@@ -130,7 +140,9 @@ def _comparison(row: Row, cell: Cell, floor: float | None) -> BaselineComparison
 def headline(
     anova: Anova | None, effects: Sequence[LevelEffect], comparisons: Sequence[BaselineComparison]
 ) -> Headline:
-    """Return the headline; its widest effect is the farthest from 1 of those that differ, or else of all ratios."""
+    """Return the headline of a metric: the factor that explains most, the widest effect, and counts of decisions.
+
+    The widest effect is the one whose ratio is farthest from 1: of those that differ significantly, or else of all."""
     factors = [effect for effect in anova.effects if len(effect.factors) == 1] if anova else []
     factors = [effect for effect in factors if effect.name != "block"]
     leading = max(factors, key=lambda effect: effect.explained, default=None)

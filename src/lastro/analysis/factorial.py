@@ -15,17 +15,17 @@ _FALSE_MARKS = {2: "11", 3: "6"}
 _MOST_NUMBERS = 40_000_000  # entries of the model matrix: 320 MB
 
 
-def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
+def analyse_variance(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
     """Return the analysis of variance (or None), the reason why there is none (or None), and notes on it.
 
-    It is of Type II, with blocks as a factor where there are several, and with interactions up to the highest order
-    that the data allow, and on the scale of the model of the metric."""
-    if why := _why_none(data):
+    It is of Type II, with blocks as a factor if there are several, with interactions up to the highest order that the
+    data allow, and on the scale (values or logarithms) of the model of the metric."""
+    if why := _reason_for_none(data):
         return None, why, ()
     treatments, blocks, values = zip(*data.trials(), strict=True)
     factors = {name: [data.levels[index][name] for index in treatments] for name in data.factors}
     block = blocks if len(data.blocks) > 1 else None
-    order = _order(data)
+    order = _highest_order(data)
     if order < 1:
         return None, Note(N_("too few trials to distinguish the effects of the factors from noise")), ()
     log = data.model is not None and data.model.log
@@ -34,6 +34,7 @@ def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[No
 
 
 def _notes(data: MetricValues, order: int, anova: Anova) -> Iterator[Note]:
+    """Yield notes on interactions that the analysis leaves out, and on its scale."""
     if order < len(data.factors):
         why = N_("interactions of more than {order} factors are left in the residual: combinations are missing")
         if data.complete:
@@ -43,7 +44,8 @@ def _notes(data: MetricValues, order: int, anova: Anova) -> Iterator[Note]:
         yield Note(N_("on the logarithms of the values, which fit better: effects multiply"))
 
 
-def _why_none(data: MetricValues) -> Note | None:
+def _reason_for_none(data: MetricValues) -> Note | None:
+    """Return why there is no analysis of variance; None if there is one."""
     if not data.cells:
         return Note(N_("no valid value"))
     if not data.factors:
@@ -58,7 +60,7 @@ def _why_none(data: MetricValues) -> Note | None:
     return None
 
 
-def _order(data: MetricValues) -> int:
+def _highest_order(data: MetricValues) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
     It is at most two if cells are missing: higher interactions would be estimated from too few cells."""
@@ -72,7 +74,7 @@ def _order(data: MetricValues) -> int:
 
 
 def spread_notes(data: MetricValues) -> tuple[Note, ...]:
-    """Return a note on the ratio of the largest spread of a treatment to the smallest; empty without one."""
+    """Return a note on how much the spreads of treatments differ; empty if it cannot be computed."""
     variances = data.model.own_variances if data.model is not None else ()
     if len(variances) < 2 or min(variances) <= 0:
         return ()

@@ -1,10 +1,11 @@
 """The key findings of a campaign: which levels of a factor differ, are alike, or are undecided, and by how much.
 
 They are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor on the
-first metric, a finding on each further metric, and what is missing. The numbers on factors come from the main effects
-of a metric, and from all pairs of levels of all of its factors (`pairs`): the intervals of either hold together, so
-that any of them may be reported. A level differs if its interval excludes a difference of zero. Levels are alike if the
-intervals of all their pairs lie within `ALIKE`. Anything else is undecided. Pure: a report in, findings out."""
+first metric, a finding on each further metric, and what is missing. The numbers on factors come from two families of
+comparisons, the main effects of a metric and all pairs of levels of all of its factors (`pairs`). The intervals of each
+family are simultaneous, so that any of them may be reported. A level differs if its interval excludes a difference of
+zero. Levels are alike if the intervals of all their pairs lie within `ALIKE`. All others are undecided. Pure: a report
+in, findings out."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from lastro.analysis.campaign import CampaignResults, Gap, MetricView
 from lastro.analysis.effects import main_effects
 from lastro.analysis.growth import SizeRelation, growths
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
-from lastro.analysis.metric_values import MetricValues, measured
+from lastro.analysis.metric_values import MetricValues, values_of
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs
@@ -35,9 +36,9 @@ Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is co
 class LevelGroups:
     """The levels of one factor, grouped by what the data show.
 
-    `differing` are the levels that differ from the reference, farthest first. `group` has the reference and levels of
-    which all pairs are alike; `widest` is the pair among them that may differ most, or None if the reference is alone.
-    `near` are levels alike to the reference, but not to the whole group."""
+    `differing` are the levels that differ from the reference, the farthest first. `group` has the reference and levels
+    that are all alike in pairs; `widest` is the pair of the group that may differ most, None without other levels than
+    the reference. `near` are levels that are alike to the reference, but not to the whole group."""
 
     differing: tuple[str, ...]
     group: tuple[str, ...]
@@ -62,7 +63,7 @@ class MetricFindings:
 
     @property
     def one_block(self) -> bool:
-        """True if there are too few blocks to distinguish any difference from chance."""
+        """True if there are too few blocks for an interval of a difference."""
         return len(self.data.blocks) < LEAST_BLOCKS
 
     @property
@@ -72,42 +73,48 @@ class MetricFindings:
 
     @property
     def compared(self) -> list[FactorPairs]:
+        """The factors with a level that is compared with the reference."""
         return [factor for factor in self.factors if factor.effects]
 
     @property
     def pairs(self) -> list[Pair]:
-        """Every two levels of a factor once: those with the reference as main effects, the others as pairs."""
-        found = [pair for factor in self.compared for pair in factor.effects.values()]
+        """Every two levels of a factor once: comparisons with the reference are main effects, others are pairs."""
+        result = [pair for factor in self.compared for pair in factor.effects.values()]
         for factor in self.compared:
-            found += [factor.pairs[at] for at in factor.in_order if factor.reference not in at]
-        return found
+            result += [factor.pairs[levels] for levels in factor.in_order if factor.reference not in levels]
+        return result
 
     @property
     def never_varied(self) -> bool:
+        """True if all values of the metric are equal, in every pair of levels."""
         return all(pair.constant for pair in self.pairs)
 
     @property
     def differing(self) -> list[Effect]:
-        """Return the levels that differ from their reference; if none does, those that differ from each other."""
-        effects = [(factor, level, factor.reference) for factor in self.compared for level in factor.others]
-        effects_that_differ = [effect for effect in effects if effect[0].of(effect[1]).differs] or [
-            (factor, level, to)
-            for factor in self.compared
-            for to, level in combinations(factor.others, 2)
-            if (pair := factor.pairs.get((level, to))) is not None and pair.differs
-        ]
-        return sorted(effects_that_differ, key=lambda effect: -effect[0].of(*effect[1:]).distance)
+        """The levels that differ from their reference, farthest first; if none does, levels that differ in pairs."""
+        with_reference, others = list[Effect](), list[Effect]()
+        for factor in self.compared:
+            with_reference += [(factor, level, factor.reference) for level in factor.others]
+            pairs = [(level, to) for to, level in combinations(factor.others, 2)]
+            others += [(factor, level, to) for level, to in pairs if (level, to) in factor.pairs]
+        for effects in (with_reference, others):
+            differing = [(factor, level, to) for factor, level, to in effects if factor.of(level, to).differs]
+            if differing:
+                return sorted(differing, key=lambda effect: -effect[0].of(*effect[1:]).distance)
+        return []
 
     @property
     def undecided(self) -> list[Pair]:
+        """The pairs of levels that neither differ nor are alike."""
         return [pair for pair in self.pairs if not (pair.differs or pair.alike(ALIKE))]
 
 
 @dataclass(frozen=True, slots=True)
 class MissingTreatments:
-    """The gaps of a campaign: `lost` counts treatments without a valid trial, `where` are their common levels.
+    """The gaps of a campaign. `lost` counts treatments whose trials were all invalid, with the common levels `where`.
 
-    `empty` are metrics without a value; `bounded` are metrics with only a lower bound for some treatments."""
+    `empty` are the names of metrics without a value, and `bounded` of metrics with values that are only lower bounds.
+    """
 
     gaps: tuple[Gap, ...]
     lost: int
@@ -120,8 +127,8 @@ class MissingTreatments:
 class Findings:
     """The key findings. `covered` are the factors on which `interference` and `hops` report.
 
-    `hops` has the lines of the first metric over the length of a chain, by the levels of the other factors. `others`
-    has the further metrics, those with a better direction first."""
+    `hops` are (levels of the other factors, line of the first metric over the length of a chain). `first` and `others`
+    are the findings on the first metric and on all others, those with a better direction first."""
 
     interference: Interference | None
     hops: tuple[tuple[tuple[str, ...], SizeRelation], ...]
@@ -132,9 +139,10 @@ class Findings:
 
 
 def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findings | None:
-    """Return the key findings; None before anything was measured. `analysis` is that of the report, where it is known.
+    """Return the key findings of a report; None before anything was measured.
 
-    A plain table does without, which takes a fraction of the time."""
+    `analysis` is the analysis of the report, if the caller has it. Without it, only the comparisons that the findings
+    need are computed, in a fraction of the time."""
     if not any(cell.points for row in report.rows for cell in row.cells):
         return None
     neighbours = interference(report)
@@ -156,13 +164,14 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
 
 
 def _hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
+    """Return (levels of the other factors, line of the first metric over the number of hops), where there is a line."""
     measured_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
     relations = ((levels, growth.against["hops"]) for levels, growth in measured_rows if growth)
     return tuple((levels, relation) for levels, relation in relations if relation.line)
 
 
 def _metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:
-    data = measured(view)
+    data = values_of(view)
     if analysis is not None:
         return MetricFindings(view.metric, data, analysis.metrics[view.index].pairs)
     known = floor_here(view)
@@ -175,32 +184,34 @@ def _largest_first(factor: FactorPairs) -> float:
 
 
 def level_groups(factor: FactorPairs) -> LevelGroups:
-    """Return the levels of a compared factor, grouped by what the data show."""
+    """Return the levels of a compared factor, grouped into those that differ, are alike, or are undecided."""
     differing = [level for level in factor.others if factor.of(level).differs]
     rest = [level for level in factor.others if not factor.of(level).differs]
-    group, widest = _alike(rest, factor)
+    group, widest = _group_alike(rest, factor)
     rest = [level for level in rest if level not in group]
     near = [level for level in rest if factor.of(level).alike(ALIKE)]
-    rest = [level for level in rest if not factor.of(level).alike(ALIKE)]
+    undecided = [level for level in rest if level not in near]
     return LevelGroups(
         differing=tuple(sorted(differing, key=lambda level: -factor.of(level).distance)),
         group=tuple(level for level in factor.levels if level in group),
         widest=widest,
         near=tuple(near),
-        undecided=tuple(rest),
+        undecided=tuple(undecided),
     )
 
 
-def _alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair | None]:
-    """Return a group of levels with the reference in which all pairs are alike, and the pair that may differ most."""
-    group, widest = [factor.reference], None
+def _group_alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair | None]:
+    """Return the reference with the levels that are alike to it and to each other, and the pair that may differ most.
+
+    Levels join the group in order of their distance from the reference. The pair is None if none joins."""
+    group, in_group = [factor.reference], list[Pair]()
     for level in sorted(levels, key=lambda level: factor.of(level).distance):
         pairs = [factor.of(level), *(factor.pairs.get((level, other)) for other in group[1:])]
-        known = [pair for pair in pairs if pair is not None and pair.alike(ALIKE)]
-        if len(known) == len(pairs):
+        alike = [pair for pair in pairs if pair is not None and pair.alike(ALIKE)]
+        if len(alike) == len(pairs):
             group.append(level)
-            widest = max([*([widest] if widest else []), *known], key=lambda pair: pair.most)
-    return group, widest
+            in_group += alike
+    return group, max(in_group, key=lambda pair: pair.most, default=None)
 
 
 def _missing(report: CampaignResults) -> MissingTreatments:

@@ -1,8 +1,8 @@
-"""Plan a gate: which losses it would find, and what it could show, with how many blocks. Pure.
+"""Plan a gate: which losses it would find, and how probably it shows that there are none, by the number of blocks.
 
 The noise comes from a pilot: a campaign of the same study, or its A/A campaign. The spread of each treatment between
-blocks is drawn towards that of all treatments (`moderation.drawn_to_pooled`), and counts as uncertain as the pilot
-leaves it. Treatments that the pilot lacks are taken to be as noisy as its noisiest one."""
+blocks is drawn towards that of all treatments (`moderation.drawn_to_pooled`), with the uncertainty that the pilot
+leaves. Treatments that the pilot lacks are assumed to be as noisy as its noisiest one. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lastro.stats.sampled import CampaignSpread, SampledMean
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Study
 
-_BLOCKS = (5, 10, 20, 40)  # beside those of the study
+_BLOCKS = (5, 10, 20, 40)  # in addition to the number of the study
 _MOST_BLOCKS = 1000  # more are not proposed
 
 
@@ -35,7 +35,7 @@ class Noise:
     """The noise of one metric of one treatment: the standard deviation between blocks, as a fraction of the mean.
 
     `df` are its degrees of freedom. `assumed` is true if the pilot lacks the treatment. `between` is the spread between
-    campaigns that the pilot has stored."""
+    equal campaigns that the pilot has stored; None without one."""
 
     metric: Metric
     treatment: str
@@ -45,6 +45,7 @@ class Noise:
     between: CampaignSpread | None = None
 
     def precision(self, blocks: int) -> Precision:
+        """Return the precision of the means of two campaigns of this many blocks, both with this noise."""
         assert self.metric.better != "neither"
         mean, known_df = SampledMean(1.0, self.spread**2 / blocks, blocks - 1, blocks), self.df
         if self.between is not None:
@@ -70,11 +71,12 @@ class GatePower:
 
 @dataclass(frozen=True)
 class GatePlan:
-    """A gate that was planned from the noise of a pilot.
+    """A gate that was planned from the noise of a pilot, whose directory is `pilot`.
 
-    `cells` are from the least noisy to the noisiest; `n_treatments` times `metrics` are judged. `unknown` are the
-    metrics whose noise the pilot does not show; they are judged too. `other_settings` are those in which the pilot
-    differs from the study. `guest` is that of the pilot; None for a real host."""
+    The gate judges `n_treatments` treatments by each of `metrics`. `cells` are sorted from the least noisy to the
+    noisiest. `unknown` are the names of the metrics whose noise the pilot does not show; they are judged, too.
+    `other_settings` are the names of the settings in which the pilot differs from the study. `duration_s(n)` is the
+    time of two campaigns of n blocks each. `guest` is that of the pilot; None for a real host."""
 
     pilot: str
     margin: float
@@ -116,45 +118,52 @@ class GatePlan:
 
     @cached_property
     def blocks_to_find(self) -> dict[str, int | None]:
-        """{metric: the least number of blocks that finds twice the margin in any one cell of it; None above 1,000}."""
-        cells = by_key((cell.metric.name, cell) for cell in reversed(self._different))
+        """{metric: the least number of blocks with which the gate finds a loss of twice the margin in every cell}.
+
+        The number is None above 1,000. Metrics of unknown noise are absent."""
+        cells = by_key((cell.metric.name, cell) for cell in reversed(self._kinds_of_noise))
         return {
-            metric.name: _least(partial(self._finds_twice, cells[metric.name]))
+            metric.name: _least_blocks(partial(self._finds_twice, cells[metric.name]))
             for metric in self.metrics
             if metric.name in cells
         }
 
     @cached_property
     def blocks_to_show(self) -> int | None:
-        """The least number of blocks that probably shows that nothing regressed, if nothing changed."""
-        return _least(lambda blocks: self._shown(blocks) >= POWER)
+        """The least number of blocks that probably shows that nothing regressed, if so; None above 1,000."""
+        return _least_blocks(lambda blocks: self._shown(blocks) >= POWER)
 
     @property
     def _alpha(self) -> float:
         return alpha_of(self.confidence) / self.tests  # the first step of Holm's correction
 
     @cached_property
-    def _different(self) -> dict[Noise, int]:
-        """The different kinds of noise, with the number of cells of each: those that are assumed are alike."""
+    def _kinds_of_noise(self) -> dict[Noise, int]:
+        """{noise: the number of cells with this noise}: cells with assumed noise have the same one."""
         return Counter(replace(cell, treatment="") for cell in self.cells)
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
+        """Return the least loss that the gate finds in a cell; infinite if it may miss any loss."""
         loss = cell.precision(blocks).least_found(self.margin, self._alpha)
         return math.inf if loss is None else loss
 
     def _finds_twice(self, cells: Sequence[Noise], blocks: int) -> bool:
+        """Return whether the gate finds a loss of twice the margin in each of these cells, with a power of 80 %."""
         return all(cell.precision(blocks).finds(2 * self.margin, self.margin, self._alpha) >= POWER for cell in cells)
 
     def _shown(self, blocks: int) -> float:
-        """Return the probability that every interval excludes the margin if nothing changed: cells as independent."""
+        """Return the probability that every interval excludes the margin if nothing changed.
+
+        Cells count as independent."""
         alpha = alpha_of(self.confidence) / 2
         return math.prod(
-            cell.precision(blocks).shows(0.0, self.margin, alpha) ** count for cell, count in self._different.items()
+            cell.precision(blocks).shows(0.0, self.margin, alpha) ** n for cell, n in self._kinds_of_noise.items()
         )
 
 
-def _least(enough: Callable[[int], bool]) -> int | None:
-    blocks = bisect_left(range(_MOST_BLOCKS + 1), True, lo=2, key=enough)
+def _least_blocks(is_enough: Callable[[int], bool]) -> int | None:
+    """Return the least number of blocks, 2 or more, that is enough; None above `_MOST_BLOCKS`."""
+    blocks = bisect_left(range(_MOST_BLOCKS + 1), True, lo=2, key=is_enough)
     return blocks if blocks <= _MOST_BLOCKS else None
 
 
@@ -178,7 +187,7 @@ def gate_plan(
     known = {
         metric.name: list(_noises(views[metric.name], study, treatments)) for metric in chosen if metric.name in views
     }
-    cells = [noise for found in known.values() for noise in found]
+    cells = [noise for of_metric in known.values() for noise in of_metric]
     if not cells:
         raise InputError(
             f"{pilot.directory} shows no noise: no treatment has two valid trials of a metric that the gate judges",
@@ -204,6 +213,7 @@ def gate_plan(
 
 
 def _check_same_study(study: Study, pilot: CampaignResults) -> None:
+    """Raise InputError unless the pilot has the scenario and the factors of the study."""
     ours, theirs = ((each.scenario, {factor.name for factor in each.factors}) for each in (study, pilot.study))
     if ours != theirs:
         raise InputError(
@@ -213,14 +223,17 @@ def _check_same_study(study: Study, pilot: CampaignResults) -> None:
 
 
 def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
-    own, known = (
+    """Return the metrics with these names, by default those of the study that have a better direction.
+
+    Raises: InputError for a name that is unknown or has no better direction, or if there is none."""
+    listed, known = (
         {metric.name: metric for metric in metrics if metric.better != "neither"}
         for metrics in (study.metrics, (*study.metrics, *study.all_metrics))
     )
     for name in names:
         if name not in known:
             raise InputError(f"the gate does not judge a metric '{name}'", did_you_mean(name, known))
-    chosen = tuple(known[name] for name in dict.fromkeys(names or own))
+    chosen = tuple(known[name] for name in dict.fromkeys(names or listed))
     if not chosen:
         raise InputError(f"no metric of {study.name} declares what is better", "a gate judges only metrics that do")
     return chosen
@@ -232,9 +245,13 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
     for row, cell in view:
-        unit = unit_of(readings := [point.value for point in cell.points])
+        readings = [point.value for point in cell.points]
+        unit = unit_of(readings)
         values = [value / unit for value in readings]
-        if not cell.bounded and len(values) > 1 and (mean := sample_mean(values)) > 0:
+        if cell.bounded or len(values) < 2:
+            continue
+        mean = sample_mean(values)
+        if mean > 0:
             factor = order.variance_factor(cell) if order else 1.0
             variance = sample_covariance(values, values) * factor / mean**2
             measured[frozenset(row.treatment.levels.items())] = (variance, len(values) - 1)
@@ -248,5 +265,6 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     }
     noisiest = max(spreads.values())
     for treatment in treatments:
-        own = spreads.get(frozenset(treatment.levels.items()))
-        yield Noise(view.metric, treatment.label, *(own or noisiest), assumed=own is None, between=between)
+        known = spreads.get(frozenset(treatment.levels.items()))
+        spread, freedom = known or noisiest
+        yield Noise(view.metric, treatment.label, spread, freedom, assumed=known is None, between=between)

@@ -1,8 +1,8 @@
 """The growth of each metric with the sizes of a factor's levels, such as the routers and links of topologies. Pure.
 
-It is determined for each combination of the other factors. With three sizes or more, a line is fitted to the means,
-whose parameters and curvature have the intervals of the model of the metric. A line fits any two means, so with two
-sizes their ratio is compared with the ratios of the sizes. The scenario says which factor has sizes."""
+It is determined for each combination of the other factors. With three sizes or more, a line is fitted to the means; its
+parameters and curvature have intervals by the model of the metric. Any two means lie on a line, so with two sizes the
+ratio of the means is compared with the ratios of the sizes. The scenario defines which factor has sizes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Size = tuple[int, ...]  # in the order of the factor's measures
 
 @dataclass(frozen=True, slots=True)
 class SizeRelation:
-    """A metric against one measure of size, such as the number of routers.
+    """The relation of a metric to one measure of size, such as the number of routers.
 
-    With two sizes, `ratio` is that of the larger to the smaller. With more there is a line through the means, and its
-    `bend` is the quadratic coefficient."""
+    With two sizes, `ratio` is the ratio of the larger size to the smaller. With more, `line` is the line through the
+    means."""
 
     ratio: float | None
     line: Line | None
@@ -39,9 +39,9 @@ class SizeRelation:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The least-squares line through the means; without intervals where a mean is of one value.
+    """The least-squares line through the means: slope, intercept, and `bend`, the quadratic coefficient.
 
-    If the means bend, the slope is that of the line that lies nearest to them."""
+    They have no intervals if a mean is of one value. If the means bend, the slope is still that of the nearest line."""
 
     slope: Estimate
     intercept: Estimate
@@ -49,7 +49,7 @@ class Line:
 
     @property
     def direction(self) -> int:
-        """1 if the means bend upwards, -1 if downwards, and 0 if neither is distinguishable from a line."""
+        """1 if the means bend upwards, -1 if downwards, and 0 if they are not distinguishable from a line."""
         return _sign(self.bend)
 
 
@@ -57,8 +57,8 @@ class Line:
 class Growth:
     """The growth of one metric in one combination of the other factors.
 
-    `sizes` has the levels with a value, smallest first; `ratio` is the ratio of the means if there are two sizes;
-    `against` has the measures of size."""
+    `sizes` is {level with a value: {measure of size: number}}, the smallest first. `ratio` is the ratio of the means,
+    the larger size to the smaller, if there are two sizes. `against` is {measure of size: relation to it}."""
 
     sizes: Mapping[str, Mapping[str, int]]
     ratio: Estimate | None
@@ -75,9 +75,9 @@ class GrowthRow:
 
 @dataclass(frozen=True, slots=True)
 class Growths:
-    """The growth of all metrics; false where no metric was measured at two sizes.
+    """The growth of all metrics; false if no metric was measured at two sizes.
 
-    `others` are the factors that vary besides `sized`."""
+    `others` are the names of the factors that vary, without `sized`."""
 
     sized: SizedFactor
     others: tuple[str, ...]
@@ -88,7 +88,9 @@ class Growths:
 
 
 def growths(report: CampaignResults, sized: SizedFactor) -> Growths:
-    """Return the growth of every metric in each combination of the factors besides the one with sizes."""
+    """Return the growth of every metric in each combination of the other factors.
+
+    Empty if the factor with sizes does not vary, or if the report is of several campaigns."""
     others = tuple(factor.name for factor in report.varying if factor.name != sized.factor)
     if len(others) == len(report.varying) or report.members:  # sizes of different campaigns have no line
         return Growths(sized, (), ())
@@ -105,30 +107,30 @@ def growths(report: CampaignResults, sized: SizedFactor) -> Growths:
 
 def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
     """Return the size of each level as its trials recorded it; for a level without a trial, from its name."""
-    seen: dict[str, set[Size]] = defaultdict(set)
+    recorded: dict[str, set[Size]] = defaultdict(set)
     levels = {row.treatment.index: str(row.treatment.levels[sized.factor]) for row in report.rows}
     for attempt in report.attempts:
         if attempt.valid and attempt.noted.network.keys() >= set(sized.measures):
-            seen[levels[attempt.treatment]].add(tuple(attempt.noted.network[name] for name in sized.measures))
-    found = {}
+            recorded[levels[attempt.treatment]].add(tuple(attempt.noted.network[name] for name in sized.measures))
+    sizes = {}
     for level in dict.fromkeys(levels.values()):
-        # A file that was changed between trials has no size.
-        size = next(iter(seen[level])) if len(seen[level]) == 1 else None if seen[level] else sized.of_level(level)
+        if len(recorded[level]) > 1:  # a file that was changed between trials has no size
+            continue
+        size = next(iter(recorded[level]), None) or sized.of_level(level)
         if size is not None:
-            found[level] = size
-    return found
+            sizes[level] = size
+    return sizes
 
 
 def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], view: MetricView) -> Growth | None:
-    row_of = {
-        level: row
-        for row in rows
-        if (level := str(row.treatment.levels[sized.factor])) in sizes and view.of(row).points
-    }
-    if not row_of or any(point.at_least for row in row_of.values() for point in view.of(row).points):
+    """Return the growth of a metric over the rows of one combination of the other factors.
+
+    None if no level with a size has values, or if some are only lower bounds."""
+    by_level = {str(row.treatment.levels[sized.factor]): row for row in rows if view.of(row).points}
+    ordered = sorted((level for level in by_level if level in sizes), key=lambda level: sizes[level])
+    rows = [by_level[level] for level in ordered]
+    if not rows or any(view.of(row).bounded for row in rows):
         return None
-    ordered = sorted(row_of, key=lambda level: sizes[level])
-    rows = [row_of[level] for level in ordered]
     two = len(rows) == 2
     ratio = _ratio(view.of(rows[0]).points, view.of(rows[1]).points, view) if two else None
     against = {}
@@ -147,11 +149,13 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> 
 
 
 def _by_ratio(expected: float, growth: Estimate | None) -> SizeRelation:
+    """Return the relation for two sizes with the ratio `expected`, whose means have the ratio `growth`."""
     interval = growth.interval if growth is not None else None
     return SizeRelation(expected, None, _ratio_verdict(interval, expected))
 
 
 def _ratio_verdict(interval: Interval | None, expected: float) -> Verdict:
+    """Return how a metric grows if its ratio has this interval while the size grows by the factor `expected`."""
     if interval is None or expected <= 1:
         return "unknown"
     if interval.high < 1:
@@ -164,6 +168,7 @@ def _ratio_verdict(interval: Interval | None, expected: float) -> Verdict:
 
 
 def _by_line(x: Sequence[int], rows: Sequence[Row], view: MetricView) -> SizeRelation:
+    """Return the relation for three sizes `x` or more, one for each row: the line through the means."""
     if view.model is None or len(set(x)) < LEAST_OF_A_LINE:
         return SizeRelation(None, None, "unknown")
     cells = [row.treatment.index for row in rows]

@@ -1,9 +1,9 @@
-"""What a history of campaigns says: where a metric of a treatment changed, by how much, and what else changed there.
+"""Find changes in a history of campaigns: when a metric of a treatment changed, by how much, and with which host facts.
 
-A series is one metric of one treatment of one study on one host; its values are means of campaigns, in the order in
-which these were measured. With a sentinel, a treatment that software under test cannot change, values are divided by
-the sentinel's in the same campaign: what they then show is a change of the software, and a change of the sentinel
-itself is one of the host. All series that are judged share one error rate (`ALPHA`). Pure."""
+A series is one metric of one treatment of one study on one host; its values are means of campaigns, in the order of
+measurement. A sentinel is a treatment that the software under test cannot change. With one, values are divided by the
+sentinel's value in the same campaign: their changes are changes of the software, and changes of the sentinel itself are
+changes of the host. All series that are judged share one error rate (`ALPHA`). Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ Wanted = Mapping[str, Sequence[str]]  # {factor: levels}
 
 
 def point_of(report: CampaignResults, campaign: str, label: str = "") -> HistoryPoint:
-    """Return the point of a campaign in a history. Raises: InputError if it is of several hosts, of none, or empty."""
+    """Return the point of a campaign in a history; `campaign` is its name there, and `label` one that a user gave it.
+
+    Raises: InputError if the campaign is of several hosts or an unknown one, or has no valid trial."""
     host, *more = machine(report.provenance)
     if report.members or host is None or host == NAMELESS:
         why = "ran on several testbeds" if report.members else "does not say on which host it ran"
@@ -51,21 +53,22 @@ def point_of(report: CampaignResults, campaign: str, label: str = "") -> History
 
 
 def _summaries(report: CampaignResults) -> Iterator[KeptSummary]:
+    """Yield the summary of each cell that has values, as a history stores it."""
     for row in report.rows:
         levels = {name: str(level) for name, level in row.treatment.levels.items()}
         for cell in row.cells:
             if summary := cell.summary:
-                of = KeptSummary(
+                kept = KeptSummary(
                     levels, cell.metric.name, summary.n, summary.mean, bounded=cell.bounded > 0,
                     marks=tuple(dict.fromkeys(mark.kind for mark in cell.marks)),
                 )  # fmt: skip
-                ends = summary.interval
-                yield replace(of, low=ends.low, high=ends.high) if ends else of
+                interval = summary.interval
+                yield replace(kept, low=interval.low, high=interval.high) if interval else kept
 
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """A fact of the host that was another at `point` than one point before; None where it was not recorded."""
+    """A fact of the host that changed between the previous point and `point`; None where it was not recorded."""
 
     point: HistoryPoint
     name: str
@@ -75,9 +78,11 @@ class FactChange:
 
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """A change of level in a series, with the facts that changed within its range, and what a user said of it."""
+    """A change of level in a series, with the facts of the host that changed within its range of possible places.
 
-    found: ChangePoint
+    `acknowledged` is the remark by which a user acknowledged it; None without one."""
+
+    point: ChangePoint
     verdict: Verdict
     cause: Cause
     facts: tuple[FactChange, ...]
@@ -88,10 +93,10 @@ class HistoryChange:
 class KeptSeries:
     """One metric of one treatment in the campaigns that measured it; `summaries[i]` belongs to `points[i]`.
 
-    Changes are looked for in the values `judged`: the means, or their ratios to the means of a sentinel. `sentinel` has
-    the levels of that treatment. `left_out` campaigns had no exact value, or none of the sentinel. `place`
-    distinguishes the series from those of another study or host, or with another value of a constant; it is empty if
-    there are none."""
+    `judged` are the values in which changes are looked for: the means, or their ratios to the means of a sentinel, a
+    treatment with the levels `sentinel`. `left_out` counts the campaigns without an exact value of the treatment or of
+    the sentinel. `muted` is the remark by which a user muted the series. `place` distinguishes the series from others
+    of another study or host, or with another value of a constant; it is empty if there are none."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
@@ -106,6 +111,7 @@ class KeptSeries:
 
     @property
     def levels(self) -> Levels:
+        """The levels of the treatment."""
         return self.summaries[-1].levels
 
     @property
@@ -114,20 +120,20 @@ class KeptSeries:
 
     @property
     def decidable(self) -> bool:
-        """True if there are enough values on both sides of some point."""
+        """True if there are enough values to find a change."""
         return len(self.points) >= 2 * FEWEST
 
     @property
     def alarms(self) -> tuple[HistoryChange, ...]:
-        """The changes for the worse that nobody knows of yet, and that are not those of the host."""
+        """The changes for the worse that no user acknowledged; none of a sentinel, or of a muted series."""
         if self.muted is not None or self.is_sentinel:
             return ()
-        return tuple(each for each in self.changes if each.verdict == "worse" and each.acknowledged is None)
+        return tuple(change for change in self.changes if change.verdict == "worse" and change.acknowledged is None)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """The series that were asked for, and the `alpha` of each: the error rate of all, divided by their number."""
+    """The series that a user chose, and the `alpha` of each: `ALPHA`, divided by the number of decidable series."""
 
     series: tuple[KeptSeries, ...]
     alpha: float
@@ -138,21 +144,22 @@ class HistoryReport:
 
 
 def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
-    """Look for changes in the series of a metric, or of all, and of treatments with some levels, or of all.
+    """Look for changes in the series of a metric (empty: of all) and of the treatments with the levels `where`.
 
-    Treatments with the levels of `sentinel` are sentinels. Raises: InputError for a name that the history lacks."""
-    every = list(_all_series(history))
-    names = sorted({series.metric.name for series in every})
+    Treatments with the levels of `sentinel` are sentinels. Raises: InputError for a metric, factor or level that the
+    history lacks."""
+    all_series = list(_all_series(history))
+    names = sorted({series.metric.name for series in all_series})
     if metric and metric not in names:
         raise InputError(f"the history has no metric '{metric}'", did_you_mean(metric, names))
-    wanted = [series for series in every if metric in ("", series.metric.name)]
-    shown, fixed = _expanded(where, wanted), _expanded(sentinel, wanted)
-    sentinels = [series for series in wanted if fixed and _is_under(series, fixed)]
+    wanted = [series for series in all_series if metric in ("", series.metric.name)]
+    shown, of_sentinel = _known_levels(where, wanted), _known_levels(sentinel, wanted)
+    sentinels = [series for series in wanted if of_sentinel and _is_under(series, of_sentinel)]
     chosen = [
         series if series in sentinels else _relative(series, sentinels) for series in wanted if _is_under(series, shown)
     ]
     alpha = ALPHA / max(1, sum(series.decidable for series in chosen))
-    judged = [_judged(series, series in sentinels, alpha, history.remarks) for series in chosen]
+    judged = [_with_changes(series, series in sentinels, alpha, history.remarks) for series in chosen]
     return HistoryReport(tuple(replace(series, place=_place(series, judged)) for series in judged), alpha)
 
 
@@ -161,7 +168,7 @@ def named_point(history: History, name: str) -> HistoryPoint:
     for point in reversed(history.points):
         if name in (point.label, point.campaign):
             return point
-    known = [each for point in history.points for each in (point.label, point.campaign) if each]
+    known = [text for point in history.points for text in (point.label, point.campaign) if text]
     raise InputError(f"the history has no campaign or label '{name}'", did_you_mean(name, known))
 
 
@@ -176,33 +183,35 @@ def fact_changes(points: Sequence[HistoryPoint]) -> Iterator[FactChange]:
 
 
 def _all_series(history: History) -> Iterator[KeptSeries]:
-    for points in _comparable(history.points):
-        found: dict[tuple[str, ...], list[tuple[HistoryPoint, Metric, KeptSummary]]] = {}
+    """Yield a series for each metric of each treatment with exact values, from comparable points."""
+    for points in _group_comparable(history.points):
+        groups: dict[tuple[str, ...], list[tuple[HistoryPoint, Metric, KeptSummary]]] = {}
         for point in points:
             metrics = {metric.name: metric for metric in point.metrics}
             for summary in point.summaries:
                 metric = metrics[summary.metric]
-                same = (metric.name, metric.unit, metric.better, *map(str, sorted(summary.levels.items())))
-                found.setdefault(same, []).append((point, metric, summary))
-        for measured in found.values():
-            exact = [(point, summary) for point, _, summary in measured if not summary.bounded]
+                key = (metric.name, metric.unit, metric.better, *map(str, sorted(summary.levels.items())))
+                groups.setdefault(key, []).append((point, metric, summary))
+        for group in groups.values():
+            exact = [(point, summary) for point, _, summary in group if not summary.bounded]
             if exact:
-                of, summaries = zip(*exact, strict=True)
+                _, newest_metric, _ = group[-1]
+                measured_in, summaries = zip(*exact, strict=True)
                 means = tuple(summary.mean for summary in summaries)
-                yield KeptSeries(measured[-1][1], of, summaries, means, left_out=len(measured) - len(exact))
+                yield KeptSeries(newest_metric, measured_in, summaries, means, left_out=len(group) - len(exact))
 
 
-def _comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
-    """Return the points in groups of one study on one host, in which no constant that two of them have differs.
+def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
+    """Group the points by study, host and constants.
 
-    A constant that only one of them has is new in another version of Lastro."""
+    Only constants that both points have are compared: a new version of Lastro may add constants."""
     groups: list[list[HistoryPoint]] = []
     for point in points:
         for group in groups:
             last = group[-1]
-            alike = (point.study, point.scenario, point.host) == (last.study, last.scenario, last.host)
+            is_same = (point.study, point.scenario, point.host) == (last.study, last.scenario, last.host)
             common = point.settings.keys() & last.settings.keys()
-            if alike and all(point.settings[name] == last.settings[name] for name in common):
+            if is_same and all(point.settings[name] == last.settings[name] for name in common):
                 group.append(point)
                 break
         else:
@@ -211,83 +220,91 @@ def _comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
 
 
 def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
-    """Return what distinguishes a series from the others: its study, its host, and the constants of its study."""
-    mine = series.last
-    others = [each.last for each in among]
-    found = [mine.study] if any(each.study != mine.study for each in others) else []
-    found += [mine.host] if any(each.host != mine.host for each in others) else []
-    alike = [each.settings for each in others if (each.study, each.host) == (mine.study, mine.host)]
-    found += [
-        f"{name} = {value}"
-        for name, value in mine.settings.items()
-        if any(each.get(name, value) != value for each in alike)
-    ]
-    return ", ".join(found)
+    """Return the study, host and constants of a series, as far as others among these series differ in them."""
+    this = series.last
+    others = [other.last for other in among]
+    parts = [this.study] if any(other.study != this.study for other in others) else []
+    parts += [this.host] if any(other.host != this.host for other in others) else []
+    settings = [other.settings for other in others if (other.study, other.host) == (this.study, this.host)]
+    for name, value in this.settings.items():
+        if any(other.get(name, value) != value for other in settings):
+            parts.append(f"{name} = {value}")
+    return ", ".join(parts)
 
 
 def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries:
-    """Return a series relative to its sentinel: of those in the same campaigns, the one with most of its levels."""
-    common = [each for each in sentinels if each.metric == series.metric and each.last in series.points]
+    """Return a series with values relative to a sentinel, without campaigns that did not measure it.
+
+    Of the sentinels in the same campaigns, it is the one with the most levels in common. Without one, the series is
+    returned unchanged."""
+    common = [sentinel for sentinel in sentinels if sentinel.metric == series.metric and sentinel.last in series.points]
     if not common:
         return series
-    best = max(common, key=lambda each: len(each.levels.items() & series.levels.items()))
+    best = max(common, key=lambda sentinel: len(sentinel.levels.items() & series.levels.items()))
     means = {point.measured_utc: summary.mean for point, summary in zip(best.points, best.summaries, strict=True)}
-    kept = [at for at, point in enumerate(series.points) if means.get(point.measured_utc)]
+    shared = [at for at, point in enumerate(series.points) if means.get(point.measured_utc)]
     return replace(
         series,
-        points=tuple(series.points[at] for at in kept),
-        summaries=tuple(series.summaries[at] for at in kept),
-        judged=tuple(series.summaries[at].mean / means[series.points[at].measured_utc] for at in kept),
+        points=tuple(series.points[at] for at in shared),
+        summaries=tuple(series.summaries[at] for at in shared),
+        judged=tuple(series.summaries[at].mean / means[series.points[at].measured_utc] for at in shared),
         sentinel=best.levels,
-        left_out=series.left_out + len(series.points) - len(kept),
+        left_out=series.left_out + len(series.points) - len(shared),
     )
 
 
 # Changes in a series
 
 
-def _judged(series: KeptSeries, is_sentinel: bool, alpha: float, remarks: Sequence[HistoryRemark]) -> KeptSeries:
-    said = [each for each in remarks if _is_about(each, series)]
-    muting = [each for each in said if each.kind != "acknowledged"]
-    cause: Cause = "host" if is_sentinel else "software" if series.sentinel is not None else "unknown"
+def _with_changes(series: KeptSeries, is_sentinel: bool, alpha: float, remarks: Sequence[HistoryRemark]) -> KeptSeries:
+    """Return a series with its changes at the level `alpha`, and with the remarks of users on it."""
+    remarks = [remark for remark in remarks if _is_about(remark, series)]
+    muting = [remark for remark in remarks if remark.kind != "acknowledged"]
+    cause: Cause = "unknown"
+    if is_sentinel:
+        cause = "host"
+    elif series.sentinel is not None:
+        cause = "software"
     changes = tuple(
         HistoryChange(
-            found,
-            direction(series.metric, 2.0 if found.after > found.before else 0.5),
+            point,
+            direction(series.metric, 2.0 if point.after > point.before else 0.5),
             cause,
-            tuple(fact_changes(series.points[found.first - 1 : found.last + 1])),
-            _acknowledged(series.points[found.first : found.last + 1], said),
+            tuple(fact_changes(series.points[point.first - 1 : point.last + 1])),
+            _acknowledgement(series.points[point.first : point.last + 1], remarks),
         )
-        for found in change_points(series.judged, alpha, CONFIDENCE)
+        for point in change_points(series.judged, alpha, CONFIDENCE)
     )
     muted = muting[-1] if muting and muting[-1].kind == "muted" else None
     return replace(series, changes=changes, is_sentinel=is_sentinel, muted=muted)
 
 
-def _acknowledged(points: Iterable[HistoryPoint], said: Iterable[HistoryRemark]) -> HistoryRemark | None:
+def _acknowledgement(points: Iterable[HistoryPoint], remarks: Iterable[HistoryRemark]) -> HistoryRemark | None:
+    """Return the first remark that acknowledges a change at one of these points; None without one."""
     moments = {point.measured_utc for point in points}
-    return next((each for each in said if each.kind == "acknowledged" and each.at in moments), None)
+    return next((remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments), None)
 
 
 def _is_about(remark: HistoryRemark, series: KeptSeries) -> bool:
+    """Return whether a remark applies to a series; a remark without a metric applies to all metrics."""
     return remark.metric in ("", series.metric.name) and all(
         series.levels.get(name) == level for name, level in remark.levels.items()
     )
 
 
-# What a user asks for
+# The choice of a user
 
 
-def _expanded(wanted: Wanted, every: Sequence[KeptSeries]) -> dict[str, frozenset[str]]:
-    """Return {factor: levels}. Raises: InputError for a factor or a level that no series has."""
-    found = {}
+def _known_levels(wanted: Wanted, all_series: Sequence[KeptSeries]) -> dict[str, frozenset[str]]:
+    """Return {factor: levels} for the words of a user. Raises: InputError for a factor or level that no series has."""
+    levels = {}
     for factor, words in wanted.items():
-        known = sorted({series.levels[factor] for series in every if factor in series.levels})
+        known = sorted({series.levels[factor] for series in all_series if factor in series.levels})
         if not known:
-            factors = sorted({name for series in every for name in series.levels})
+            factors = sorted({name for series in all_series for name in series.levels})
             raise InputError(f"the history has no factor '{factor}'", did_you_mean(factor, factors))
-        found[factor] = frozenset(listed(words, partial(known_level, factor, known)))
-    return found
+        levels[factor] = frozenset(listed(words, partial(known_level, factor, known)))
+    return levels
 
 
 def _is_under(series: KeptSeries, wanted: Mapping[str, frozenset[str]]) -> bool:

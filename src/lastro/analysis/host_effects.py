@@ -1,8 +1,8 @@
-"""The comparisons of one metric on several hosts: the ratio of two means on each host, and the mean of these ratios.
+"""Comparisons of one metric on several hosts: the ratio of two means on each host, and the mean of these ratios.
 
-Recoveries are compared, too: what each host loses, and what a protection gains of it (`stats.recovery`). All means are
-over the same strata on every host, so that hosts do not differ by what they could measure. A host without such a
-stratum is left out, with the reason. Pure: reports in, frozen data out."""
+So are recoveries: the loss on each host, and the gain by a protection (`stats.recovery`). All means are over the strata
+that every host with data measured, so that hosts do not differ by the strata that they could measure. A host without
+data is left out, with the reason. Pure: reports in, frozen data out."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lastro.study.model import Levels
 
 @dataclass(frozen=True, slots=True)
 class HostEffect:
-    """The effect on one host, given by its number, as the logarithm of a ratio; None, with the reasons, without one.
+    """The effect on one host, given by its number, as the logarithm of a ratio.
 
-    `interval` is that of the ratio, for this host alone."""
+    The effect is None, with the reasons, if the host cannot show it. `interval` is that of the ratio on this host."""
 
     host: int
     effect: MeasuredEffect | None
@@ -34,13 +34,15 @@ class HostEffect:
 
     @property
     def ratio(self) -> float | None:
+        """The effect as a ratio; None without one."""
         return None if self.effect is None else exponential(self.effect.value)
 
 
 class HostCells:
-    """The valid values of one metric on several hosts, as the test of a statement compares them.
+    """The valid values of one metric on several hosts, with the comparisons of the protocol `claim_cells.Comparisons`.
 
-    A weight belongs to (number of the host, index of the treatment there)."""
+    Weights are {(number of the host, index of the treatment there): weight}. Raises: Untestable if no host measured the
+    metric."""
 
     def __init__(self, reports: Sequence[CampaignResults], metric: str, estimator: Estimator) -> None:
         self.estimator = estimator
@@ -59,7 +61,7 @@ class HostCells:
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
         """Return the weights for the mean of each side, the number of strata that they use, and that of all strata.
 
-        The strata are those that every host with data measured. Raises: Untestable when there is none."""
+        The strata used are those that every host with data measured. Raises: Untestable if there is none."""
         by_host: dict[int, Strata] = {}
         total = 0
         for host, cells in self._cells.items():
@@ -80,14 +82,14 @@ class HostCells:
         return list(weights), len(common), total
 
     def on_each(self, of: Weights, to: Weights) -> tuple[HostEffect, ...]:
-        """Return the ratio of two means on every host."""
-        hosts = sorted({*self._cells, *self._lacking})
-        return tuple(
-            HostEffect(host, None, None, self._lacking[host])
-            if host in self._lacking
-            else self._effect_on(host, _of_host(host, of), _of_host(host, to))
-            for host in hosts
-        )
+        """Return the ratio of two means on every host, in the order of their numbers; hosts without data have none."""
+        effects = []
+        for host in sorted({*self._cells, *self._lacking}):
+            if host in self._lacking:
+                effects.append(HostEffect(host, None, None, self._lacking[host]))
+            else:
+                effects.append(self._effect_on(host, _weights_on(host, of), _weights_on(host, to)))
+        return tuple(effects)
 
     def _effect_on(self, host: int, of: Weights, to: Weights) -> HostEffect:
         """Return the effect on one host, or the reason why it has none."""
@@ -102,18 +104,18 @@ class HostCells:
         if error == 0:
             return HostEffect(host, None, None, (Note(NO_SPREAD),))
         half = t_quantile(self.confidence, ratio.df) * error
-        ends = Interval(ratio.value - half, ratio.value + half, self.confidence).mapped(exponential)
-        return HostEffect(host, MeasuredEffect(ratio.value, error, ratio.df), ends)
+        interval = Interval(ratio.value - half, ratio.value + half, self.confidence).mapped(exponential)
+        return HostEffect(host, MeasuredEffect(ratio.value, error, ratio.df), interval)
 
     def pooled(self, effects: Sequence[HostEffect]) -> PooledMean | None:
-        """Return the pool of the effects that there are; None for fewer than three."""
-        effects_there = [one.effect for one in effects if one.effect is not None]
-        return pool(effects_there, self.confidence, self.estimator) if len(effects_there) >= FEWEST else None
+        """Return the pooled mean of the effects, as a logarithm; None if fewer than three hosts have an effect."""
+        measured = [each.effect for each in effects if each.effect is not None]
+        return pool(measured, self.confidence, self.estimator) if len(measured) >= FEWEST else None
 
     def compared(self, of: Weights, to: Weights) -> MeanComparison:
-        """Compare two means by their ratios on all hosts. `difference` is that of the logarithms.
+        """Compare two means by the mean of their ratios over hosts. `difference` is that of the logarithms.
 
-        Raises: Untestable for fewer than three hosts."""
+        Raises: Untestable if fewer than three hosts have a ratio."""
         pool = self._pool(of, to)
         critical = t_quantile(self.confidence, pool.df)
         return MeanComparison(mean_ratio(pool), pool.estimate, pool.p, pool.p, pool.error, critical, log=True)
@@ -123,10 +125,12 @@ class HostCells:
         return self._pool(of, to).p_of(math.log(bound), "above") if bound > 0 else 0.0
 
     def _pool(self, of: Weights, to: Weights) -> PooledMean:
+        """Return the pooled ratio of two means. Raises: Untestable if fewer than three hosts have a ratio."""
         effects = self.on_each(of, to)
-        if found := self.pooled(effects):
-            return found
-        raise Untestable(too_few_hosts(effects), *dict.fromkeys(why for one in effects for why in one.absent_because))
+        if pooled := self.pooled(effects):
+            return pooled
+        reasons = dict.fromkeys(why for effect in effects for why in effect.absent_because)
+        raise Untestable(too_few_hosts(effects), *reasons)
 
     def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
         raise Untestable(Note(_NOT_A_RATIO))
@@ -138,24 +142,28 @@ class HostCells:
         raise Untestable(Note(_NOT_A_RATIO))
 
     def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
-        """Return the mean loss over hosts, and what a protection gains of it. Raises: Untestable below three hosts."""
+        """Return the mean loss over hosts, the mean gain of a protection, and the recovered fraction.
+
+        Raises: Untestable if fewer than three hosts have a loss and a gain."""
         losses, gains = [], []
         for host in sorted({host for host, _ in ideal}):
             cells = self._cells[host]
             assert cells.exact is not None, "a stratum was measured"
-            best, worst, better = (_of_host(host, side) for side in (ideal, without, protected))
-            found = [linear(cells.exact, each, cells.confidence) for each in (best, worst)]
-            loss, gain = (linear(cells.exact, less(each, worst), cells.confidence) for each in (best, better))
-            size = max(mean.value or 0.0 for mean in found)
+            best, worst, better = (_weights_on(host, side) for side in (ideal, without, protected))
+            means = [linear(cells.exact, side, cells.confidence) for side in (best, worst)]
+            loss, gain = (linear(cells.exact, less(side, worst), cells.confidence) for side in (best, better))
+            size = max(mean.value or 0.0 for mean in means)
             if loss.value is None or gain.value is None:
-                self._lacking[host] = tuple(why for each in (loss, gain) if (why := each.absent_because))
+                reasons = [loss.absent_because, gain.absent_because]
+                self._lacking[host] = tuple(reason for reason in reasons if reason)
             elif size <= 0:
                 self._lacking[host] = (Note(NOT_ABOVE_ZERO, metric=self.metric.name),)
             else:
                 losses.append(loss.value / size)
                 gains.append(gain.value / size)
         if len(gains) < FEWEST:
-            raise Untestable(_too_few(len(gains)), *dict.fromkeys(why for own in self._lacking.values() for why in own))
+            reasons_once = dict.fromkeys(why for reasons in self._lacking.values() for why in reasons)
+            raise Untestable(_too_few(len(gains)), *reasons_once)
         return recovered(losses, gains, self.confidence)
 
     def p_above(self, of: Weights, level: float) -> float | None:
@@ -181,7 +189,7 @@ _NOT_A_RATIO = N_(
 
 def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
     """Return the reason why effects are not pooled."""
-    return _too_few(sum(one.effect is not None for one in effects))
+    return _too_few(sum(effect.effect is not None for effect in effects))
 
 
 def _too_few(n: int) -> Note:
@@ -191,17 +199,22 @@ def _too_few(n: int) -> Note:
 
 
 def mean_ratio(pooled: PooledMean) -> Estimate:
-    """Return the pooled mean of logarithms as a ratio; its n counts hosts."""
+    """Return the pooled mean as a ratio, with its interval; its `n` counts hosts."""
     return pooled.estimate.mapped(exponential)
 
 
 def _exact(strata: Strata, cells: MetricCells) -> Strata:
-    """Return the strata without treatments of which only a lower bound is known. Raises: Untestable without any."""
-    found = {key: sides for key, sides in strata.items() if not cells.bounded.keys() & {i for s in sides for i in s}}
-    if not found:
+    """Return the strata in which no value is only a lower bound. Raises: Untestable if there are none."""
+    exact = {}
+    for key, sides in strata.items():
+        treatments = {index for side in sides for index in side}
+        if not cells.bounded.keys() & treatments:
+            exact[key] = sides
+    if not exact:
         raise Untestable(Note(N_("only a lower bound is known for a treatment that it needs")))
-    return found
+    return exact
 
 
-def _of_host(host: int, weights: Weights) -> dict[int, float]:
-    return {index: weight for (own, index), weight in weights.items() if own == host}
+def _weights_on(host: int, weights: Weights) -> dict[int, float]:
+    """Return {treatment: weight} of one host."""
+    return {index: weight for (at_host, index), weight in weights.items() if at_host == host}

@@ -1,8 +1,8 @@
 """The facts of a host that a campaign recorded, so that all of them can be compared. Pure.
 
-The most important ones have a name, such as "CPU model". Any other has the name of its place in the provenance, such
-as `kernel.mitigations.retbleed` or `tools.runc`, which `lastro show DIR --json` prints as well. What may differ is an
-exception, by name."""
+The most important facts have names, such as "CPU model". All others are named by their place in the provenance, such as
+`kernel.mitigations.retbleed` or `tools.runc`, as `lastro show DIR --json` prints it. Facts that may differ are listed
+by pattern (`MAY_DIFFER`)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _NAMED = {
     RANDOMIZATION: "guest.address_randomization",
     **OF_GUEST,
 }
-USUAL = {"guest": "none", RANDOMIZATION: "on"}  # the facts of a host itself, which records neither
-# These change without any change of what is measured.
+USUAL = {"guest": "none", RANDOMIZATION: "on"}  # on a real host, which records neither of these facts
+# These may change without a change of what is measured.
 MAY_DIFFER = (
     "controller.*",  # the machine that Lastro runs on
     "machines",  # hashes of names
@@ -56,60 +56,62 @@ _BYTES = ("*.memory_bytes", "*.swap_bytes")
 
 
 def named_facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the facts that have names, by which two campaigns may differ; None for those not recorded.
+    """Return {name: value} of the facts that have names; None for those that were not recorded.
 
-    All guests have the same name, and in software the same CPU model. So the host of one is the machine below it."""
-    found = {name: _at(provenance, place) or USUAL.get(name) for name, place in _NAMED.items()}
+    All guests have the same host name, so the fact `HOST` of a guest is the name of the machine below it."""
+    facts = {name: _text_at(provenance, place) or USUAL.get(name) for name, place in _NAMED.items()}
     if not provenance.get("guest"):
-        return found | dict.fromkeys(OF_GUEST, USUAL["guest"])
-    below = _at(provenance, "controller.hostname")
-    return found | ({HOST: below} if below else {})
+        return facts | dict.fromkeys(OF_GUEST, USUAL["guest"])
+    below = _text_at(provenance, "controller.hostname")
+    return facts | ({HOST: below} if below else {})
 
 
 def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return {place: text} of each other fact that counts and has a value."""
-    without = (*MAY_DIFFER, *_NAMED.values(), *_said_of_the_dut(provenance))
-    found = {name: text for name, text in _flat(provenance) if text and not any_of(name, without)}
-    for name in [name for name, text in found.items() if any_of(name, _BYTES) and text.isdecimal() and len(text) < 20]:
-        found[name] = f"{float(found[name]) / 2**30:.2g} GiB"  # the kernel reserves a little more or less of it
-    return found
+    """Return {place: text} of all other facts that must not differ and have a value."""
+    without = (*MAY_DIFFER, *_NAMED.values(), *_repeated_facts(provenance))
+    facts = {name: text for name, text in _flatten(provenance) if text and not any_of(name, without)}
+    for name, text in facts.items():
+        if any_of(name, _BYTES) and text.isdecimal() and len(text) < 20:
+            facts[name] = f"{float(text) / 2**30:.2g} GiB"  # the kernel reserves a little more or less of it
+    return facts
 
 
-def _said_of_the_dut(provenance: Mapping[str, Any]) -> list[str]:
-    """Return the places of facts that are also those of the DUT's host, on which these roles are, too."""
-    roles = _value(provenance, "testbed.roles")
-    reached = {
-        role: _at(provenance, f"testbed.roles.{role}.reached") for role in (roles if isinstance(roles, Mapping) else ())
-    }
-    return [f"testbed.roles.{role}.machine.*" for role, place in reached.items() if place == reached.get("dut")]
+def _repeated_facts(provenance: Mapping[str, Any]) -> list[str]:
+    """Return the places of facts of roles on the DUT's host, which are recorded as facts of the DUT, too."""
+    roles = _value_at(provenance, "testbed.roles")
+    names = roles if isinstance(roles, Mapping) else ()
+    addresses = {role: _text_at(provenance, f"testbed.roles.{role}.reached") for role in names}
+    return [f"testbed.roles.{role}.machine.*" for role, address in addresses.items() if address == addresses.get("dut")]
 
 
-def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
-    """Return the facts that are not the same everywhere, each with its values in the given order."""
-    names = dict.fromkeys(name for each in found for name in each)
-    values = {name: tuple(each.get(name) for each in found) for name in names}
-    return {name: several for name, several in values.items() if len(set(several)) > 1}
+def differing(hosts: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
+    """Return {name: its value on each host} of the facts that are not equal on all hosts; None if it is missing."""
+    names = dict.fromkeys(name for facts in hosts for name in facts)
+    values = {name: tuple(facts.get(name) for facts in hosts) for name in names}
+    return {name: of_hosts for name, of_hosts in values.items() if len(set(of_hosts)) > 1}
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """Return {name: values} of facts that differ; None for one that is missing from a chapter that both recorded."""
+    """Return {name: (value before, value now)} of the facts that differ; None for a fact that is missing.
+
+    Only facts whose chapter (the name up to the first dot) was recorded both times are compared."""
     chapters = {_chapter(name) for name in before} & {_chapter(name) for name in now}
     names = [name for name in {**before, **now} if _chapter(name) in chapters]
-    values = {name: (before.get(name), now.get(name)) for name in names}
-    return {name: (was, is_) for name, (was, is_) in values.items() if was != is_}
+    return {name: (before.get(name), now.get(name)) for name in names if before.get(name) != now.get(name)}
 
 
 def any_of(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a name matches one of the patterns, in which `*` stands for any text."""
+    """Return whether a name matches one of the patterns, in which `*` matches any text."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _at(provenance: Mapping[str, Any], place: str) -> str | None:
-    value = _value(provenance, place)
+def _text_at(provenance: Mapping[str, Any], place: str) -> str | None:
+    value = _value_at(provenance, place)
     return None if value is None else str(value)
 
 
-def _value(provenance: Mapping[str, Any], place: str) -> Any:
+def _value_at(provenance: Mapping[str, Any], place: str) -> Any:
+    """Return the value at a dotted place of the provenance; None if there is none."""
     value: Any = provenance
     for key in place.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -120,13 +122,14 @@ def _chapter(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (dotted place, text) of every value in nested mappings."""
     if isinstance(value, Mapping):
         if "version" in value and "sha256" in value:  # a program; its path does not matter
             yield name, f"{value['version']} (SHA-256 {str(value['sha256'])[:12]})"
             return
         for key, each in value.items():
-            yield from _flat(each, f"{name}.{key}" if name else str(key))
+            yield from _flatten(each, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list | tuple):
         yield name, ", ".join(map(str, value))
     elif value is not None:

@@ -1,9 +1,9 @@
-"""Two-way interactions of a metric: which there are, and the effects of one factor at each level of the other."""
+"""Two-way interactions of a metric, and the effects of one factor at each level of the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, product
 
 from lastro.analysis.effects import level_effects
 from lastro.analysis.metric_values import MetricValues
@@ -21,56 +21,69 @@ _MOST_INTERACTIONS = 6
 def interactions(data: MetricValues, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
     """Return the two-way interactions worth showing, largest first.
 
-    They explain at least 1 % of the total variation, and one of their contrasts differs from zero after correction for
-    all contrasts of all two-way interactions: by the model of all comparisons, in which each treatment has a variance
-    of its own, and not by the F of the analysis of variance, which has one for all."""
+    Each explains at least 1 % of the total variation, and one of its contrasts differs significantly from zero,
+    corrected for all contrasts of all two-way interactions. The test is by the model of the comparisons, in which
+    treatments differ in variance, and not by the F of the analysis of variance, which assumes one variance."""
     if anova is None or data.model is None:
         return ()
     pairs = [effect for effect in anova.effects if len(effect.factors) == 2]
     contrasts = [list(contrasts_of(data, *pair.factors)) for pair in pairs]
-    judged = iter(judge([data.model.estimate(one) for one in chain(*contrasts)], data.confidence))
-    found = []
-    for effect, own in zip(pairs, contrasts, strict=True):
-        ps = [p for _ in own if (p := next(judged).p_adjusted) is not None]
+    tests = iter(judge([data.model.estimate(weights) for weights in chain(*contrasts)], data.confidence))
+    result = []
+    for effect, of_effect in zip(pairs, contrasts, strict=True):
+        ps = [test.p_adjusted for test in islice(tests, len(of_effect)) if test.p_adjusted is not None]
         if effect.explained >= _LEAST_SHARE and ps and min(ps) < alpha_of(data.confidence):
             given, shown = _roles(data, effect.factors)
-            simple = level_effects(data, [(shown, {given: at}) for at in data.factors[given]], floor)
+            simple = level_effects(data, [(shown, {given: level}) for level in data.factors[given]], floor)
             aliases = data.aliases(*effect.factors)
-            found.append(Interaction(given, shown, effect.explained, min(ps), simple, aliases))
-    return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
+            result.append(Interaction(given, shown, effect.explained, min(ps), simple, aliases))
+    return tuple(sorted(result, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
 
 
-def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[dict[int, float]]:
-    """Yield weights of cell means, each of which sums to zero if two factors do not interact.
+Weights = dict[int, float]  # {treatment: weight}
 
-    There is one for each level of either factor that was measured with earlier levels of both, at the same levels of
-    all others; in a complete design these are all degrees of freedom. In a fraction, no treatments may differ in these
-    two alone, so the halved factors are averaged over: all cells together are balanced."""
+
+def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[Weights]:
+    """Yield contrasts {treatment: weight} that are zero if two factors do not interact.
+
+    There is one for each level of the first and of the second factor, together with earlier levels of both, if all four
+    combinations were measured at the same levels of all other factors; in a complete design these are all degrees of
+    freedom. In a fraction, no treatments may differ in these two factors alone, so the halved factors are averaged
+    over: all cells together are balanced."""
     averaged = data.fraction.halved if {first, second} & data.fraction.halved else frozenset[str]()
     if averaged and not data.fraction.whole:
         return
     matched = [name for name in data.factors if name not in averaged | {first, second}]
-    at = by_key(((data.levels[cell][first], data.levels[cell][second]), cell) for cell in data.comparable)
+    by_pair = by_key(((data.levels[cell][first], data.levels[cell][second]), cell) for cell in data.comparable)
     cells = {
-        levels: by_key((tuple(data.levels[cell][name] for name in matched), cell) for cell in own)
-        for levels, own in at.items()
+        pair: by_key((tuple(data.levels[cell][name] for name in matched), cell) for cell in of_pair)
+        for pair, of_pair in by_pair.items()
     }
     rows, columns = _reference_first(data, first), _reference_first(data, second)
     for i, j in product(range(1, len(rows)), range(1, len(columns))):
         for row, column in product(rows[:i], columns[:j]):
-            corners = [(rows[i], columns[j]), (row, column), (rows[i], column), (row, columns[j])]
-            found = [cells.get(corner, {}) for corner in corners]
-            if shared := set[tuple[str, ...]].intersection(*map(set, found)):
-                means = [
-                    ({cell: 1 / len(own) / len(shared) for cell in own}, sign)
-                    for corner, sign in zip(found, (1.0, 1.0, -1.0, -1.0), strict=True)
-                    for own in (corner[key] for key in sorted(shared))
-                ]
-                yield weighted_sum(means)
+            pairs = [(rows[i], columns[j]), (row, column), (rows[i], column), (row, columns[j])]
+            corners = [cells.get(pair, {}) for pair in pairs]
+            shared = sorted(set[tuple[str, ...]].intersection(*map(set, corners)))
+            if shared:
+                yield _contrast(corners, shared)
                 break
 
 
+def _contrast(corners: Sequence[Mapping[tuple[str, ...], list[int]]], shared: Sequence[tuple[str, ...]]) -> Weights:
+    """Return the contrast of four corners, {levels of other factors: cells}: the first two less the last two.
+
+    Each corner is the mean over the `shared` levels of the other factors."""
+    means = []
+    for corner, sign in zip(corners, (1.0, 1.0, -1.0, -1.0), strict=True):
+        for key in shared:
+            weight = 1 / len(corner[key]) / len(shared)
+            means.append((dict.fromkeys(corner[key], weight), sign))
+    return weighted_sum(means)
+
+
 def _reference_first(data: MetricValues, factor: str) -> list[str]:
+    """Return the measured levels of a factor, with the reference level first."""
     return sorted(data.factors[factor], key=lambda level: level != data.references[factor])
 
 

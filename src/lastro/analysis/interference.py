@@ -1,9 +1,8 @@
 """The cost of a noisy neighbour and the recovery by isolation, in a study that varies both.
 
-The effects are computed in the same way as those of claims: from statements of comparison and recovery, with the
-contrasts and intervals of `claim_effects`. There are three families of tests: losses to the neighbours, recoveries, and
-costs of isolation. All intervals of a family hold simultaneously, so any may be reported. Pure: a report in, effects
-out."""
+The effects are computed as those of claims are: from statements of comparison and recovery, with the contrasts and
+intervals of `claim_effects`. There are three families of tests: losses to the neighbours, recoveries, and costs of
+isolation. The intervals of a family are simultaneous, so that any may be reported. Pure: a report in, effects out."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too 
 
 
 class Change(NamedTuple):
-    """A change with its interval, None without one: in percent where `relative`, otherwise in the metric's unit."""
+    """A change with the ends of its interval, None without one: in percent if `relative`, else in the metric's unit."""
 
     value: float
     low: float | None
@@ -38,7 +37,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TestedLevel:
-    """A level with the effects of its statement, or with the reasons why there are none.
+    """The test of a statement on one level of a factor: its effects, or the reasons why there are none.
 
     Intervals and `p` are corrected for `family`, the number of tests in its family."""
 
@@ -51,6 +50,7 @@ class TestedLevel:
 
     @property
     def part(self) -> ClaimContrast:
+        """The contrast of the statement, which has only one."""
         assert self.effects is not None
         return self.effects.parts[0]
 
@@ -63,10 +63,12 @@ class TestedLevel:
 
     @property
     def p(self) -> float | None:
+        """The p of no effect, corrected for the family."""
         return None if self.raw_p is None else min(1.0, self.family * self.raw_p)
 
     @property
     def distinguishable(self) -> bool:
+        """True if the effect is significant after correction."""
         return self.p is not None and self.p < self.alpha
 
     @property
@@ -76,23 +78,28 @@ class TestedLevel:
 
     @property
     def is_loss(self) -> bool:
+        """True if the effect is significant, and makes the metric worse (or either, without a better direction)."""
         return self.distinguishable and (self.metric.better == "neither" or self.change.value > 0)
 
     @property
     def change(self) -> Change:
-        """The loss from `to` to `of`, positive if `of` is worse.
+        """The change of the tested level against the other side of its statement, positive if it makes things worse.
 
-        It is a percentage if the ratio has an interval and `to` is above zero, and otherwise a difference."""
+        It is a percentage if the statement has a ratio, unless only the difference has an interval, or the means are
+        below zero. Otherwise it is a difference in the unit of the metric."""
         part, sign = self.part, -1.0 if self.metric.better == "higher" else 1.0
-        gap, above = part.beside, (part.effect.value or 0.0) - 1
-        below_zero = gap is not None and (gap.value or 0.0) * above < 0
-        relative = part.measure == "ratio" and not below_zero
-        relative = relative and bool(part.effect.interval or not gap or gap.interval is None)
-        effect, scale, least = (part.effect, 100 * sign, 1.0) if relative else (gap or part.effect, sign, 0.0)
-        value = scale * ((effect.value or 0.0) - least)
+        difference, excess = part.beside, (part.effect.value or 0.0) - 1
+        below_zero = difference is not None and (difference.value or 0.0) * excess < 0
+        has_interval = part.effect.interval is not None or difference is None or difference.interval is None
+        relative = part.measure == "ratio" and not below_zero and has_interval
+        if relative:
+            effect, scale, no_change = part.effect, 100 * sign, 1.0
+        else:
+            effect, scale, no_change = difference or part.effect, sign, 0.0
+        value = scale * ((effect.value or 0.0) - no_change)
         if effect.interval is None:
             return Change(value, None, None, relative)
-        low, high = sorted(scale * (end - least) for end in (effect.interval.low, effect.interval.high))
+        low, high = sorted(scale * (end - no_change) for end in (effect.interval.low, effect.interval.high))
         return Change(value, low, high, relative)
 
     @property
@@ -105,7 +112,7 @@ class TestedLevel:
 
     @property
     def recovered(self) -> Change:
-        """The recovered fraction of a loss, where it is `decided`."""
+        """The recovered fraction of a loss in percent, if it is `decided`."""
         effect = self.part.effect
         assert effect.value is not None and effect.interval is not None
         return Change(100 * effect.value, 100 * effect.interval.low, 100 * effect.interval.high)
@@ -115,9 +122,9 @@ class TestedLevel:
 class Interference:
     """The effects of neighbours and of isolation on the study's first metric.
 
-    `losses` has every neighbour, the worst first; `recoveries` has the neighbours that cause a loss. `costs` are the
-    effects of isolation without a neighbour, the worst first. `only_with` has the levels of isolation of a study in
-    which every trial had isolation."""
+    `losses` has the test of every neighbour, the worst first. `recoveries` is {neighbour that causes a loss: the test
+    of each isolation}. `costs` are the effects of isolation without a neighbour, the worst first. `only_with` has the
+    levels of isolation of a study without the level "none"; else it is empty."""
 
     metric: Metric
     n_blocks: int
@@ -130,9 +137,9 @@ class Interference:
 def interference(report: CampaignResults) -> Interference | None:
     """Return the effects of neighbours and isolation on the first metric; None if they cannot be estimated.
 
-    This needs a factor of neighbours with the level "none", valid values, and a design that does not halve the
-    neighbour or the isolation: such a fraction has no treatments that differ in only one of them. The main effects then
-    include theirs."""
+    They need a factor of neighbours with the level "none", valid values, and a design that does not halve neighbour or
+    isolation: a fraction that does has no treatments that differ in only one of them. Then only the main effects
+    report on neighbours and isolation."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return None
@@ -153,7 +160,7 @@ _Effects = Callable[[Comparisons], ClaimEffects]
 
 
 class _Tests:
-    """The statements of one study and their tests."""
+    """The statements on neighbours and isolation in one study, and their tests."""
 
     def __init__(self, report: CampaignResults) -> None:
         self.report, self.metric = report, report.metrics[0]
@@ -165,27 +172,30 @@ class _Tests:
         self.n_blocks = report.views[0].n_blocks
 
     def all(self) -> Interference:
+        """Test the losses to all neighbours, the recoveries from neighbours with a loss, and the costs of isolation."""
         alone: Levels = {NEIGHBOUR: (NONE,), **self.unprotected}
-        tested = self._tested(
+        tested = self._test_family(
             [(level, self._worse({NEIGHBOUR: (level,), **self.unprotected}, alone)) for level in self.neighbours]
         )
-        held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
-        losses = sorted((one for one in tested if one.effects), key=_rank)
+        isolations = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
+        losses = sorted((test for test in tested if test.effects), key=_rank)
         return Interference(
             metric=self.metric,
             n_blocks=self.n_blocks,
-            losses=(*losses, *(one for one in tested if not one.effects)),
-            recoveries=self._recoveries([one.level for one in losses if one.is_loss]),
+            losses=(*losses, *(test for test in tested if not test.effects)),
+            recoveries=self._recoveries([loss.level for loss in losses if loss.is_loss]),
             costs=tuple(self._costs()),
-            only_with=() if NONE in held else tuple(held),
+            only_with=() if NONE in isolations else tuple(isolations),
         )
 
     # Statements
 
     def _worse(self, of: Levels, to: Levels) -> _Effects:
+        """Return the statement that the metric is worse at the levels `of` than at `to`."""
         return partial(difference_of, of, to, {}, self.metric.better != "higher")
 
     def _recovery(self, neighbour: Level, isolation: Level) -> _Effects:
+        """Return the statement that an isolation recovers a part of the loss to a neighbour."""
         return partial(
             recovery_of,
             {NEIGHBOUR: (NONE,), **self.unprotected},
@@ -196,13 +206,15 @@ class _Tests:
 
     # Tests
 
-    def _tested(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
+    def _test_family(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
         """Test the statements; those that can be tested are one family, by Bonferroni's method."""
-        tested = [self._one(level, statement, 1) for level, statement in statements]
-        n = sum(one.raw_p is not None for one in tested)
-        return [self._one(level, statement, n) for level, statement in statements] if n > 1 else tested
+        tested = [self._test(level, statement, 1) for level, statement in statements]
+        n = sum(test.raw_p is not None for test in tested)
+        return [self._test(level, statement, n) for level, statement in statements] if n > 1 else tested
 
-    def _one(self, level: Level, statement: _Effects, family: int) -> TestedLevel:
+    def _test(self, level: Level, statement: _Effects, family: int) -> TestedLevel:
+        """Test a statement on a level, in a family of this many tests."""
+
         def unknown(*why: Note) -> TestedLevel:
             return TestedLevel(level, self.metric, self.alpha, None, why)
 
@@ -212,21 +224,23 @@ class _Tests:
             effects = measured_effects(self.report, [self.metric.name], statement, 1 - self.alpha / family)
         except Untestable as untestable:
             return unknown(*untestable.why)
-        found = TestedLevel(level, self.metric, self.alpha, effects, family=family)
-        if found.part.measure == "share":
-            return found
-        if found.part.open:
+        tested = TestedLevel(level, self.metric, self.alpha, effects, family=family)
+        if tested.part.measure == "share":
+            return tested
+        if tested.part.open:
             return unknown(Note(N_("only a lower bound is known for {levels}"), levels=effects.bounded))
-        return found if found.raw_p is not None else unknown(why_absent(found.part.beside, found.part.effect))
+        return tested if tested.raw_p is not None else unknown(why_absent(tested.part.beside, tested.part.effect))
 
     def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[TestedLevel, ...]]:
+        """Return {neighbour: the test of each isolation}; all of them are one family."""
         pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
-        tested = self._tested([(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs])
-        found = by_key((neighbour, one) for (neighbour, _), one in zip(pairs, tested, strict=True))
-        return {neighbour: tuple(recoveries) for neighbour, recoveries in found.items()}
+        statements = [(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs]
+        tested = self._test_family(statements)
+        recoveries = by_key((neighbour, test) for (neighbour, _), test in zip(pairs, tested, strict=True))
+        return {neighbour: tuple(tests) for neighbour, tests in recoveries.items()}
 
     def _costs(self) -> list[TestedLevel]:
-        """Return the costs and gains of isolation without a neighbour, as far as they are known."""
+        """Return the known costs and gains of isolation without a neighbour, the worst first."""
         if not reports_isolation(self.report):
             return []
         alone: Levels = {NEIGHBOUR: (NONE,)}
@@ -234,15 +248,15 @@ class _Tests:
             (level, self._worse({ISOLATION: (level,), **alone}, {**self.unprotected, **alone}))
             for level in self.isolations
         ]
-        return sorted((one for one in self._tested(statements) if one.effects), key=_rank)
+        return sorted((test for test in self._test_family(statements) if test.effects), key=_rank)
 
 
 def _rank(tested: TestedLevel) -> tuple[bool, float]:
-    """Return a sort key: the worst first, then those that are not distinguishable."""
+    """Return a sort key: significant changes first, then the others, the worst first in either group."""
     size = tested.change.value
     return not tested.distinguishable, -abs(size) if tested.metric.better == "neither" else -size
 
 
 def _levels(report: CampaignResults, factor: str) -> list[Level]:
     """Return the levels of a factor; empty if the study has no such factor."""
-    return next((list(found.levels) for found in report.study.factors if found.name == factor), [])
+    return next((list(known.levels) for known in report.study.factors if known.name == factor), [])

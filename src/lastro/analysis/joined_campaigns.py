@@ -15,10 +15,10 @@ MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts diff
 
 @dataclass(frozen=True, slots=True)
 class AcrossCampaigns:
-    """How the campaigns of a report differ, and what they have in common.
+    """The facts in which the campaigns of a report differ, and the treatments that they have in common.
 
-    `differing` is {fact: its value in each campaign}, `more` are the names of all other facts that differ, and `links`
-    are treatments that several campaigns measured."""
+    `differing` is {fact with a name: its value in each campaign}, `more` are the names of all other facts that differ,
+    and `links` are the treatments that several campaigns measured."""
 
     differing: Mapping[str, tuple[str | None, ...]]
     more: tuple[str, ...]
@@ -26,6 +26,7 @@ class AcrossCampaigns:
 
     @property
     def other_machine(self) -> bool:
+        """True if the campaigns ran on different machines."""
         return any(fact in self.differing for fact in MACHINE)
 
 
@@ -34,13 +35,13 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
     if not report.members:
         return None
     named = [named_facts(member.provenance) for member in report.members]
-    if report.of_fleet:  # testbeds have names of their own, which say nothing
-        named = [{name: value for name, value in each.items() if name != "host"} for each in named]
-    homes = campaigns_of_blocks(report.members) or {}
-    measured: dict[int, set[int]] = {}
+    if report.of_fleet:  # testbeds always have different host names
+        named = [{name: value for name, value in facts.items() if name != "host"} for facts in named]
+    campaign_of = campaigns_of_blocks(report.members) or {}
+    measured_in: dict[int, set[int]] = {}
     for attempt in report.attempts:
         if attempt.valid:
-            measured.setdefault(attempt.treatment, set()).add(homes[attempt.block])
-    links = [row.treatment for row in report.rows if len(measured.get(row.treatment.index, ())) > 1]
+            measured_in.setdefault(attempt.treatment, set()).add(campaign_of[attempt.block])
+    links = [row.treatment for row in report.rows if len(measured_in.get(row.treatment.index, ())) > 1]
     more = differing([recorded(member.provenance) for member in report.members])
     return AcrossCampaigns(differing(named), tuple(more), tuple(links))

@@ -1,10 +1,10 @@
 """Bounds for treatments of which many trials have no valid value.
 
-If trials were lost because of what they measured, no mean of the others is right, and no statistic shows that it is
-wrong. So each lost trial is given the least and the greatest valid value of its own treatment, and the two results are
-bounds. Their intervals, and that of the valid trials, together allow for chance as well.
+If trials were lost because of their values, the mean of the other trials is wrong, and no statistic shows it. So each
+lost trial is given the least, and then the greatest, valid value of its treatment: the two results are bounds. What
+their intervals and that of the valid trials span allows for chance, too.
 
-They hold if no lost trial was outside of the range of the valid ones, which nothing in the data can show.
+The bounds hold if no lost value was outside of the range of the valid ones, which the data cannot show.
 
 Sources: Horowitz and Manski, J. Am. Stat. Assoc. 95 (2000) 77-84; Imbens and Manski, Econometrica 72 (2004)
 1845-1857."""
@@ -29,7 +29,7 @@ Extreme = Callable[..., Point]  # min or max
 
 @dataclass(frozen=True, slots=True)
 class _ExactTreatment:
-    """A treatment with exact values {block: point}, and the blocks in which its trial was lost."""
+    """A treatment with exact values, {block: point}, and the blocks in which its trial was lost."""
 
     row: Row
     cell: Cell
@@ -37,61 +37,60 @@ class _ExactTreatment:
     lost: frozenset[int]
 
     @property
-    def many(self) -> bool:
+    def many_lost(self) -> bool:
+        """True if more than a tenth of the finished trials were lost."""
         return len(self.lost) > MANY_LOST * (len(self.lost) + len(self.values))
 
-    def completed(self, extreme: Extreme) -> list[Point]:
-        """Return the points, and for each lost trial one with an extreme value of them."""
-        far = extreme(self.values.values(), key=attrgetter("value"))
-        return [*self.values.values(), *(far._replace(block=block) for block in sorted(self.lost))]
+    def with_lost_as(self, extreme: Extreme) -> list[Point]:
+        """Return the points of the valid trials, and for each lost trial a point with their extreme value."""
+        point = extreme(self.values.values(), key=attrgetter("value"))
+        return [*self.values.values(), *(point._replace(block=block) for block in sorted(self.lost))]
 
 
 def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     """Return bounds for every treatment that lost more than a tenth of its finished trials, or whose baseline did.
 
-    The largest fraction of lost trials is first."""
-    ended = _ended(view.report)
-    known = {
-        row.treatment.index: _ExactTreatment(
-            row,
-            cell,
-            values := {p.block: p for p in cell.points},
-            frozenset(ended[row.treatment.index] - values.keys()),
-        )
-        for row, cell in view
-        if cell.points and not cell.bounded
-    }
-    if not any(each.many for each in known.values()):
+    The treatment with the largest fraction of lost trials is first."""
+    finished = _finished_blocks(view.report)
+    known = {}
+    for row, cell in view:
+        if cell.points and not cell.bounded:
+            values = {point.block: point for point in cell.points}
+            lost = frozenset(finished[row.treatment.index] - values.keys())
+            known[row.treatment.index] = _ExactTreatment(row, cell, values, lost)
+    if not any(treatment.many_lost for treatment in known.values()):
         return ()
-    cases = (_compared(known, view, min, max), _compared(known, view, max, min))
+    cases = (_compare_with_extremes(known, view, min, max), _compare_with_extremes(known, view, max, min))
     bounds = []
-    for index, each in known.items():
-        baseline = known[each.row.baseline.index] if each.row.baseline and each.cell.comparison else None
-        if each.many or (baseline is not None and baseline.many):
-            bounds.append(_bounds(each, baseline, [case[index] for case in cases if index in case], view))
-    return tuple(sorted(bounds, key=lambda each: -each.lost / each.trials))
+    for index, treatment in known.items():
+        reference = treatment.row.baseline if treatment.cell.comparison else None
+        baseline = known[reference.index] if reference else None
+        if treatment.many_lost or (baseline is not None and baseline.many_lost):
+            bounds.append(_bounds(treatment, baseline, [case[index] for case in cases if index in case], view))
+    return tuple(sorted(bounds, key=lambda treatment: -treatment.lost / treatment.trials))
 
 
-def _ended(report: CampaignResults) -> Mapping[int, set[int]]:
-    """Return for each treatment the blocks of its valid trials, and of those that stayed invalid."""
-    found = defaultdict[int, set[int]](set)
+def _finished_blocks(report: CampaignResults) -> Mapping[int, set[int]]:
+    """Return {treatment: blocks of its finished trials}: those that are valid, and those that stayed invalid."""
+    blocks = defaultdict[int, set[int]](set)
     for attempt in report.attempts:
         if attempt.valid:
-            found[attempt.treatment].add(attempt.block)
+            blocks[attempt.treatment].add(attempt.block)
     for invalid in report.invalid_attempts:
         if invalid.trial_state == "invalid":
-            found[invalid.treatment.index].add(invalid.block)
-    return found
+            blocks[invalid.treatment.index].add(invalid.block)
+    return blocks
 
 
-def _compared(
+def _compare_with_extremes(
     known: Mapping[int, _ExactTreatment], view: MetricView, treated: Extreme, baseline: Extreme
 ) -> dict[int, MeanComparison]:
-    """Return {treatment: its comparison with the baseline} if each lost trial was the extreme of its treatment.
+    """Return {treatment: its comparison with the baseline}, with an extreme value for each lost trial.
 
-    The scale and the family are those of the valid trials."""
+    `treated` selects the extreme of treatments, and `baseline` that of baselines. The scale (values or logarithms) and
+    the family are those of the valid trials."""
     comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
-    cells = {index: each.completed(baseline if each.row.is_baseline else treated) for index, each in known.items()}
+    cells = {index: each.with_lost_as(baseline if each.row.is_baseline else treated) for index, each in known.items()}
     campaigns = campaigns_of_blocks(view.report.members)
     model = fit_model(view.metric, cells, campaigns, any(comparison.log for comparison in comparisons.values()))
     if model is None or not comparisons:
@@ -103,46 +102,48 @@ def _compared(
 
 
 def _bounds(
-    each: _ExactTreatment, baseline: _ExactTreatment | None, cases: list[MeanComparison], view: MetricView
+    treatment: _ExactTreatment, baseline: _ExactTreatment | None, cases: list[MeanComparison], view: MetricView
 ) -> LostTrials:
+    """Return the bounds of one treatment; `cases` are its comparisons with the lost trials at either extreme."""
     extremes: tuple[Extreme, Extreme] = (min, max)
-    completed = map(each.completed, extremes)
-    ends = [describe_points(view.metric, points, view.confidence, view.step).interval for points in completed]
-    own, ratio = each.cell.summary, each.cell.ratio
-    ends.append(own.interval if own else None)
+    completed = map(treatment.with_lost_as, extremes)
+    means = [describe_points(view.metric, points, view.confidence, view.step).interval for points in completed]
+    summary, ratio = treatment.cell.summary, treatment.cell.ratio
+    means.append(summary.interval if summary else None)
     ratios = [*(case.ratio.interval for case in cases), ratio.interval if ratio else None]
-    few = len(each.values) < 2, baseline is not None and len(baseline.values) < 2
+    has_spread = len(treatment.values) >= 2
+    both_have_spread = has_spread and (baseline is None or len(baseline.values) >= 2)
     return LostTrials(
-        treatment=each.row.treatment,
-        lost=len(each.lost),
-        trials=len(each.lost) + len(each.values),
+        treatment=treatment.row.treatment,
+        lost=len(treatment.lost),
+        trials=len(treatment.lost) + len(treatment.values),
         baseline_lost=len(baseline.lost) if baseline else 0,
-        summary=each.cell.summary,
-        ratio=each.cell.ratio,
-        mean=None if few[0] else _span(ends),
-        bounds=None if any(few) else _span(ratios),
-        holds=None if any(few) else _holds(each.cell, cases, alpha_of(view.confidence)),
+        summary=summary,
+        ratio=ratio,
+        mean=_span(means) if has_spread else None,
+        bounds=_span(ratios) if both_have_spread else None,
+        holds=_holds(treatment.cell, cases, alpha_of(view.confidence)) if both_have_spread else None,
     )
 
 
-def _span(ends: list[Interval | None]) -> Interval | None:
+def _span(intervals: list[Interval | None]) -> Interval | None:
     """Return what the intervals of both cases and of the valid trials span; None if one of them is unknown."""
-    known = [each for each in ends if each is not None]
+    known = [interval for interval in intervals if interval is not None]
     if len(known) < 3:
         return None
-    return Interval(min(each.low for each in known), max(each.high for each in known), known[0].confidence)
+    low, high = min(interval.low for interval in known), max(interval.high for interval in known)
+    return Interval(low, high, known[0].confidence)
 
 
 def _holds(cell: Cell, cases: list[MeanComparison], alpha: float) -> bool | None:
-    """Return whether the verdict on a cell is the same in all cases; None without a verdict."""
-    own = cell.comparison
-    if own is None or cell.decision == "unknown":
+    """Return whether the decision on a cell, and the direction, are the same in all cases; None without a decision."""
+    comparison = cell.comparison
+    if comparison is None or cell.decision == "unknown":
         return None
-    return all(
-        decide(case.p_adjusted, alpha) == cell.decision and (cell.decision == "same" or _above(case) == _above(own))
-        for case in cases
-    )
+    if any(decide(case.p_adjusted, alpha) != cell.decision for case in cases):
+        return False
+    return cell.decision == "same" or all(_is_increase(case) == _is_increase(comparison) for case in cases)
 
 
-def _above(comparison: MeanComparison) -> bool:
+def _is_increase(comparison: MeanComparison) -> bool:
     return comparison.difference.value is not None and comparison.difference.value > 0

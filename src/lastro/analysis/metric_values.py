@@ -1,4 +1,4 @@
-"""The valid values of one metric by treatment and block, with the factors that vary, as the analysis needs them."""
+"""The valid values of one metric by treatment and block, with the factors that vary."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ Sides = tuple[dict[int, float], dict[int, float]]
 class MetricValues:
     """The valid values of one metric.
 
-    `cells` is {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among these
-    treatments, with their measured levels in the study's order; `references` has the reference level of each. `planned`
-    has the levels of every treatment of the design; `model` is that of the cells, `step` the resolution of the values,
-    and `summaries` has that of each cell. `fraction` is that of the factors that vary here."""
+    `cells` is {treatment: {block: value}}, without empty cells, and `levels` the levels of these treatments. `factors`
+    is {factor that varies among them: its measured levels, in the order of the study}; `references` has the reference
+    level of each factor. `planned` has the levels of every treatment of the design. `model` is the model of the cells,
+    `step` the resolution of the values, and `summaries` has the summary of each cell. `fraction` is the fraction of the
+    design that was measured, in `factors`."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
@@ -60,8 +61,9 @@ class MetricValues:
 
     @property
     def comparable(self) -> list[int]:
-        """The treatments to compare. One with a single value has no spread, and would prevent an interval for all
-        others: it is left out where another has two."""
+        """The treatments to compare: those with two values or more, or all if none has two.
+
+        A treatment with a single value has no spread, and would prevent an interval for all others."""
         least = min(2, max(map(len, self.cells.values()), default=0))
         return [index for index, cell in self.cells.items() if len(cell) >= least]
 
@@ -72,21 +74,21 @@ class MetricValues:
                 yield index, block, value
 
     def planned_combinations(self, factor: str) -> int:
-        """Return with how many combinations of the other factors' levels the design has each level of this factor."""
+        """Return the number of combinations of the other factors' levels in the design."""
         if factor in self.fraction.halved:
             return len(self.planned) // 2
-        others = [{name: level for name, level in at.items() if name != factor} for at in self.planned]
-        return len({tuple(sorted(at.items())) for at in others})
+        others = [frozenset((name, of) for name, of in levels.items() if name != factor) for levels in self.planned]
+        return len(set(others))
 
     def combinations(self, factor: str, given: LevelsOf) -> list[dict[str, int]]:
         """Return {level of the factor: treatment} for every measured combination of the other factors' levels.
 
         Only combinations with the levels in `given` are included. In a fraction, no treatments differ in a halved
-        factor alone: they are paired as they come, since all of them together are balanced."""
+        factor alone: so treatments are combined in their order, since all of them together are balanced."""
         halved = factor in self.fraction.halved
         if halved and not self.fraction.whole:
             return []
-        found: dict[tuple[str | int, ...], dict[str, int]] = {}
+        combinations: dict[tuple[str | int, ...], dict[str, int]] = {}
         places: Counter[str] = Counter()
         others = [name for name in self.factors if name != factor]
         for index in self.comparable:
@@ -95,20 +97,23 @@ class MetricValues:
                 place = places[levels[factor]] if halved else 0
                 places[levels[factor]] += 1
                 key = (place,) if halved else tuple(levels[name] for name in others)
-                found.setdefault(key, {})[levels[factor]] = index
-        return list(found.values())
+                combinations.setdefault(key, {})[levels[factor]] = index
+        return list(combinations.values())
 
     def sides(self, factor: str, pairs: Iterable[tuple[str, str]], given: LevelsOf | None = None) -> list[Sides]:
-        """Return the weights of the means of each two levels, over the combinations with both; empty if none has."""
-        found = self.combinations(factor, given or {})
-        both = [(level, to, [at for at in found if level in at and to in at]) for level, to in pairs]
-        return [
-            ({at[level]: 1 / len(shared) for at in shared}, {at[to]: 1 / len(shared) for at in shared})
-            for level, to, shared in both
-        ]
+        """Return for each pair of levels the weights of both means, over the combinations that have both levels.
+
+        The weights of a pair are empty if no combination has both."""
+        combinations = self.combinations(factor, given or {})
+        sides = []
+        for level, other in pairs:
+            shared = [by_level for by_level in combinations if level in by_level and other in by_level]
+            weight = 1 / len(shared) if shared else 0.0
+            sides.append(({at[level]: weight for at in shared}, {at[other]: weight for at in shared}))
+        return sides
 
 
-def measured(view: MetricView) -> MetricValues:
+def values_of(view: MetricView) -> MetricValues:
     """Return the valid values of a metric.
 
     Treatments with a value that is only a lower bound are left out: no effect or test may treat it as exact."""
@@ -117,7 +122,7 @@ def measured(view: MetricView) -> MetricValues:
     levels = {row.treatment.index: _texts(row) for row, _ in exact}
     factors = {}
     for factor in report.varying:
-        texts = {of[factor.name] for of in levels.values()}
+        texts = {of_treatment[factor.name] for of_treatment in levels.values()}
         if len(texts) > 1:
             factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in texts)
     cells = {row.treatment.index: by_block(cell.points) for row, cell in exact}
@@ -127,7 +132,7 @@ def measured(view: MetricView) -> MetricValues:
         cells=cells,
         levels=levels,
         factors=factors,
-        references={name: _reference(report, name, measured) for name, measured in factors.items()},
+        references={name: _reference(report, name, of_factor) for name, of_factor in factors.items()},
         confidence=view.confidence,
         model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
@@ -138,22 +143,26 @@ def measured(view: MetricView) -> MetricValues:
 
 
 def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:
-    """Return the summary of one treatment, or the mean over several with the interval of their means in each block."""
-    alone = cells[0].summary
-    if len(cells) == 1 and alone is not None:
-        return alone
+    """Return the summary of the mean over several treatments; of a single one, its own summary.
+
+    The interval is that of the treatments' mean in each block that has values of all of them. None with fewer than two
+    such blocks, or if a value is only a lower bound. There is no standard deviation."""
+    first = cells[0].summary
+    if len(cells) == 1 and first is not None:
+        return first
     blocks = by_key((point.block, point) for cell in cells for point in cell.points)
     bounded = sum(cell.bounded for cell in cells)
-    whole = [_mean_of(found) for found in blocks.values() if len(found) == len(cells)]
+    complete = [_mean_of(points) for points in blocks.values() if len(points) == len(cells)]
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
-    known = len(whole) > 1 and not bounded
-    interval = describe_points(view.metric, whole, view.confidence, view.step).interval if known else None
+    has_interval = len(complete) > 1 and not bounded
+    interval = describe_points(view.metric, complete, view.confidence, view.step).interval if has_interval else None
     return Summary(sum(len(cell.points) for cell in cells), mean, None, interval, bounded)
 
 
 def _mean_of(points: Sequence[Point]) -> Point:
-    """Return the mean of the points of one block."""
-    value, width = (math.fsum(each) / len(points) for each in zip(*((p.value, p.width) for p in points), strict=True))
+    """Return the first of these points of one block, with the mean of their values and of their widths."""
+    value = math.fsum(point.value for point in points) / len(points)
+    width = math.fsum(point.width for point in points) / len(points)
     return points[0]._replace(value=value, width=width)
 
 
@@ -163,5 +172,5 @@ def _texts(row: Row) -> dict[str, str]:
 
 def _reference(report: CampaignResults, factor: str, levels: Sequence[str]) -> str:
     """Return the baseline's level of the factor if it was measured, otherwise the first measured level."""
-    wished = str(report.study.design.baseline.get(factor, levels[0]))
-    return wished if wished in levels else levels[0]
+    of_baseline = str(report.study.design.baseline.get(factor, levels[0]))
+    return of_baseline if of_baseline in levels else levels[0]

@@ -29,14 +29,15 @@ Correction = Literal["max-t", "benjamini-hochberg"]
 class LevelEffect:
     """The effect of a level of a factor, against the factor's reference level.
 
-    Both means are over the cells of the other factors in which both levels were measured: `cells` of `all_cells`.
-    `given` fixes a level of another factor for a simple effect, and is empty for a main effect. `comparison` is that of
-    the two means; its family is all main effects of the metric, or all simple effects of one interaction. `n` counts
-    the trials of the level and of the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of
-    one treatment against another, scaled to the number of cells in the means. `under_floor` says whether the effect is
-    smaller, which changes no decision; both are None when no noise floor is known. `kinds` are the kinds of marks on
-    the values of both levels. `aliases` are the main effects and interactions of two factors that a fraction of the
-    design measures together with it: all numbers are those of their sum."""
+    Both means are over the combinations of the other factors in which both levels were measured: `cells` of
+    `all_cells`. `given` fixes a level of another factor for a simple effect, and is empty for a main effect.
+    `comparison` is that of the two means; its family is all main effects of the metric, or all simple effects of one
+    interaction. `n` counts the trials of the level and of the reference. `floor` is the noise floor of this ratio, as a
+    fraction: the floor of one treatment against another, scaled to the number of cells in the means. `under_floor` is
+    whether the effect is smaller, which changes no decision. Both are None if no noise floor is known. `kinds` are the
+    kinds of marks on the values of both levels. `aliases` are the main effects and interactions of two factors that a
+    fraction of the design measures together with this effect: all numbers are then those of the sum of these effects.
+    """
 
     factor: str
     level: str
@@ -79,11 +80,11 @@ class LevelEffect:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """Two factors whose effects depend on each other.
+    """Two factors, `given` and `shown`, whose effects depend on each other.
 
-    `explained` is the fraction of the total variation that the interaction explains; `p_adjusted` is the least of its
-    contrasts, corrected over those of all two-way interactions of the metric; `effects` are those of `shown` at each
-    level of `given`. `aliases` are as of a level."""
+    `explained` is the fraction of the total variation that the interaction explains. `p_adjusted` is the least p of its
+    contrasts, corrected for the contrasts of all two-way interactions of the metric. `effects` are the effects of
+    `shown` at each level of `given`. `aliases` are as in `LevelEffect`."""
 
     given: str
     shown: str
@@ -95,7 +96,9 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """A treatment against its baseline. `under_floor` is None when no noise floor is known."""
+    """The comparison of a treatment with its baseline. `under_floor` is whether it is smaller than the noise floor.
+
+    `under_floor` is None if no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
@@ -111,12 +114,12 @@ class BaselineComparison:
 class FactorPairs:
     """Comparisons of all pairs of levels of one factor.
 
-    `effects` is {level: level against the reference}, in the family of main effects. `pairs` is {(level, other): level
-    against other} of all levels, in the family of all pairs of levels of all factors. Each mean is over the
-    combinations of the other factors in which both levels were measured. Pairs without one are absent, and `left_out`
-    are levels without an effect. `strata` is the largest number of combinations, `all_strata` that of the design.
-    `floor` is the noise floor of one treatment against another, as a fraction; None if it is not known. `aliases` are
-    as of a level."""
+    `effects` is {level: its comparison with the reference}, in the family of main effects. `pairs` is {(level, other):
+    the comparison of level with other}, in the family of all pairs of levels of all factors. Each mean is over the
+    combinations of the other factors in which both levels were measured. Pairs without such a combination are absent,
+    and levels without an effect are in `left_out`. `strata` is the largest number of combinations of a pair, and
+    `all_strata` the number in the design. `floor` is the noise floor of one treatment against another, as a fraction;
+    None if it is not known. `aliases` are as in `LevelEffect`."""
 
     factor: str
     reference: str
@@ -142,9 +145,8 @@ class FactorPairs:
 
     @property
     def in_order(self) -> tuple[tuple[str, str], ...]:
-        """Every two compared levels once, the later one first."""
-        every = combinations(self.levels, 2) if self.pairs else ()
-        return tuple((level, to) for to, level in every if (level, to) in self.pairs)
+        """The keys of `pairs`, each two levels once, the later one first."""
+        return tuple((level, to) for to, level in combinations(self.levels, 2) if (level, to) in self.pairs)
 
     def under_floor(self, level: str, to: str = "") -> bool:
         """Return whether the difference between two levels is smaller than the noise floor."""
@@ -158,7 +160,7 @@ class FactorPairs:
 class SerialDependence:
     """The correlation of neighbouring trials in time: `lag1` and `p` as in `stats.autocorrelation`, over `n` trials.
 
-    For the treatment that it affects most, its `trials` have the precision of `counts_as` independent trials."""
+    The `trials` trials of the treatment that it affects most have the precision of `counts_as` independent trials."""
 
     lag1: float
     p: float
@@ -176,9 +178,9 @@ class SerialDependence:
 class TwoModes:
     """A second mode of a metric: `n` of its `trials` lie apart from the others of their treatment and block.
 
-    `distance` is how far: where `relative`, a ratio (0.8 is 20 % lower), else in the metric's unit; `sds` is its size
-    in standard deviations of the noise. `counts` are (treatment, its trials apart, its trials), the largest fraction
-    first."""
+    `distance` is the distance from these: a ratio if `relative` (0.8 is 20 % lower), else in the unit of the metric.
+    `sds` is its size in standard deviations of the noise. `counts` are (treatment, number of its trials apart, number
+    of its trials), the largest fraction first."""
 
     n: int
     trials: int
@@ -190,13 +192,13 @@ class TwoModes:
 
 @dataclass(frozen=True, slots=True)
 class LostTrials:
-    """A treatment of which many trials have no valid value: `lost` of `trials` finished ones.
+    """A treatment of which many trials have no valid value: `lost` of `trials` finished trials.
 
-    `baseline_lost` are those of its baseline. `summary` and `ratio` are of the valid trials. `mean` and `bounds`, of
-    the ratio to the baseline, reach from the lower end of the interval if each lost trial was as low as the lowest
-    valid one of its treatment to the upper end if each was as high as the highest; for a ratio, those of the baseline
-    are the opposite. Either is None without a spread. `holds` is whether the verdict is the same in both cases; None
-    without a verdict."""
+    `baseline_lost` counts the lost trials of its baseline. `summary` and `ratio` are those of the valid trials. `mean`
+    and `bounds` (of the ratio to the baseline) span two cases: each lost trial was as low as the lowest valid trial of
+    its treatment, or as high as the highest; for the ratio, lost trials of the baseline are at the opposite end. Both
+    are None if a treatment has a single value. `holds` is whether the decision and the direction of the comparison are
+    the same in both cases; None without a decision."""
 
     treatment: Treatment
     lost: int
@@ -213,8 +215,9 @@ class LostTrials:
 class Headline:
     """The data for one sentence on a metric.
 
-    It has the factor that explains most, the widest effect, and the number of comparisons with each decision after
-    correction: different, indistinguishable (`same`), unknown."""
+    `factor` is the factor that explains most of the variation, with the fraction `explained`; `widest` is the effect
+    farthest from 1. `different`, `same` (not distinguishable) and `unknown` count the comparisons with each decision
+    after correction."""
 
     factor: str | None
     explained: float | None
@@ -228,10 +231,11 @@ class Headline:
 class MetricAnalysis:
     """The analysis of one metric.
 
-    `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
-    differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `bounded` counts the
-    treatments for which only a lower bound is known; the rest of the analysis leaves them out. `log` is true if the
-    model is of logarithms, so that effects multiply. `fraction` is that of the measured treatments."""
+    `n` counts the values. `why_none` is the reason if `anova` is None. `floor` is the noise floor of one treatment
+    against another, as a fraction (0.03 is 3 %): equal treatments rarely differ by more. It is None if it is not known;
+    `floor_note` says so if it was scaled. `bounded` counts the treatments with values that are only lower bounds; the
+    rest of the analysis leaves them out. `log` is true if the model is of logarithms, so that effects multiply.
+    `fraction` is the fraction of the design that was measured."""
 
     metric: Metric
     n: int
@@ -257,11 +261,12 @@ class MetricAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """One entry for each metric, in the report's order; `alpha` is the level of significance of every test."""
+    """The analysis of every metric, in the order of the report; `confidence` is that of all intervals."""
 
     metrics: tuple[MetricAnalysis, ...]
     confidence: float
 
     @property
     def alpha(self) -> float:
+        """The level of significance of every test."""
         return alpha_of(self.confidence)

@@ -1,6 +1,6 @@
-"""Noise floors: computed from an A/A campaign, stored in the campaign to which they apply, read for a report. Pure.
+"""Compute noise floors from an A/A campaign, and read those that a campaign has stored. Pure.
 
-The format in which a campaign stores them:
+The format in which the campaign to which they apply stores them:
 
     format       `stats.noise_floor.FORMAT`; others are not read
     directory    of the A/A campaign; at_utc, when its floors were computed
@@ -42,6 +42,8 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class MetricFloor:
+    """The noise floor of one metric of one treatment, given by its label."""
+
     metric: Metric
     treatment: str
     floor: NoiseFloor
@@ -49,10 +51,11 @@ class MetricFloor:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloors:
-    """The noise floors of an A/A campaign; the two trials of a pair are `apart` blocks from each other.
+    """The noise floors that an A/A campaign shows for a study of `blocks` blocks.
 
-    `metrics` has the noisiest treatment of each metric. `between` is None for a single A/A campaign. `guest` is where
-    all A/A campaigns ran; None for real hosts."""
+    `pairs` is the planned number of pairs of trials, which are `apart` blocks from each other. `metrics` has the floor
+    of the noisiest treatment for each metric. `between` is the spread between several A/A campaigns; None for a single
+    one. `guest` is the virtual machine in which they ran; None for real hosts."""
 
     directory: str
     blocks: int
@@ -65,11 +68,13 @@ class NoiseFloors:
 
 
 def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloors:
-    """Compute the noise floors of the first A/A campaign, for a study of two blocks or more, and the spread of all."""
+    """Compute noise floors for a study of two blocks or more, from A/A campaigns.
+
+    The floors are those of the first campaign; the spread between campaigns is that of all."""
     report = reports[0]
     design, blocks = report.study.design, study.design.replicates
     apart = distance(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
-    found: list[MetricFloor] = []
+    floors: list[MetricFloor] = []
     for view in report.views:
         for row, cell in view:
             # Where the study ended a search, equal values do not show low noise.
@@ -79,9 +84,9 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
             floor = noise_floor(pairs, blocks, design.confidence, seed)
             if floor.ratio and view.metric.non_negative:
                 floor = replace(floor, ratio=floor.ratio.above_zero())
-            found.append(MetricFloor(view.metric, row.treatment.label, floor))
-    found.sort(key=lambda each: -1.0 if each.floor.floor is None else each.floor.floor, reverse=True)
-    noisiest = tuple(next(each for each in found if each.metric == metric) for metric in report.metrics)
+            floors.append(MetricFloor(view.metric, row.treatment.label, floor))
+    floors.sort(key=lambda each: -1.0 if each.floor.floor is None else each.floor.floor, reverse=True)
+    noisiest = tuple(next(each for each in floors if each.metric == metric) for metric in report.metrics)
     return NoiseFloors(
         directory=report.directory,
         blocks=blocks,
@@ -95,9 +100,10 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
 
 
 def kept_floors(kept: Any) -> dict[str, Floor]:
-    """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty when it stored none.
+    """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty if it stored none.
 
-    Metrics without a known floor are left out, and so are numbers that no floor can have."""
+    `kept` is what it stored (`CampaignResults.noise_floor`). Metrics without a known floor are left out, and so are
+    numbers that no floor can have."""
     if not kept or kept["blocks"] < 1:
         return {}
     floors = {name: metric.get("floor") for name, metric in kept["metrics"].items()}

@@ -19,34 +19,30 @@ LEAST_BLOCKS = 2  # the least for which a difference has an interval
 def factor_pairs(
     data: MetricValues, effects: Sequence[LevelEffect], floor: float | None = None
 ) -> tuple[FactorPairs, ...]:
-    """Compare the levels of each factor that varies: with its reference as in `effects`, and all others in pairs.
+    """Compare the levels of each factor that varies: with the reference level (`effects`), and all levels in pairs.
 
-    Of a factor with more than MOST_LEVELS levels, only the comparisons with the reference are there.
-    `floor` is the noise floor of one treatment against another, as a fraction."""
+    A factor with more than MOST_LEVELS levels has only the comparisons with the reference. `floor` is the noise floor
+    of one treatment against another, as a fraction. Empty without a model of the metric."""
     if data.model is None:
         return ()
-    wanted = {
-        factor: [(b, a) for a, b in combinations(levels, 2)] if len(levels) <= MOST_LEVELS else []
-        for factor, levels in data.factors.items()
-    }
-    known = [
-        (factor, *pair, sides)
-        for factor, of_factor in wanted.items()
-        for pair, sides in zip(of_factor, data.sides(factor, of_factor), strict=True)
-        if sides[0]
-    ]
-    comparisons = compare(data.model, [sides for *_, sides in known], data.confidence)
+    measured = []
+    for factor, levels in data.factors.items():
+        wanted = [(b, a) for a, b in combinations(levels, 2)] if len(levels) <= MOST_LEVELS else []
+        for (level, other), sides in zip(wanted, data.sides(factor, wanted), strict=True):
+            if any(sides):
+                measured.append((factor, level, other, sides))
+    comparisons = compare(data.model, [sides for *_, sides in measured], data.confidence)
     means = {index: math.fsum(cell.values()) / len(cell) for index, cell in data.cells.items()}
     alpha = alpha_of(data.confidence)
     pairs: dict[str, dict[tuple[str, str], Pair]] = {factor: {} for factor in data.factors}
-    for (factor, level, other, sides), comparison in zip(known, comparisons, strict=True):
+    for (factor, level, other, sides), comparison in zip(measured, comparisons, strict=True):
         if comparison.error is not None:
             pairs[factor][level, other] = _pair(comparison, sides, means, alpha)
             pairs[factor][other, level] = _pair(comparison.reversed(), sides, means, alpha)
-    return tuple(_of_factor(data, factor, pairs[factor], effects, means, floor) for factor in data.factors)
+    return tuple(_factor_pairs(data, factor, pairs[factor], effects, means, floor) for factor in data.factors)
 
 
-def _of_factor(
+def _factor_pairs(
     data: MetricValues,
     factor: str,
     pairs: dict[tuple[str, str], Pair],
@@ -54,31 +50,33 @@ def _of_factor(
     means: Mapping[int, float],
     floor: float | None,
 ) -> FactorPairs:
-    own = {
-        effect.level: effect for effect in effects if effect.factor == factor and effect.comparison.error is not None
-    }
+    """Return the comparisons of one factor: with the reference, from `effects`, and of other levels, from `pairs`.
+
+    Levels without an effect are left out of both. `means` is {treatment: its mean}."""
+    of_factor = [effect for effect in effects if effect.factor == factor and effect.comparison.error is not None]
     reference = data.references[factor]
-    sides = data.sides(factor, [(level, reference) for level in own])
-    against = {
-        level: _pair(effect.comparison, each, means, alpha_of(data.confidence))
-        for (level, effect), each in zip(own.items(), sides, strict=True)
+    sides = data.sides(factor, [(effect.level, reference) for effect in of_factor])
+    with_reference = {
+        effect.level: _pair(effect.comparison, of_effect, means, alpha_of(data.confidence))
+        for effect, of_effect in zip(of_factor, sides, strict=True)
     }
-    levels = tuple(level for level in data.factors[factor] if level in against or (level == reference and against))
-    kept = {at: pair for at, pair in pairs.items() if set(at) <= set(levels)}
+    compared = {reference, *with_reference} if with_reference else set()
+    levels = tuple(level for level in data.factors[factor] if level in compared)
     return FactorPairs(
         factor=factor,
         reference=reference,
         levels=levels,
-        effects=against,
-        pairs=kept,
-        strata=max((pair.strata for pair in against.values()), default=0),
+        effects=with_reference,
+        pairs={levels: pair for levels, pair in pairs.items() if compared.issuperset(levels)},
+        strata=max((pair.strata for pair in with_reference.values()), default=0),
         all_strata=data.planned_combinations(factor),
-        left_out=tuple(level for level in data.factors[factor] if level not in levels) if against else (),
+        left_out=tuple(level for level in data.factors[factor] if level not in compared) if compared else (),
         floor=floor,
         aliases=data.aliases(factor),
     )
 
 
 def _pair(comparison: MeanComparison, sides: Sides, means: Mapping[int, float], alpha: float) -> Pair:
-    both = [math.fsum(weight * means[at] for at, weight in side.items()) for side in sides]
-    return Pair(comparison, math.fsum(map(abs, both)) / 2, len(sides[0]), alpha)
+    """Return the pair of two compared levels; its scale is the mean of the absolute means of both sides."""
+    of_sides = [math.fsum(weight * means[at] for at, weight in side.items()) for side in sides]
+    return Pair(comparison, math.fsum(map(abs, of_sides)) / 2, len(sides[0]), alpha)

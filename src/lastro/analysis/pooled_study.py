@@ -1,4 +1,4 @@
-"""One study on several hosts: the effect of each level on each host, its mean over hosts, and what a new host will see.
+"""One study on several hosts: the effect of each level on each host, its mean over hosts, and its range on a new host.
 
 An effect is the ratio of the mean at a level of a factor to the mean at the reference level, both over the combinations
 of the other factors. The logarithms of the hosts' ratios are pooled (`stats.pooling`). Two hosts are not pooled: one
@@ -41,7 +41,7 @@ _HOSTS_IN = N_("{n} of {all} hosts in {guests}")
 
 @dataclass(frozen=True, slots=True)
 class PooledHost:
-    """A host with the report of its campaigns, whose directories are `campaigns`."""
+    """A host, with the joint results of its campaigns, whose directories are `campaigns`."""
 
     name: str
     report: CampaignResults
@@ -53,9 +53,9 @@ class PooledEffect:
     """The effect of a level against the reference level on a metric, on each host and pooled.
 
     Means are over `strata` of `all_strata` combinations of the other factors: those that all hosts with this effect
-    measured. `pooled` is of logarithms; None for fewer than three hosts. For two, `apart` is the effect on the second
-    over that on the first. `absent_because` says what is missing for a pool. `p_adjusted` is that of `pooled`, else of
-    `apart`, by Holm's method over all effects of this kind."""
+    measured. `pooled` is of logarithms; None for fewer than three hosts. For two hosts, `apart` is the ratio of the
+    effect on the second to the effect on the first. `absent_because` are the reasons why effects are not pooled.
+    `p_adjusted` is the p of `pooled`, or else of `apart`, by Holm's method over all effects that have it."""
 
     metric: Metric
     factor: str
@@ -132,16 +132,16 @@ def pool_hosts(
     reports = [host.report for host in hosts]
     chosen = [_metric(name, hosts) for name in dict.fromkeys(metrics) or [m.name for m in reports[0].study.metrics]]
     levels = list(_levels(reports))
-    effects = [_effect(reports, metric, one, estimator) for metric in chosen for one in levels]
-    judged = _judged(claims, reports, estimator) if claims else ()
+    effects = [_effect(reports, metric, compared, estimator) for metric in chosen for compared in levels]
+    judged = _judge_claims(claims, reports, estimator) if claims else ()
     alpha = reports[0].study.design.alpha
     return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(effects, alpha)), estimator, judged)
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the facts by which machines differ, in the order of `MACHINE`; None for a fact that was not recorded.
+    """Return the facts that distinguish machines, in the order of `MACHINE`; None if not recorded, or as usual.
 
-    Reports print them after a host name that several hosts share, so a mere "off" says what is off."""
+    Address randomization has its name before the value: reports print these facts without names."""
     known = {name: None if value == USUAL.get(name) else value for name, value in named_facts(provenance).items()}
     if known[RANDOMIZATION]:
         known[RANDOMIZATION] = f"{RANDOMIZATION} {known[RANDOMIZATION]}"
@@ -149,6 +149,7 @@ def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
 
 
 def _metric(name: str, hosts: Sequence[PooledHost]) -> Metric:
+    """Return the metric of this name. Raises: InputError unless all hosts have it, in one unit and direction."""
     known = [{metric.name: metric for metric in host.report.metrics} for host in hosts]
     everywhere = set.intersection(*map(set, known))
     if name not in everywhere:
@@ -170,18 +171,19 @@ def _levels(reports: Sequence[CampaignResults]) -> Iterator[tuple[str, Level, Le
     The reference is the level of the common baseline if some host measured it, otherwise the first measured level."""
     measured = measured_levels(reports)
     baseline = common_baseline([report.study for report in reports])
-    for same in zip(*(report.study.factors for report in reports), strict=True):
-        name = same[0].name
-        written = dict.fromkeys(level for factor in same for level in factor.levels)
-        levels = [level for level in written if level in measured.get(name, ())]
-        wished = baseline.get(name)
-        reference = wished if wished in levels else next(iter(levels), None)
+    for on_hosts in zip(*(report.study.factors for report in reports), strict=True):
+        name = on_hosts[0].name
+        all_levels = dict.fromkeys(level for factor in on_hosts for level in factor.levels)
+        levels = [level for level in all_levels if level in measured.get(name, ())]
+        of_baseline = baseline.get(name)
+        reference = of_baseline if of_baseline in levels else next(iter(levels), None)
         yield from ((name, level, reference) for level in levels if reference is not None and level != reference)
 
 
 def _effect(
     reports: Sequence[CampaignResults], metric: Metric, compared: tuple[str, Level, Level], estimator: Estimator
 ) -> PooledEffect:
+    """Return the effect on a metric; `compared` is (factor, level, reference level)."""
     factor, level, reference = compared
     effect = PooledEffect(metric, factor, str(level), str(reference), ())
     sides: list[Levels] = [{factor: (level,)}, {factor: (reference,)}]
@@ -217,23 +219,25 @@ def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence
 
 def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
     """Yield the effects with the corrected p, and the verdict on the mean over hosts."""
-    pooled = holm([one.pooled.p if one.pooled else None for one in effects])
-    apart = holm([one.apart.p if one.apart else None for one in effects])
-    for one, p, p_apart in zip(effects, pooled, apart, strict=True):
-        verdict = decided(one.metric, decide(p, alpha), one.mean.value if one.mean else None)
-        yield replace(one, p_adjusted=p_apart if p is None else p, verdict=verdict)
+    ps = holm([effect.pooled.p if effect.pooled else None for effect in effects])
+    ps_apart = holm([effect.apart.p if effect.apart else None for effect in effects])
+    for effect, p, p_apart in zip(effects, ps, ps_apart, strict=True):
+        verdict = decided(effect.metric, decide(p, alpha), effect.mean.value if effect.mean else None)
+        yield replace(effect, p_adjusted=p_apart if p is None else p, verdict=verdict)
 
 
 _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are pooled over hosts")
 
 
-def _judged(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
+def _judge_claims(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
+    """Judge every claim by all hosts together, and by each host."""
+
     def effects(claim: Claim) -> ClaimEffects:
-        every = [HostCells(reports, metric, estimator) for metric in claim.statement.metrics]
-        measured = claim.statement.effects(claim, *every)
+        cells = [HostCells(reports, metric, estimator) for metric in claim.statement.metrics]
+        measured = claim.statement.effects(claim, *cells)
         why = Note(_NO_DIFFERENCE)
         return replace(measured, parts=tuple(replace(part, beside=None, incomparable=why) for part in measured.parts))
 
     pooled = judge_by(claims, reports, effects)
     on_each = zip(*(judge(claims, report) for report in reports), strict=True)
-    return tuple(JudgedClaim(one, each) for one, each in zip(pooled, on_each, strict=True))
+    return tuple(JudgedClaim(of_all, of_each) for of_all, of_each in zip(pooled, on_each, strict=True))

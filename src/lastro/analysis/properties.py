@@ -26,7 +26,7 @@ ABSENT = "—"
 
 @dataclass(frozen=True, slots=True)
 class PropertyRow:
-    """One property; `values` has a text for each column, and `differs` says whether the columns differ."""
+    """One property; `values` has a text for each column. `differs` is True if these differ, apart from absent ones."""
 
     name: str
     values: tuple[str, ...]
@@ -49,8 +49,8 @@ class PropertyTable:
 class PropertyTables:
     """The side tables of a report.
 
-    `residuals` has the differences that remain between platforms which run the same files. `really` describes how each
-    platform was measured, such as on which file system. The cells of the others are: mean (minimum – maximum)."""
+    `residuals` has the differences that remain between platforms that run the same files. `really` has how each
+    platform was measured, such as on which file system. `usage` and `host` have numbers: mean (minimum – maximum)."""
 
     residuals: PropertyTable
     usage: PropertyTable
@@ -59,6 +59,7 @@ class PropertyTables:
 
 
 def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Sequence[Attempt]) -> PropertyTables:
+    """Build the side tables of a report from the notes of its attempts."""
     levels = {treatment.index: treatment.levels for treatment in treatments}
 
     @cache
@@ -66,7 +67,7 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
         return column_of(study, levels[treatment], factor)
 
     def columns(factor: str) -> tuple[str, ...]:
-        """Return the columns in the order of the study; one without a trial is shown as absent, not left out."""
+        """Return the columns in the order of the study, also for treatments without trials."""
         return tuple(dict.fromkeys(column(factor, treatment.index) for treatment in treatments))
 
     def gather(note: str, factor: str) -> Gathered:
@@ -83,15 +84,16 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
 
 
 def column_of(study: Study, levels: Mapping[str, Level], kind: str) -> str:
-    """Return the part of this kind in a treatment, with all its options: 'docker:storage=vfs'."""
+    """Return the part of this kind in a treatment, with all its options: 'docker:storage=vfs'; `ALL` if it has none."""
     config = study.config(levels)
     return part_level(config, kind) if kind in config else ALL
 
 
-Gathered = dict[str, dict[str, list[Any]]]  # property -> column -> what each attempt noted
+Gathered = dict[str, dict[str, list[Any]]]  # {property: {column: the value that each attempt noted}}
 
 
 def _gather(attempts: Iterable[Attempt], note: str, column: Callable[[Attempt], str]) -> Gathered:
+    """Gather the properties under one note of the valid attempts."""
     gathered: Gathered = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         if attempt.valid or note == "residuals":  # residuals are collected once per platform, outside trials
@@ -110,14 +112,17 @@ def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _verbatim(columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
+    """Return a table by platform with all different values that attempts noted: 'ext4 / xfs'."""
     rows = []
     for name, by_column in gathered.items():
-        texts = tuple(" / ".join(sorted({_text(name, v) for v in by_column.get(c, ())})) or ABSENT for c in columns)
+        values = [sorted({_text(name, value) for value in by_column.get(column, ())}) for column in columns]
+        texts = tuple(" / ".join(of_column) or ABSENT for of_column in values)
         rows.append(PropertyRow(name, texts, len(set(texts) - {ABSENT}) > 1))
     return PropertyTable("platform", columns, tuple(rows))
 
 
 def _spread(factor: str, columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
+    """Return a table by the levels of a factor with the mean and the range of each property that is a number."""
     rows = []
     for name, by_column in gathered.items():
         numbers = {c: [float(v) for v in by_column.get(c, ()) if is_number(v)] for c in columns}

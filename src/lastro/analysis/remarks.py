@@ -1,11 +1,11 @@
-"""Marks beside numbers: the remarks of trials on metrics, counted for each treatment. Pure.
+"""Marks: the remarks of trials on metrics, counted for each treatment, which reports show beside numbers. Pure.
 
-A scenario may have kinds of remarks of its own."""
+Scenarios may define further kinds of remarks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lastro.results.rows import Attempt
 from lastro.results.samples import (
@@ -32,9 +32,9 @@ BY_SIZE_OF_POOLED = _BY_SIZE - {TOO_FEW}  # for the packets of all trials togeth
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A remark of `n` valid trials of a treatment on a metric; `text` is the remark of the first of them.
+    """A kind of remark that `n` valid trials of a treatment made on a metric; `text` is that of the first of them.
 
-    A remark of the analysis has the trials or blocks that it is about."""
+    If the analysis makes the remark, `n` counts the trials or blocks that it is about."""
 
     kind: str
     n: int
@@ -43,33 +43,30 @@ class Mark:
 
 def in_order(kinds: Iterable[str]) -> tuple[str, ...]:
     """Return each kind once, known kinds first."""
-    found = dict.fromkeys(kinds)
-    return (*(kind for kind in KINDS if kind in found), *(kind for kind in found if kind not in KINDS))
+    present = dict.fromkeys(kinds)
+    return (*(kind for kind in KINDS if kind in present), *(kind for kind in present if kind not in KINDS))
 
 
 def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict[str, tuple[Mark, ...]]:
-    """Return the marks of one treatment's valid attempts, for each of the named metrics that has any."""
-    found: dict[str, dict[str, Mark]] = {}
+    """Return {metric: marks} of one treatment's valid attempts, for the named metrics that have any."""
+    marks: dict[str, dict[str, Mark]] = {}
     for attempt in attempts:
         for remark in attempt.noted.remarks:
             for name in remark.metrics or attempt.measurements:
-                kinds = found.setdefault(name, {})
-                known = kinds.get(remark.kind)
-                kinds[remark.kind] = Mark(
-                    remark.kind, known.n + 1 if known else 1, known.text if known else remark.text
-                )
-    return {name: tuple(kinds[kind] for kind in in_order(kinds)) for name, kinds in found.items() if name in names}
+                by_kind = marks.setdefault(name, {})
+                mark = by_kind.setdefault(remark.kind, Mark(remark.kind, 0, remark.text))
+                by_kind[remark.kind] = replace(mark, n=mark.n + 1)
+    return {name: tuple(kinds[kind] for kind in in_order(kinds)) for name, kinds in marks.items() if name in names}
 
 
 def lost_by_its_size(
     metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark], kinds: Collection[str] = _BY_SIZE
 ) -> bool:
-    """Return whether a valid attempt of a treatment has no value of a metric because the value was small or large.
+    """Return whether a valid attempt of a treatment has no value of a metric because the value was too small or large.
 
-    Work was too short to time, or a latency too short for its generator, or a percentile among lost packets, or of too
-    few packets, whose number grows with the rate that a function carries, or no load was small enough for a goal, or
-    none large enough to miss it, or other programs gave back more memory than a network took. Chance decides which
-    attempts have no value, and the mean of the others is not that of the treatment."""
+    `kinds` are the kinds of remarks that say so. Examples: work was too short to time, a latency was too short for the
+    generator, a percentile lies among lost packets, or no load was small enough to reach a goal. Chance decides which
+    attempts have no value, so the mean of the other attempts is not the mean of the treatment."""
     return any(mark.kind in kinds for mark in marks) and any(
         metric not in attempt.measurements
         and any(each.kind in kinds and metric in each.metrics for each in attempt.noted.remarks)

@@ -1,8 +1,8 @@
-"""The end of the search for the largest load that a host can carry, for each treatment. Pure.
+"""Why the searches for the largest load that a host can carry ended, for each treatment. Pure.
 
 Either the search found a limit and the failure there, or the study ended the search, so that the number is only a
-lower bound. A metric is the result of a search if its trials noted what stopped it (`TrialNotes.stopped_by`), or remark
-that it is a lower bound."""
+lower bound. A metric is the result of a search if its trials noted what stopped the search (`TrialNotes.stopped_by`),
+or that the value is a lower bound."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lastro.results.trial_notes import TrialNotes
 
 @dataclass(frozen=True, slots=True)
 class SearchEnding:
-    """One way in which searches ended, with a value for each trial that ended this way, in the metric's unit.
+    """A reason for which searches ended, with the values of the trials that ended for it, in the metric's unit.
 
-    `limit` is true if the system under test reached its limit, and false if the study ended the search. `text` is that
-    of the first of these trials."""
+    `limit` is true if the system under test reached its limit, and false if the study ended the search. `text` is the
+    reason in the words of the first of these trials."""
 
     limit: bool
     values: tuple[float, ...]
@@ -29,38 +29,43 @@ class SearchEnding:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A metric that is the result of a search, and the endings in every row that has any.
+    """A metric that is the result of a search, with its endings in each row that has any, in the order of the report.
 
-    In each row, limits come first, then the most frequent endings. `rows` are in the report's order."""
+    In each row, limits come first, then the most frequent endings."""
 
     metric: Metric
     rows: tuple[tuple[Row, tuple[SearchEnding, ...]], ...]
 
 
 def searches(report: CampaignResults) -> tuple[Search, ...]:
-    """Return a search for each metric for which any trial recorded what ended its search."""
-    kept = {(each.trial, each.attempt): each for each in report.attempts if each.noted.stopped_by or each.noted.remarks}
-    found = []
+    """Return a search for each metric for which any trial recorded why its search ended."""
+    with_notes = {(a.trial, a.attempt): a for a in report.attempts if a.noted.stopped_by or a.noted.remarks}
+    result = []
     for view in report.views:
-        rows = [(row, endings(cell, kept)) for row, cell in view]
-        if any(ended for _, ended in rows):
-            found.append(Search(view.metric, tuple((row, ended) for row, ended in rows if ended)))
-    return tuple(found)
+        of_rows = [(row, endings(cell, with_notes)) for row, cell in view]
+        of_rows = [(row, of_row) for row, of_row in of_rows if of_row]
+        if of_rows:
+            result.append(Search(view.metric, tuple(of_rows)))
+    return tuple(result)
 
 
 def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[SearchEnding, ...]:
-    """Return the endings of the searches of a cell; `attempts` are those with a note on it."""
+    """Return why the searches of a cell ended, limits first; `attempts` is {(trial, attempt): attempt with notes}."""
     groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
     for point in cell.points:
         attempt = attempts.get((point.trial, point.attempt))
         text = _stopped_by(attempt.noted, cell.metric.name, point) if attempt else ""
         if text or point.at_least:
             groups.setdefault((not point.at_least, _gist(text)), []).append((point.value, text))
-    ended = [SearchEnding(limit, tuple(v for v, _ in same), same[0][1]) for (limit, _), same in groups.items()]
-    return tuple(sorted(ended, key=lambda each: (not each.limit, -len(each.values))))
+    result = []
+    for (limit, _), group in groups.items():
+        values, texts = zip(*group, strict=True)
+        result.append(SearchEnding(limit, values, texts[0]))
+    return tuple(sorted(result, key=lambda ending: (not ending.limit, -len(ending.values))))
 
 
 def _stopped_by(noted: TrialNotes, metric: str, point: Point) -> str:
+    """Return the text in which a trial noted why its search ended; empty if it noted nothing."""
     if metric in noted.stopped_by:
         return noted.stopped_by[metric]
     bounds = (r.text for r in noted.remarks if r.kind == AT_LEAST and metric in (r.metrics or (metric,)))
@@ -68,7 +73,7 @@ def _stopped_by(noted: TrialNotes, metric: str, point: Point) -> str:
 
 
 def _gist(text: str) -> str:
-    """Return the words that trials with the same ending share: those without digits.
+    """Return the words of a text without digits, which are equal for trials that ended for the same reason.
 
     Names of instances, addresses and amounts have digits."""
     return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))

@@ -1,9 +1,9 @@
-"""Which candidate is the best over the studies of a suite, how good it is in each, and where it keeps the levels. Pure.
+"""Compare the platforms over the studies of a suite: their scores, and the service levels that they hold. Pure.
 
-A candidate is a platform. In each study, the first metric that is better higher or lower counts: how many times as good
-a platform is as the reference, which is the bare host or else the platform of the baseline. A study may have a platform
-with several options: the first that was measured counts. What else a study varies are conditions, of equal weight. The
-score is the weighted geometric mean over the studies. All of it is drawn from the posterior of `stats.decision`."""
+A candidate is a platform. In each study, the first metric with a better direction counts: how many times as good a
+platform is as the reference, which is the bare host or else the platform of the baseline. If a study has a platform
+with several options, the first variant that was measured counts. All other factors of a study are conditions of equal
+weight. The score is the weighted geometric mean over the studies, by draws from the posterior (`stats.scores`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.decision import SlaDecision, SlaQuestion, decide, grouped, metric_trials
+from lastro.analysis.decision import SlaDecision, SlaQuestion, decide, group_by_levels, metric_trials
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
@@ -25,10 +25,10 @@ PLATFORM, NATIVE = "platform", "native"
 
 @dataclass(frozen=True, slots=True)
 class SuiteColumn:
-    """What one study says of the candidates: how good each is in `metric`, and which keep its service levels.
+    """The results of one study: how good each candidate is in `metric`, and which hold its service levels.
 
-    `goodness` is None for a candidate that the study did not measure in every condition. `decision` is None without
-    service levels."""
+    `goodness` has for each candidate the ratio to the reference, above 1 if it is better, with its interval; None if
+    the study did not measure it in every condition. `decision` is None without service levels."""
 
     name: str
     metric: Metric
@@ -41,8 +41,9 @@ class SuiteColumn:
 class SuiteDecision:
     """The candidates compared over the studies of a suite.
 
-    `scores` are None for a candidate that some study with a weight has not measured. `best` is the probability that a
-    candidate has the highest score of all but the reference. `left_out` has the reason why a study does not count."""
+    `reference` is the index of the reference in `candidates`. `scores` are None for a candidate that some study with a
+    weight has not measured. `best` is the probability of each candidate to have the highest score; the reference does
+    not compete. `left_out` is {study that does not count: the reason}."""
 
     candidates: tuple[str, ...]
     reference: int
@@ -54,21 +55,24 @@ class SuiteDecision:
 
     @property
     def leader(self) -> int | None:
-        """Return the candidate that is most probably the best beside the reference; None without any score."""
-        return max((at for at, score in enumerate(self.scores) if score and at != self.reference),
-                   key=self.best.__getitem__, default=None)  # fmt: skip
+        """The index of the candidate that most probably is the best, except the reference; None without any score."""
+        scored = [at for at, score in enumerate(self.scores) if score and at != self.reference]
+        return max(scored, key=self.best.__getitem__, default=None)
 
     def keeps_all(self, at: int) -> bool:
-        """Return whether a candidate surely keeps the levels of every study that has some."""
+        """Return whether a candidate is accepted by the service levels of all studies; False if no study has any."""
         verdicts = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
-        return bool(verdicts) and all(each is not None and each[0] == "accepted" for each in verdicts)
+        return bool(verdicts) and all(variant is not None and variant[0] == "accepted" for variant in verdicts)
 
 
 def surest_variant(decision: SlaDecision, platform: str) -> tuple[str, float] | None:
-    """Return verdict and probability of the variant of a platform that most surely keeps the levels, if it has any."""
+    """Return (verdict, probability) of the variant of a platform that most probably holds the service levels.
+
+    None if the decision has no variant of this platform."""
     odds = decision.choice.odds
-    own = [at for at, each in enumerate(decision.candidates) if split_options(each.levels[PLATFORM])[0] == platform]
-    best = max(own, key=lambda at: (not odds[at].missing, odds[at].holds), default=None)
+    platforms = [split_options(candidate.levels[PLATFORM])[0] for candidate in decision.candidates]
+    variants = [at for at, name in enumerate(platforms) if name == platform]
+    best = max(variants, key=lambda at: (not odds[at].missing, odds[at].holds), default=None)
     return None if best is None else (decision.choice.verdict(best), odds[best].holds)
 
 
@@ -78,12 +82,13 @@ def decide_suite(
     weights: Mapping[str, float],
     confidence: float,
 ) -> SuiteDecision:
-    """Compare the candidates over these studies, {name: its report}.
+    """Compare the candidates over these studies, {name of the study: its results}.
 
     `levels` are service levels as users write them. Each applies to the studies that have its metric; a study to which
-    none applies has the levels of its own file.
+    none applies has the service levels of its own file. `weights` are {name of a study: its weight}, by default 1.
 
-    Raises: InputError where no study can be used, for a level that fits none, and for a weight of an unknown study."""
+    Raises: InputError if no study can be used, for a level that applies to none, and for a weight of an unknown study.
+    """
     if unknown := next((name for name in weights if name not in reports), None):
         raise InputError(f"this suite has no study '{unknown}' that was measured", did_you_mean(unknown, reports))
     left_out = {name: why for name, report in reports.items() if (why := _unusable(report))}
@@ -92,12 +97,12 @@ def decide_suite(
         raise InputError("no study of this suite compares platforms", "each needs two blocks, and two platforms")
     if not any(weights.get(name, 1.0) for name in used):
         raise InputError("no study of this suite has a weight above 0", "leave out --weights to count each as 1")
-    levels_there = [str(row.treatment.levels[PLATFORM]) for report in used.values() for row in report.rows]
-    names = list(dict.fromkeys(split_options(level)[0] for level in levels_there))
-    baselines = [str(report.study.design.baseline.get(PLATFORM, "")) for report in used.values()]
-    wanted = (name for name in (NATIVE, split_options(baselines[0])[0], names[0]) if name in names)
-    reference = names.index(next(wanted))
-    by_study = _levels_of(used, levels)
+    platforms = [str(row.treatment.levels[PLATFORM]) for report in used.values() for row in report.rows]
+    names = list(dict.fromkeys(split_options(platform)[0] for platform in platforms))
+    first_study = next(iter(used.values())).study
+    baseline, _ = split_options(str(first_study.design.baseline.get(PLATFORM, "")))
+    reference = next(names.index(name) for name in (NATIVE, baseline, names[0]) if name in names)
+    by_study = _service_levels(used, levels)
     alpha = (1 - confidence) / max(1, sum(map(bool, by_study.values())))
     studies, decisions = [], []
     for name, report in used.items():
@@ -107,7 +112,7 @@ def decide_suite(
         decisions.append(decide(report, question) if levels_here else None)
     scores = score(studies, len(names), reference, 1 - confidence)
     columns = tuple(
-        SuiteColumn(name, _counted(report), study.weight, goodness, decision)
+        SuiteColumn(name, _directed_metric(report), study.weight, goodness, decision)
         for (name, report), study, goodness, decision in zip(
             used.items(), studies, scores.goodness, decisions, strict=True
         )
@@ -125,34 +130,39 @@ def _unusable(report: CampaignResults) -> str:
     return "" if len(blocks) >= FEWEST_BLOCKS else N_("it has fewer than two blocks")
 
 
-def _counted(report: CampaignResults) -> Metric:
+def _directed_metric(report: CampaignResults) -> Metric:
+    """Return the first metric with a better direction."""
     return next(metric for metric in report.metrics if metric.better != "neither")
 
 
-def _levels_of(reports: Mapping[str, CampaignResults], texts: Sequence[str]) -> dict[str, list[ServiceLevel]]:
-    found: dict[str, list[ServiceLevel]] = {name: [] for name in reports}
+def _service_levels(reports: Mapping[str, CampaignResults], texts: Sequence[str]) -> dict[str, list[ServiceLevel]]:
+    """Return {study: its service levels}: the `texts` that apply to it, or else those of its file.
+
+    Raises: InputError for a text that applies to no study."""
+    by_study: dict[str, list[ServiceLevel]] = {name: [] for name in reports}
     metrics = [metric for report in reports.values() for metric in report.metrics]
     for text in texts:
         n_refused = 0
         for name, report in reports.items():
             try:
-                found[name].append(ServiceLevel.parse(text, report.metrics))
+                by_study[name].append(ServiceLevel.parse(text, report.metrics))
             except InputError:
                 n_refused += 1
         if n_refused == len(reports):
             ServiceLevel.parse(text, metrics)  # the error names the metrics of all studies
     for name, report in reports.items():
-        own = [f"{metric} {level}" for metric, level in report.study.sla.items()]
-        found[name] = found[name] or [ServiceLevel.parse(text, report.metrics) for text in own]
-    return found
+        of_file = [f"{metric} {level}" for metric, level in report.study.sla.items()]
+        by_study[name] = by_study[name] or [ServiceLevel.parse(text, report.metrics) for text in of_file]
+    return by_study
 
 
 def _study_trials(report: CampaignResults, names: Sequence[str], weight: float) -> StudyTrials:
-    candidates, of_candidate = grouped(report.rows, [PLATFORM])
+    """Return the trials of a study by candidate and condition; `names` are the candidates of the suite."""
+    candidates, of_candidate = group_by_levels(report.rows, [PLATFORM])
     rest = [factor.name for factor in report.varying if factor.name != PLATFORM]
-    conditions, of_condition = grouped(report.rows, rest)
-    at = {number: (of_candidate[number], of_condition[number]) for number in of_candidate}
-    metric = _counted(report)
+    conditions, of_condition = group_by_levels(report.rows, rest)
+    at = {index: (of_candidate[index], of_condition[index]) for index in of_candidate}
+    metric = _directed_metric(report)
     trials = metric_trials(report, report.rows, at, metric.name)
-    variants = tuple(names.index(split_options(each[PLATFORM])[0]) for each in candidates)
+    variants = tuple(names.index(split_options(levels[PLATFORM])[0]) for levels in candidates)
     return StudyTrials(trials, variants, len(conditions), metric.better == "higher", weight)

@@ -1,4 +1,4 @@
-"""Which treatments a user wants to see, and in which order. Pure."""
+"""The choice of the treatments that a table shows, and of their order. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from lastro.study.levels import listed
 
 @dataclass(frozen=True, slots=True)
 class TableChoice:
-    """Only the treatments with these levels, {factor: levels}, the best by a metric first, and no more than `top`.
+    """Which treatments a table shows: those with the levels `where` ({factor: levels}), at most `top` of them.
 
-    Without a metric, the order is that of the study; `worst_first` turns that of a metric round."""
+    They are sorted by the mean of the metric `sort`, the best first, or the worst first if `worst_first`. Without a
+    metric, they are in the order of the study."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sort: str | None = None
@@ -23,7 +24,7 @@ class TableChoice:
     top: int | None = None
 
     def rows(self, report: CampaignResults) -> list[Row]:
-        """Return the chosen rows in their order.
+        """Return the chosen rows, sorted; rows without a mean of the metric come last.
 
         Raises: InputError for a factor, a level or a metric that the campaign does not have."""
         rows = [row for row in report.rows if is_under(report, row, self.where)]
@@ -41,10 +42,10 @@ class TableChoice:
 
 
 def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a treatment is in the conditions.
+    """Return whether a treatment has one of the given levels of every factor in `under`, {factor: levels}.
 
     Raises: InputError for a factor or a level that does not exist."""
-    holds = True
+    is_in_all = True
     for name, wanted in under.items():
         factor = next((factor for factor in report.study.factors if factor.name == name), None)
         if factor is None:
@@ -52,12 +53,12 @@ def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str
             raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
         known = list(map(str, factor.levels))
         levels = list(listed(wanted, partial(known_level, name, known)))
-        holds = holds and str(row.treatment.levels[name]) in levels
-    return holds
+        is_in_all = is_in_all and str(row.treatment.levels[name]) in levels
+    return is_in_all
 
 
 def known_level(factor: str, known: Sequence[str], text: str) -> str:
-    """Return a level that is known. Raises: InputError for any other text."""
+    """Return the text if it is one of the known levels of a factor. Raises: InputError for any other text."""
     if text not in known:
         raise InputError(f"the factor '{factor}' has no level '{text}'", did_you_mean(text, known))
     return text

@@ -1,4 +1,4 @@
-"""Which testbeds of a fleet are alike, and in which facts the others differ. Pure."""
+"""Group the testbeds of a fleet by their facts, and find those that share a kernel. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _DIGEST_CHARS = 12  # as in the name of an image
 class AskedTestbed:
     """A testbed of a fleet: the provenance of its hosts, or the reason why it cannot be used, and a remedy.
 
-    `hosts` are their addresses. `kernels` identify the running kernels of the hosts, and `machines` the hosts."""
+    `hosts` are the addresses of its hosts. `kernels` has an identifier of the running kernel of each host, and
+    `machines` of each host."""
 
     name: str
     hosts: tuple[str, ...]
@@ -34,7 +35,8 @@ class AskedTestbed:
 class GroupedTestbeds:
     """The usable testbeds of a fleet, in groups of testbeds with the same facts; the largest group is the first.
 
-    `differing` has the value of a fact in each group. `sharing` are testbeds whose hosts run on one kernel."""
+    `same` are the facts that all groups have in common. `differing` is {other fact: its value in each group}. `sharing`
+    has the names of testbeds that share a kernel, for each such kernel."""
 
     groups: tuple[tuple[AskedTestbed, ...], ...]
     same: Facts
@@ -43,25 +45,25 @@ class GroupedTestbeds:
 
 
 def grouped(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
-    """Compare the testbeds that can be used."""
-    usable = ((comparable_facts(each.provenance), each) for each in testbeds if each.provenance is not None)
-    by_facts = by_key((frozenset(facts.items()), testbed) for facts, testbed in usable)
+    """Group the testbeds that can be used by their facts, the largest group first."""
+    usable = [testbed for testbed in testbeds if testbed.provenance is not None]
+    by_facts = by_key((frozenset(comparable_facts(each.provenance or {}).items()), each) for each in usable)
     groups = sorted(map(tuple, by_facts.values()), key=len, reverse=True)
-    each = [comparable_facts(group[0].provenance or {}) for group in groups]
-    apart = differing(each)
-    same = {name: value for name, value in (each[0] if each else {}).items() if name not in apart}
-    return GroupedTestbeds(tuple(groups), same, apart, tuple(_sharing(testbeds)))
+    facts = [comparable_facts(group[0].provenance or {}) for group in groups]
+    different = differing(facts)
+    same = {name: value for name, value in (facts[0] if facts else {}).items() if name not in different}
+    return GroupedTestbeds(tuple(groups), same, different, tuple(_sharing(testbeds)))
 
 
 def comparable_facts(provenance: Mapping[str, Any]) -> Facts:
     """Return the facts of a testbed that may change its results. Names of hosts and paths are not among them."""
-    found = {**named_facts(provenance), **recorded(provenance)}
-    found["root filesystem"] = (found["root filesystem"] or "")[:_DIGEST_CHARS] or None
-    return {name: value for name, value in found.items() if not any_of(name, (*_OF_ONE_HOST, *APPARATUS))}
+    facts = {**named_facts(provenance), **recorded(provenance)}
+    facts["root filesystem"] = (facts["root filesystem"] or "")[:_DIGEST_CHARS] or None
+    return {name: value for name, value in facts.items() if not any_of(name, (*_OF_ONE_HOST, *APPARATUS))}
 
 
 def _sharing(testbeds: Sequence[AskedTestbed]) -> Iterator[tuple[str, ...]]:
-    """Yield the testbeds that share a kernel."""
+    """Yield the names of the testbeds that share a kernel, for each kernel of two testbeds or more."""
     kernels = dict.fromkeys(kernel for testbed in testbeds for kernel in sorted(testbed.kernels))
     groups = (tuple(each.name for each in testbeds if kernel in each.kernels) for kernel in kernels)
     yield from dict.fromkeys(names for names in groups if len(names) > 1)

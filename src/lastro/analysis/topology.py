@@ -1,4 +1,4 @@
-"""The topology of a trial or treatment: selected from the recorded ones, and its form. Pure."""
+"""Select the recorded topology of a trial or treatment to draw, and determine its form. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def recorded(attempts: Iterable[Attempt]) -> RecordedTopology | None:
 
 @dataclass(frozen=True, slots=True)
 class DrawnTopology:
-    """The topology that a report draws: that of one treatment, and the neighbours that only other treatments have."""
+    """The topology that a report draws: that of one treatment, and the neighbours that only other treatments have.
+
+    `others` has one node for each role of these neighbours, with all of its anomalies."""
 
     treatment: Treatment
     recorded: RecordedTopology
@@ -54,13 +56,14 @@ def shown(report: CampaignResults) -> DrawnTopology | None:
         return None
     treatment, first = recorded_ones[0]
     known = {node.role for node in first.topology.nodes}
-    alike = (each.topology.nodes for _, each in recorded_ones if known <= {node.role for node in each.topology.nodes})
-    others = by_key((node.role, node) for nodes in alike for node in nodes if node.anomaly and node.role not in known)
-    return DrawnTopology(treatment, first, tuple(_together(nodes) for nodes in others.values()))
+    all_nodes = [each.topology.nodes for _, each in recorded_ones]
+    larger = [nodes for nodes in all_nodes if known <= {node.role for node in nodes}]
+    others = by_key((node.role, node) for nodes in larger for node in nodes if node.anomaly and node.role not in known)
+    return DrawnTopology(treatment, first, tuple(_merge(nodes) for nodes in others.values()))
 
 
-def _together(nodes: Sequence[Node]) -> Node:
-    """Return the first node, with the anomalies of all."""
+def _merge(nodes: Sequence[Node]) -> Node:
+    """Return the first node, with the anomalies of all nodes."""
     return replace(nodes[0], anomaly=", ".join(dict.fromkeys(node.anomaly for node in nodes)), does="")
 
 
@@ -76,7 +79,7 @@ def n_hosts(topology: Topology) -> int:
 
 
 def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
-    """Return the instruments by (source, target)."""
+    """Return {(source, target): instruments}, with the roles of source and target."""
     return by_key(((load.source, load.target), load.instrument) for load in topology.loads)
 
 
@@ -87,6 +90,6 @@ def beside(topology: Topology) -> list[Node]:
 
 
 def is_mesh(topology: Topology) -> bool:
-    """Return whether the topology is more than a chain of nodes with other nodes beside it."""
+    """Return whether the topology is not just a chain of nodes, with other nodes attached to it."""
     branching = any(len(topology.at(node.role)) > 1 for node in beside(topology))
     return branching or len(topology.links) > len(topology.nodes)

@@ -1,4 +1,4 @@
-"""A metric over the time of a campaign, apart from the treatments: its trend, and how neighbouring trials correlate."""
+"""The drift of a metric over a campaign, and the correlation of neighbouring trials, both apart from the treatments."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lastro.stats.drift import Drift, drift
 def drift_of(view: MetricView) -> Drift | None:
     """Estimate the trend of the metric over the duration of the campaign, from block means.
 
-    It is relative to the means of the treatments if all means are above zero. None when no trial has both a value and
-    a time, and for campaigns put together, of which each has a trend of its own."""
+    It is relative to the means of the treatments if all means are above zero. None if no trial has both a value and a
+    time, and for a report of several campaigns, since their trends differ."""
     if view.report.members or not (timed := _timed(view)):
         return None
     moments, rows, points = zip(*timed, strict=True)
@@ -35,21 +35,21 @@ class TrialOrder:
     places: Mapping[tuple[int, int], int]
 
     def variance_factor(self, cell: Cell) -> float:
-        """Return by how much the variance of the mean of a cell exceeds that of independent trials."""
+        """Return the factor by which the variance of a cell's mean exceeds that of a mean of independent trials."""
         return variance_factor(
             self.autocorrelation.lag1, [self.places[point.trial, point.attempt] for point in cell.points]
         )
 
 
 def trial_order(view: MetricView) -> TrialOrder | None:
-    """Return the order of a metric's trials; None where there are too few, or some have no time.
+    """Return the order of a metric's trials with its autocorrelation; None if too few, or if some have no time.
 
-    Where all means are above zero, trials are fractions of their treatment's mean, so that all count alike."""
+    If all means are above zero, values are fractions of their treatment's mean, so that all have the same weight."""
     timed = _timed(view)
-    alike = autocorrelation(_scaled(view, timed), _cells_of(view, timed))
-    if alike is None or len(timed) < sum(len(cell.points) for cell in view.cells):
+    correlation = autocorrelation(_scaled(view, timed), _cells_of(view, timed))
+    if correlation is None or len(timed) < sum(len(cell.points) for cell in view.cells):
         return None
-    return TrialOrder(alike, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(timed)})
+    return TrialOrder(correlation, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(timed)})
 
 
 def _scaled(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[float]:
@@ -60,7 +60,7 @@ def _scaled(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> l
 
 
 def _cells_of(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[int]:
-    """Number the cells from which values deviate: their treatments, apart for each campaign if there are several."""
+    """Return for each value the number of its cell: a treatment, or a treatment in one of several campaigns."""
     campaigns = campaigns_of_blocks(view.report.members) or {}
     numbers: dict[tuple[int, int], int] = {}
     cells = ((row.treatment.index, campaigns.get(point.block, 0)) for _, row, point in timed)
@@ -76,7 +76,8 @@ def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, Tr
 def serial_dependence(view: MetricView) -> SerialDependence | None:
     """Return the correlation of neighbouring trials, with its consequence for the treatment that it affects most.
 
-    Its p is that of residuals without their blocks, so that blocks that differ do not count as such a correlation."""
+    Its p is that within blocks, so that differences between blocks do not count as a correlation. None if either
+    cannot be estimated."""
     if (order := trial_order(view)) is None:
         return None
     timed = _timed(view)
@@ -89,16 +90,15 @@ def serial_dependence(view: MetricView) -> SerialDependence | None:
 
 
 def _timed(view: MetricView) -> list[tuple[datetime, Row, Point]]:
-    """Return the values that are exact and have a time, in the order of time."""
+    """Return (time, row, point) for the exact values that have a time, in the order of time."""
     times = {(a.trial, a.attempt): a.started_utc for a in view.report.attempts}
-    found = [
-        (at, row, point)
-        for row, cell in view
-        if not cell.bounded
-        for point in cell.points
-        if (at := parse_utc(times.get((point.trial, point.attempt), ""))) is not None
-    ]
-    return sorted(found, key=lambda each: each[0])
+    timed = []
+    for row, cell in view:
+        for point in () if cell.bounded else cell.points:
+            started = parse_utc(times.get((point.trial, point.attempt), ""))
+            if started is not None:
+                timed.append((started, row, point))
+    return sorted(timed, key=lambda value: value[0])
 
 
 def _all_above_zero(view: MetricView) -> bool:
@@ -106,7 +106,7 @@ def _all_above_zero(view: MetricView) -> bool:
 
 
 def parse_utc(utc: str) -> datetime | None:
-    """Parse a time as the journal writes it and drop its time zone; None for any other text."""
+    """Parse a time of the journal, in ISO 8601, and drop its time zone; None for any other text."""
     try:
         at = datetime.fromisoformat(utc)
     except ValueError:
@@ -121,10 +121,10 @@ def deviations(view: MetricView) -> tuple[list[tuple[tuple[int, int], float]], b
     the unit of the metric."""
     cells = [cell for cell in view.cells if cell.summary and len(cell.points) > 1]
     relative = all(cell.summary is not None and cell.summary.mean > 0 for cell in cells)
-    found = []
+    result = []
     for cell in cells:
         assert cell.summary is not None
         mean = cell.summary.mean
         scale = 100 / mean if relative else 1.0
-        found += [((point.trial, point.attempt), (point.value - mean) * scale) for point in cell.points]
-    return found, relative
+        result += [((point.trial, point.attempt), (point.value - mean) * scale) for point in cell.points]
+    return result, relative

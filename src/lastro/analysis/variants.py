@@ -1,4 +1,4 @@
-"""Whether a variant of a study is worse than the reference, in the blocks that both share. Pure.
+"""Judge whether the variants of a study are worse than the reference that ran in the same blocks. Pure.
 
 A pair is a variant and the reference, with the same levels of all other factors. `stats.variants` has the rule."""
 
@@ -24,12 +24,15 @@ from lastro.study.root_change import RootChange
 
 Outcome = Literal["worse", "no worse", "unconfirmed", "alarm", "undecided"]
 MARGIN = 0.03
-CHANCE = 0.8  # of a decision, for which more blocks are counted
+CHANCE = 0.8  # probability with which the stated number of further blocks decides
 
 
 @dataclass(frozen=True, slots=True)
 class VariantPair:
-    """A variant against the reference. `change` is None where one has no values: `missing` are its name, and why."""
+    """A variant and the reference, with the same levels of all other factors, which `label` names.
+
+    `change` is None if one of them cannot be compared: then `missing` has its name, and the reason. `confirmed` is True
+    if the variant is worse by both steps of the rule."""
 
     variant: str
     label: str
@@ -41,7 +44,7 @@ class VariantPair:
 
     @property
     def cells(self) -> tuple[int, int]:
-        """The treatments of the variant and of the reference, by number."""
+        """The indices of the treatments of the variant and of the reference."""
         return self.row.treatment.index, self.reference.treatment.index
 
     @property
@@ -52,9 +55,10 @@ class VariantPair:
 
 @dataclass(frozen=True, slots=True)
 class VariantAnswer:
-    """The answer of a campaign with variants. `alarm` is the block after which one was raised; `test` is its question.
+    """The answer of a campaign with variants to the question `test`; `reference` is the name of the reference.
 
-    `confidence` is that of the intervals, which the looks before have made wider. `looks` are those of the campaign."""
+    `confidence` is that of the intervals, which is higher after earlier looks. `looks` are the looks that count, and
+    `alarm` is the number of blocks after which one of them raised an alarm; None without an alarm."""
 
     report: CampaignResults
     metric: Metric
@@ -69,45 +73,53 @@ class VariantAnswer:
     @property
     def measured(self) -> list[tuple[VariantPair, VariantChange]]:
         """The pairs that could be compared, worst first."""
-        found = [(pair, pair.change) for pair in self.pairs if pair.change is not None]
-        return sorted(found, key=lambda each: (not each[0].confirmed, -each[1].low, -(each[1].loss or 0.0)))
+
+        def rank(measured: tuple[VariantPair, VariantChange]) -> tuple[bool, float, float]:
+            pair, change = measured
+            return not pair.confirmed, -change.low, -(change.loss or 0.0)
+
+        return sorted(((pair, pair.change) for pair in self.pairs if pair.change is not None), key=rank)
 
     def verdict(self, pair: VariantPair) -> Verdict:
+        """Return the verdict on a pair by its interval, without confirmation; "open" if it could not be compared."""
         return pair.change.verdict(self.test.margin) if pair.change else "open"
 
     @property
     def new_blocks(self) -> int:
+        """The number of blocks since the alarm; 0 without an alarm."""
         return self.n_blocks - self.alarm if self.alarm else 0
 
     @property
     def stopped(self) -> bool:
+        """True if no more looks will follow."""
         return not self.looks or bool(self.looks[-1].stop)
 
     @property
     def outcome(self) -> Outcome:
+        """The outcome over all pairs: the first that applies of "worse", "alarm" or "unconfirmed", and "no worse".
+
+        Otherwise it is "undecided"."""
         if any(pair.confirmed for pair in self.pairs):
             return "worse"
         if self.alarm:
             return "unconfirmed" if self.stopped else "alarm"
-        sure = bool(self.measured) and not any(pair.is_lost for pair in self.pairs)
-        done = all(change.verdict(self.test.margin) == "no worse" for _, change in self.measured)
-        return "no worse" if sure and done else "undecided"
+        is_complete = bool(self.measured) and not any(pair.is_lost for pair in self.pairs)
+        none_worse = all(change.verdict(self.test.margin) == "no worse" for _, change in self.measured)
+        return "no worse" if is_complete and none_worse else "undecided"
 
     @property
     def more_blocks(self) -> int | None:
         """The number of further blocks with which all open comparisons are decided with probability `CHANCE`.
 
         None if no comparison is open, or no reasonable number suffices."""
-        needed = [
-            _blocks(change, self.test.margin, self.confidence)
-            for _, change in self.measured
-            if change.verdict(self.test.margin) == "open"
-        ]
-        needed_blocks = max((math.inf if n is None else n for n in needed), default=math.inf)
-        return None if needed_blocks == math.inf else max(1, int(needed_blocks) - self.n_blocks)
+        open_changes = [change for _, change in self.measured if change.verdict(self.test.margin) == "open"]
+        needed = [_blocks_to_decide(change, self.test.margin, self.confidence) for change in open_changes]
+        known = [n for n in needed if n is not None]
+        return max(1, max(known) - self.n_blocks) if known and len(known) == len(needed) else None
 
 
-def _blocks(change: VariantChange, margin: float, confidence: float) -> int | None:
+def _blocks_to_decide(change: VariantChange, margin: float, confidence: float) -> int | None:
+    """Return how many blocks, in all, decide on a change with probability `CHANCE`; None if too many."""
     if change.comparison.critical is None or not math.isfinite(change.comparison.critical):
         return None
     return Pair(change.comparison, 1.0, 1, alpha_of(confidence)).blocks_to_decide(margin, CHANCE)
@@ -122,21 +134,24 @@ def default_metric(study: Study) -> str:
 
 
 def question(study: Study, metric: str | None = None, margin: float | None = None) -> VariantTest:
-    """Return the question of a study, or that of an answer after the fact. Raises: InputError for a wrong metric."""
+    """Return the question on the variants of a study, with this metric and margin if given, else those of its file.
+
+    A question that differs from that in the file is for an answer after the campaign. Raises: InputError for a study
+    without variants, and for a metric that is unknown or has no better direction."""
     if VARIANT.name not in {factor.name for factor in study.factors}:
         raise InputError(
             "this study has no variants", "`lastro ab STUDY --a NAME=VALUE --b NAME=VALUE` runs one with two"
         )
-    own, blocks = study.test, max(FEWEST_BLOCKS, study.design.most_blocks)
-    name = metric or (own.metric if own else default_metric(study))
+    of_file, blocks = study.test, max(FEWEST_BLOCKS, study.design.most_blocks)
+    name = metric or (of_file.metric if of_file else default_metric(study))
     known = {each.name: each for each in study.metrics}
     if name not in known or known[name].better == "neither":
         why = "declares no better direction" if name in known else "is not a metric of this study"
         directed = [each for each in known if known[each].better != "neither"]
         raise InputError(f"--metric: {name} {why}", did_you_mean(name, directed))
-    wanted = margin or (own.margin if own else MARGIN)
-    if own and (name, wanted) == (own.metric, own.margin):
-        return own
+    wanted = margin or (of_file.margin if of_file else MARGIN)
+    if of_file and (name, wanted) == (of_file.metric, of_file.margin):
+        return of_file
     return VariantTest(name, wanted, blocks, blocks)
 
 
@@ -150,32 +165,33 @@ def answer(report: CampaignResults, test: VariantTest, looks: Sequence[Look] | N
     confidence = report.study.design.confidence
     if first_step:
         confidence = confidence_at(first_step, test.last_look, confidence)
-    found = _compared(view, pairs, confidence)
+    pairs = _with_changes(view, pairs, confidence)
     if raised is not None and looks[-1].stop:
-        found = _confirmed(view, found, raised)
-    elif report.study.test != test:  # nobody has looked, so that no block is new
-        found = [
+        pairs = _confirm(view, pairs, raised)
+    elif report.study.test != test:  # the campaign had no looks at this question, so its blocks need no confirmation
+        pairs = [
             replace(pair, confirmed=pair.change is not None and pair.change.verdict(test.margin) == "worse")
-            for pair in found
+            for pair in pairs
         ]
     return VariantAnswer(
-        report, view.metric, test, reference, tuple(found), confidence, view.n_blocks, tuple(looks),
+        report, view.metric, test, reference, tuple(pairs), confidence, view.n_blocks, tuple(looks),
         raised.block if raised else None,
     )  # fmt: skip
 
 
 def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[VariantPair]]:
-    """Return the name of the reference, and all pairs in the order of the study, whether measured or not."""
+    """Return the name of the reference, and all pairs in the order of the study, measured or not, without changes."""
     levels = next(factor.levels for factor in report.study.factors if factor.name == VARIANT.name)
     reference = str(report.study.design.baseline.get(VARIANT.name, levels[0]))
     others = [factor.name for factor in report.study.factors if factor.name != VARIANT.name]
     shown = [factor.name for factor in report.varying if factor.name != VARIANT.name]
     pairs = []
     for rows in report.by_levels(others).values():
-        of = {str(row.treatment.levels[VARIANT.name]): row for row in rows}
-        if (base := of.pop(reference, None)) is None:
+        by_variant = {str(row.treatment.levels[VARIANT.name]): row for row in rows}
+        base = by_variant.pop(reference, None)
+        if base is None:
             continue
-        for variant, row in of.items():
+        for variant, row in by_variant.items():
             label = " · ".join(str(row.treatment.levels[name]) for name in shown)
             pairs.append(VariantPair(variant, label, row, base, missing=_missing(view, row, base, variant, reference)))
     return reference, pairs
@@ -190,20 +206,24 @@ def _missing(view: MetricView, row: Row, base: Row, variant: str, reference: str
     return None
 
 
-def _compared(view: MetricView, pairs: Sequence[VariantPair], confidence: float) -> list[VariantPair]:
-    there = [number for number, pair in enumerate(pairs) if not pair.missing]
-    if view.model is None or not there:
+def _with_changes(view: MetricView, pairs: Sequence[VariantPair], confidence: float) -> list[VariantPair]:
+    """Return the pairs, with the change of each pair that can be compared; all changes are one family."""
+    comparable = [number for number, pair in enumerate(pairs) if not pair.missing]
+    if view.model is None or not comparable:
         return list(pairs)
-    cells = [pairs[number].cells for number in there]
-    found = dict(zip(there, changes(view.model, cells, _better(view.metric), confidence), strict=True))
-    return [replace(pair, change=found.get(number)) for number, pair in enumerate(pairs)]
+    cells = [pairs[number].cells for number in comparable]
+    of_pairs = dict(zip(comparable, changes(view.model, cells, _better(view.metric), confidence), strict=True))
+    return [replace(pair, change=of_pairs.get(number)) for number, pair in enumerate(pairs)]
 
 
-def _confirmed(view: MetricView, pairs: Sequence[VariantPair], raised: Look) -> list[VariantPair]:
-    """Judge the pairs that raised the alarm once more, by the blocks after it alone."""
-    points = {row.treatment.index: cell.points for row, cell in view if not cell.bounded}
-    new = {index: [point for point in own if point.block > raised.block] for index, own in points.items()}
-    model = fit_model(view.metric, {index: own for index, own in new.items() if own}, None)
+def _confirm(view: MetricView, pairs: Sequence[VariantPair], raised: Look) -> list[VariantPair]:
+    """Judge the pairs that raised the alarm once more, by the blocks after it only."""
+    new = {}
+    for row, cell in view:
+        points = [point for point in cell.points if point.block > raised.block]
+        if points and not cell.bounded:
+            new[row.treatment.index] = points
+    model = fit_model(view.metric, new, None)
     better = _better(view.metric)
     return [
         replace(pair, confirmed=number in raised.rejected and is_confirmed(model, *pair.cells, better))
@@ -217,22 +237,24 @@ def _better(metric: Metric) -> Better:
 
 
 def differing_tools(report: CampaignResults) -> dict[str, tuple[str | None, ...]]:
-    """Return the tools that have other versions in the root filesystem of a variant, with the version in each."""
+    """Return {tool: its version in each root filesystem} for tools whose versions differ between variants.
+
+    Variants without a root filesystem of their own have that of the study, which is the first then."""
     files = _mapping(report.provenance, "root_filesystem")
     roots = [_mapping(each) for each in _mapping(files, "variants").values()]
     if any(not RootChange.of(changes) for changes in report.study.variants.values()):
         roots.insert(0, report.provenance)  # the root filesystem of the study is that of a variant, too
     return differing(
-        [{str(name): _short(text) for name, text in _mapping(each, "image_tools").items()} for each in roots]
+        [{str(name): _short(text) for name, text in _mapping(root, "image_tools").items()} for root in roots]
     )
 
 
 def _short(version: object) -> str:
-    """Return the version of a tool without what its build adds in parentheses."""
+    """Return the version of a tool without the details of its build, which are in parentheses."""
     return str(version).partition("(")[0].strip()
 
 
 def _mapping(value: Any, key: str = "") -> Mapping[str, Any]:
-    """Return a part of what a campaign recorded, which may have any shape."""
-    found = value.get(key) if key and isinstance(value, Mapping) else value
-    return found if isinstance(found, Mapping) else {}
+    """Return the mapping under a key of recorded data, or the data itself without a key; empty for other data."""
+    item = value.get(key) if key and isinstance(value, Mapping) else value
+    return item if isinstance(item, Mapping) else {}

@@ -1,6 +1,6 @@
 """The meaning of a ratio for a metric: better or worse, higher or lower, or not distinguishable from 1. Pure.
 
-There is one verdict on a ratio to the baseline, in every table and figure: that of the corrected test, with which the
+Every table and figure has the same verdict on a ratio to the baseline: that of the corrected test, with which the
 interval agrees."""
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 
 
 def verdict(cell: Cell) -> Verdict:
-    """Return the verdict on the ratio of a cell to its baseline."""
+    """Return the verdict on the ratio of a cell to its baseline; empty without a ratio or a test."""
     return decided(cell.metric, cell.decision, cell.ratio.value if cell.ratio else None)
 
 
 def decided(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:
-    """Return the verdict on a ratio by the test that is corrected for the number of comparisons."""
+    """Return the verdict on a ratio, given the decision of its corrected test; empty without a decision or a ratio."""
     if decision == "unknown" or ratio is None:
         return ""
     return "same" if decision == "same" else direction(metric, ratio)

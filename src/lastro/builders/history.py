@@ -71,7 +71,7 @@ def _change_row(series: KeptSeries, change: HistoryChange, say: Language) -> tup
     verdict = say("{verdict}: {text}", verdict=say(_SAID[said.kind]), text=said.text) if said else ""
     return (
         series.metric.name, treatment_text(series, say), range_text(series, change, say),
-        ratio_text(change.found.ratio, say), verdict or verdict_text(change.verdict, say),
+        ratio_text(change.point.ratio, say), verdict or verdict_text(change.verdict, say),
         say(_CAUSES[change.cause]),
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
 
 def _points(series: KeptSeries, say: Language) -> Table:
     """Return the values of a series, newest last; a change is named where it begins."""
-    begins = {change.found.at: change for change in series.changes}
+    begins = {change.point.at: change for change in series.changes}
     rows = []
     for at, (point, summary, judged) in enumerate(zip(series.points, series.summaries, series.judged, strict=True)):
         change = begins.get(at)
@@ -124,7 +124,7 @@ def _points(series: KeptSeries, say: Language) -> Table:
         ]
         row += [say.number(f"{judged:.3f}")] if series.sentinel is not None else []
         rows.append(
-            (*row, f"{verdict_text(change.verdict, say)} {ratio_text(change.found.ratio, say)}" if change else "")
+            (*row, f"{verdict_text(change.verdict, say)} {ratio_text(change.point.ratio, say)}" if change else "")
         )
     sentinel = " · ".join(series.sentinel.values()) if series.sentinel else ""
     relative = (say("relative to {sentinel}", sentinel=sentinel),) if sentinel else ()

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
         if not args.precision and (decision := decision_of(report)):
-            found = advice.for_the_decision(decision)
+            found = advice.advise_on_decision(decision)
             print_answer(args, partial(decision_advice_document, found), partial(decision_advice_blocks, found))
             return 0
         advised = advice.advise(report, precision)

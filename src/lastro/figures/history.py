@@ -60,12 +60,12 @@ def _y_text(series: KeptSeries, say: Language) -> str:
 def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
     items: list[Item] = [
         PanelRule(
-            "x", (change.found.first - 0.5, change.found.last - 0.5 + (change.found.first == change.found.last) * 0.06),
+            "x", (change.point.first - 0.5, change.point.last - 0.5 + (change.point.first == change.point.last) * 0.06),
             {"color": _TONES.get(change.verdict, GREY), "alpha": 0.25, "linewidth": 0},
         )
         for change in series.changes
     ]  # fmt: skip
-    edges = [0, *(change.found.at for change in series.changes), len(series.points)]
+    edges = [0, *(change.point.at for change in series.changes), len(series.points)]
     for start, end in pairwise(edges):
         mean = sum(series.judged[start:end]) / (end - start)
         level = {"color": "black", "linewidth": 1.3, "marker": "", "zorder": 3}

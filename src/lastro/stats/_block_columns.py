@@ -1,4 +1,4 @@
-"""The columns of blocks in a model of cells and blocks, and the noise of each cell that the residuals show.
+"""The columns of the blocks in a model of cells and blocks, and the noise of each cell, estimated from its residuals.
 
 Sources: those of `block_model`. Loads numpy."""
 
@@ -17,9 +17,10 @@ _FEW_BLOCKS = 60
 
 @dataclass(frozen=True, slots=True)
 class BlockColumns:
-    """The columns of the blocks, orthogonal to the cells, without a row for each value.
+    """The columns of the blocks in the design matrix, made orthogonal to the cells, without a row for each value.
 
-    The row of a value of cell c in block b is `whiten`[b] - `centre`[c]. `complete`: every block has all cells."""
+    `counts` has the number of values of each cell, and `table` that of each (cell, block). The row of a value of cell c
+    in block b is `whiten`[b] - `centre`[c]. `complete` is True if every block has all cells."""
 
     counts: Floats
     table: Floats
@@ -31,71 +32,82 @@ class BlockColumns:
     def of(cls, table: Floats) -> BlockColumns:
         """Return the columns of a table of counts: a row for each cell, a column for each block."""
         counts, complete = table.sum(axis=1), bool(np.all(table == table[0, 0]))
-        share = table / counts[:, None]
-        whiten = _helmert(table) if complete else _whiten(np.diag(table.sum(axis=0)) - table.T @ share)
-        return cls(counts, table, whiten, share @ whiten, complete)
+        fractions = table / counts[:, None]
+        whiten = _helmert(table) if complete else _whiten(np.diag(table.sum(axis=0)) - table.T @ fractions)
+        return cls(counts, table, whiten, fractions @ whiten, complete)
 
     def outer(self, weights: Floats) -> Floats:
-        """Return the sum of the outer products of all rows, those of each cell with a weight."""
-        whole = (self.whiten * (weights @ self.table)[:, None]).T @ self.whiten
-        return np.asarray(whole - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
+        """Return the weighted sum, over all values, of the outer product of a row with itself; one weight per cell."""
+        uncentred = (self.whiten * (weights @ self.table)[:, None]).T @ self.whiten
+        return np.asarray(uncentred - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
 
     def root(self, variances: Floats) -> Floats:
-        """Return a matrix that, times its transpose, is the covariance of the block columns; empty if `complete`."""
+        """Return a matrix that, times its transpose, is the covariance of the block columns; empty if `complete`.
+
+        `variances` has the variance of a value of each cell."""
         if self.complete:
             return np.zeros((0, 0))
         spread, directions = np.linalg.eigh(self.outer(variances))
         return np.asarray(directions * np.sqrt(np.maximum(spread, 0.0)))
 
     @property
-    def taken(self) -> Floats:
+    def df_of_blocks(self) -> Floats:
         """The degrees of freedom that the blocks take from the residuals of each cell."""
-        whole = self.table @ np.sum(self.whiten**2, axis=1)
-        return np.asarray(np.maximum(0.0, whole - self.counts * np.sum(self.centre**2, axis=1)))
+        uncentred = self.table @ np.sum(self.whiten**2, axis=1)
+        return np.asarray(np.maximum(0.0, uncentred - self.counts * np.sum(self.centre**2, axis=1)))
 
-    def shared(self) -> Floats | None:
-        """Return how much of the residuals of each cell any two have in common; None for too many cells or blocks."""
+    def shared_noise(self) -> Floats | None:
+        """Return how much noise the blocks pass from one cell (column) into the squared residuals of another (row).
+
+        None for too many cells or blocks, or without blocks."""
         n, k = len(self.counts), self.whiten.shape[1]
         if n > _FEW_CELLS or not k:
             return None
-        if self.complete:  # no need for a matrix of each cell
+        if self.complete:  # the same for every pair of cells
             return np.full((n, n), k / n**2)
         if k > _FEW_BLOCKS:
             return None
-        each = np.array([self.outer(np.eye(n)[at]).ravel() for at in range(n)])
-        return np.asarray(each @ each.T)
+        projections = np.array([self.outer(np.eye(n)[cell]).ravel() for cell in range(n)])
+        return np.asarray(projections @ projections.T)
 
 
 def _whiten(blocks: Floats) -> Floats:
-    """Return the columns of the blocks that are not aliased, of length one over all values."""
+    """Return the columns that are not aliased, a row for each block, scaled to length one over all values.
+
+    `blocks` is the matrix of the normal equations of the blocks, after elimination of the cells."""
     sizes, vectors = np.linalg.eigh(blocks)
-    kept = sizes > ALIASED * np.diag(blocks).max(initial=1.0)
-    return np.asarray(vectors[:, kept] / np.sqrt(sizes[kept]))
+    independent = sizes > ALIASED * np.diag(blocks).max(initial=1.0)
+    return np.asarray(vectors[:, independent] / np.sqrt(sizes[independent]))
 
 
 def _helmert(table: Floats) -> Floats:
-    """Return the same for blocks that all have every cell."""
+    """Return what `_whiten` does, without solving, for a table of counts in which every block has all cells."""
     from scipy.linalg import helmert
 
     return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
 
 
 def noise_of_cells(squares: Floats, columns: BlockColumns) -> tuple[Floats, Floats, Floats]:
-    """Return the variance of a value of each cell, its degrees of freedom, and those of its own residuals.
+    """Return for each cell the variance of a value, its degrees of freedom, and those of the residuals of the cell.
 
-    `squares` are the sums of the squared residuals of each cell. They contain a part of the noise of all others, which
-    the blocks pass on: M sigma^2 is what they are expected to be. Where solving for sigma^2 raises the variance of a
-    cell, it is raised; with many cells that part is negligible."""
-    n, taken = len(squares), columns.taken
-    free = columns.counts - 1 - taken
-    known = free > ALIASED
-    variances, freedom = np.zeros(n), np.zeros(n)
+    `squares` are the sums of the squared residuals of each cell. The variance is drawn towards the pooled one
+    (`moderation`), and so has more degrees of freedom than the residuals of the cell. Variance and its degrees of
+    freedom are 0 for a cell whose residuals have none.
+
+    The blocks pass a part of the noise of each cell on to the residuals of all others: the expectation of `squares` is
+    M sigma^2. Where solving for sigma^2 raises the variance of a cell, it is raised. With many cells that part is
+    negligible."""
+    n, df_of_blocks = len(squares), columns.df_of_blocks
+    residual_df = columns.counts - 1 - df_of_blocks
+    known = residual_df > ALIASED
+    variances, df = np.zeros(n), np.zeros(n)
     if not np.any(known):
-        return variances, freedom, free
-    moderated = drawn_to_pooled((squares[known] / free[known]).tolist(), free[known].tolist())
-    variances[known], freedom[known] = moderated.variances, moderated.df
-    if np.all(known) and (shared := columns.shared()) is not None:
-        mixed = np.diag(free - taken) + shared
-        if np.linalg.cond(mixed) < 1 / ALIASED:
-            variances = np.maximum(variances, np.linalg.solve(mixed, variances * free))
-    return variances, freedom, free
+        return variances, df, residual_df
+    moderated = drawn_to_pooled((squares[known] / residual_df[known]).tolist(), residual_df[known].tolist())
+    variances[known], df[known] = moderated.variances, moderated.df
+    shared_noise = columns.shared_noise() if np.all(known) else None
+    if shared_noise is not None:
+        mixing = np.diag(residual_df - df_of_blocks) + shared_noise
+        if np.linalg.cond(mixing) < 1 / ALIASED:
+            variances = np.maximum(variances, np.linalg.solve(mixing, variances * residual_df))
+    return variances, df, residual_df

@@ -1,4 +1,4 @@
-"""Fieller's interval of a ratio a / b, wider by what the rounding of readings may have added.
+"""Fieller's interval of a ratio a / b, widened by how far the rounding of readings may have moved a and b.
 
 Source: Fieller, J. R. Stat. Soc. B 16 (1954) 175-185."""
 
@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 def ends_of_ratio(
     a: float, b: float, covariances: Sequence[float], critical: float, biases: Sequence[float]
 ) -> tuple[float, float] | None:
-    """Return the ends of the ratios r at which a - r b may be zero; None where they are unbounded.
+    """Return the lower and the upper end of the interval of a / b; None if it is unbounded.
 
-    `covariances` are the variance of a, that of b, and their covariance. `critical` is in standard errors, and `biases`
-    are how far rounding may have moved a and b."""
+    The interval holds the ratios r at which a - r b is not distinguishable from zero. `covariances` are the variance of
+    a, the variance of b, and their covariance. `critical` is the critical value, in standard errors. `biases` are how
+    far rounding may have moved a and b."""
     var_a, var_b, cov = covariances
 
-    def beyond(r: float) -> float:
+    def excess(r: float) -> float:
         """Return by how much |a - r b| exceeds what chance and rounding may add to a true difference of zero."""
         spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
         return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
@@ -29,16 +30,18 @@ def ends_of_ratio(
     # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
     root = math.sqrt(max(0.0, linear**2 - square * (a**2 - critical**2 * var_a)))
     low, high = (linear - root) / square, (linear + root) / square
-    return (_widened(beyond, low, -1), _widened(beyond, high, 1)) if any(biases) else (low, high)
+    return (_widen(excess, low, -1), _widen(excess, high, 1)) if any(biases) else (low, high)
 
 
-def _widened(beyond: Callable[[float], float], end: float, side: int) -> float:
-    """Return the end of the interval that includes the biases; `side` is -1 for the lower end, 1 for the upper one."""
+def _widen(excess: Callable[[float], float], end: float, side: int) -> float:
+    """Move an end of the interval without biases outwards, to the zero of `excess`, which allows for them.
+
+    `side` is -1 for the lower end, 1 for the upper one."""
     from scipy.optimize import brentq
 
-    if beyond(end) >= 0:  # biases are smaller than the rounding of floating-point numbers
+    if excess(end) >= 0:  # biases are smaller than the rounding of floating-point numbers
         return end
     step = side * 1e-12 * max(1.0, abs(end))
-    while beyond(end + step) <= 0:
+    while excess(end + step) <= 0:
         step *= 2
-    return float(brentq(beyond, end, end + step))
+    return float(brentq(excess, end, end + step))

@@ -22,7 +22,7 @@ ROUNDING = 20 * 2.0**-52
 
 @dataclass(frozen=True, slots=True)
 class CentredValues:
-    """values = mean + scale * y: so that neither a large mean nor a large unit costs digits of a sum of squares."""
+    """Values as mean + scale * y, so that neither a large mean nor a large unit costs digits of a sum of squares."""
 
     y: Floats
     mean: float
@@ -30,6 +30,7 @@ class CentredValues:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> CentredValues:
+        """Centre and scale the values: the largest |y| is between 0.5 and 1, or 0 where all values are equal."""
         data = np.asarray(values, dtype=float)
         mean = math.fsum(values) / len(values)
         y = data - mean
@@ -43,29 +44,34 @@ class CentredValues:
         return cls(y / scale, mean + rest, scale)
 
 
-def coded(levels: Sequence[object]) -> Codes:
-    """Return the number of each level, in order of first appearance."""
+def level_codes(levels: Sequence[object]) -> Codes:
+    """Return the number of each value's level: 0 for the level that appears first, 1 for the next, and so on."""
     numbers: dict[object, int] = {}
     return np.fromiter((numbers.setdefault(level, len(numbers)) for level in levels), dtype=np.intp, count=len(levels))
 
 
-def contrasts_of(codes: Codes) -> Floats:
-    """Return Helmert's contrasts: orthonormal columns that sum to zero over the levels, one fewer than the levels."""
+def helmert_contrasts(codes: Codes) -> Floats:
+    """Return Helmert's contrasts of a factor, a row for each value and one column fewer than there are levels.
+
+    Over the levels, the columns are orthonormal and sum to zero."""
     from scipy.linalg import helmert
 
     return np.asarray(helmert(int(codes.max()) + 1).T[codes])
 
 
-def products(first: Floats, second: Floats) -> Floats:
-    """Return every column of one times every column of the other, row by row: the columns of an interaction."""
+def interaction_columns(first: Floats, second: Floats) -> Floats:
+    """Return the product, row by row, of each column of the first matrix with each column of the second."""
     return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
 
 
-def span(columns: Floats, lengths: Floats | None = None) -> Floats:
-    """Return an orthonormal basis of the columns without aliased ones, judged by `lengths`, by default their own."""
+def orthonormal_basis(columns: Floats, original: Floats | None = None) -> Floats:
+    """Return an orthonormal basis of the space that the columns span, without aliased directions.
+
+    A direction is aliased if it is short against the `original` columns, before anything was subtracted; by default,
+    against `columns`."""
     if columns.shape[1] == 0:
         return columns
-    floor = aliasing_tolerance(columns if lengths is None else lengths)
+    floor = aliasing_tolerance(columns if original is None else original)
     if columns.shape[1] <= columns.shape[0]:
         q, r = np.linalg.qr(columns)
         if np.min(np.abs(np.diag(r))) > floor:
@@ -77,34 +83,29 @@ def span(columns: Floats, lengths: Floats | None = None) -> Floats:
 
 
 def aliasing_tolerance(columns: Floats) -> float:
-    """Return the tolerance for aliasing: a column is aliased if its part orthogonal to the others is no longer."""
+    """Return the length below which the part of a column that is orthogonal to the others means that it is aliased."""
     return ALIASED * math.sqrt(float(np.max(np.sum(columns**2, axis=0))))
 
 
-def without(basis: Floats, columns: Floats) -> Floats:
-    """Return the part of columns (or of a vector) orthogonal to the basis. Twice is enough (Kahan; Parlett 1980)."""
-    for _ in range(2):
+def project_out(basis: Floats, columns: Floats) -> Floats:
+    """Return the part of columns (or of a vector) that is orthogonal to the basis."""
+    for _ in range(2):  # once leaves rounding errors; twice is enough (Kahan; Parlett 1980)
         columns = columns - basis @ (basis.T @ columns)
     return columns
 
 
-def varying(left: Floats) -> float:
-    """Return the residual sum of squares of a model of scaled values; 0 when that is rounding alone."""
-    return sum_of_squares(left, len(left))
-
-
 def sum_of_squares(part: Floats, n: int) -> float:
-    """Return the sum of squares of a part of `n` scaled values; 0 when that is rounding alone."""
-    found = float(part @ part)
-    return found if found > n * ROUNDING**2 else 0.0
+    """Return the sum of squares of the residuals, or of another component, of `n` scaled values; 0 if only rounding."""
+    total = float(part @ part)
+    return total if total > n * ROUNDING**2 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Columns of each term, and the response, in coordinates of the space that all columns span.
+    """A fitted linear model: the columns of each term and the response `z`, as coordinates in the space of all columns.
 
-    `fitted` is per value; `rank` is that of the whole model with its mean. `orthogonal`: every column is at right
-    angles to all others, as in a design with every combination equally often."""
+    `fitted` has the fitted response of each value; `rank` is that of the whole model with its mean. `orthogonal` is
+    True if every column is at right angles to all others, as in a design with every combination equally often."""
 
     terms: tuple[Floats, ...]
     intercept: Floats
@@ -115,16 +116,16 @@ class Model:
 
     @classmethod
     def of(cls, y: Floats, factors: Sequence[Codes], terms: Sequence[Sequence[int]]) -> Model:
-        """Return the model. `terms` are tuples of indices of factors; every factor has two levels or more."""
+        """Fit `y`. Each term is a tuple of indices into `factors`; every factor has two levels or more."""
         first, rows, counts = _distinct(factors, len(y))
         # One row for each distinct combination, weighted by its number of values: nine rows for 18,000 values.
         root = np.sqrt(counts)
-        coding = [contrasts_of(codes)[first] for codes in factors]
+        contrasts = [helmert_contrasts(codes)[first] for codes in factors]
         parts = [root[:, None]]
         for term in terms:
             columns = root[:, None]
             for index in term:
-                columns = products(columns, coding[index])
+                columns = interaction_columns(columns, contrasts[index])
             parts.append(columns)
         stacked = np.hstack(parts)
         crossed = len(counts) == math.prod(int(codes.max()) + 1 for codes in factors) and np.ptp(counts) == 0
@@ -132,33 +133,37 @@ class Model:
             frame, inner = stacked / np.linalg.norm(stacked, axis=0), np.eye(stacked.shape[1])
         else:
             frame, inner = np.linalg.qr(stacked)
-        intercept, *own = np.split(inner, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)
+        intercept, *of_terms = np.split(inner, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)
         z = frame.T @ (root * (np.bincount(rows, weights=y) / counts))
-        basis = inner if crossed else span(inner)
+        basis = inner if crossed else orthonormal_basis(inner)
         fitted = (frame @ (basis @ (basis.T @ z)) / root)[rows]
-        return cls(tuple(own), intercept, z, fitted, basis.shape[1], crossed)
+        return cls(tuple(of_terms), intercept, z, fitted, basis.shape[1], crossed)
 
-    def effect(self, term: int, given: Sequence[int]) -> tuple[int, float]:
-        """Return the degrees of freedom and sum of squares that a term adds to the mean and the given terms.
+    def effect(self, term: int, adjusted_for: Sequence[int]) -> tuple[int, float]:
+        """Return the degrees of freedom and the sum of squares of a term, adjusted for the mean and for other terms.
 
-        Rounding alone is 0, as for residuals: its size depends on the processor."""
-        own = self.terms[term]
+        `term` and `adjusted_for` are indices into `terms`. A sum of squares that is only rounding is 0, since its size
+        depends on the processor."""
+        of_term = self.terms[term]
         if self.orthogonal:
-            return own.shape[1], sum_of_squares(own.T @ self.z, len(self.fitted))
-        others = np.hstack([self.intercept, *(self.terms[index] for index in given)])
-        columns = np.hstack([others, own])
+            return of_term.shape[1], sum_of_squares(of_term.T @ self.z, len(self.fitted))
+        others = np.hstack([self.intercept, *(self.terms[index] for index in adjusted_for)])
+        columns = np.hstack([others, of_term])
         first, last = others.shape[1], columns.shape[1]
         if last <= len(self.z):
             r = np.asarray(np.linalg.qr(np.column_stack([columns, self.z]), mode="r"))
             if np.min(np.abs(np.diag(r)[:last])) > aliasing_tolerance(columns):
                 return last - first, sum_of_squares(r[first:last, last], len(self.fitted))
-        basis = span(others)
-        added = span(without(basis, own), own)
-        return added.shape[1], sum_of_squares(added.T @ without(basis, self.z), len(self.fitted))
+        basis = orthonormal_basis(others)
+        added = orthonormal_basis(project_out(basis, of_term), of_term)
+        return added.shape[1], sum_of_squares(added.T @ project_out(basis, self.z), len(self.fitted))
 
 
 def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:
-    """Return, for the distinct combinations of levels: first places, the combination of each value, and counts."""
+    """Find the distinct combinations of levels among `n` values, and number them.
+
+    Return the index of the first value of each combination, the combination of each value, and the number of values of
+    each combination."""
     table = np.column_stack([*factors, np.zeros(n, dtype=np.intp)])
     _, first, rows, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return first, rows.reshape(-1), counts

@@ -17,7 +17,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         m = len(ordered)
         return list(accumulate(((m - rank) * p for rank, p in enumerate(ordered)), max))
 
-    return _adjusted(ps, step_down)
+    return _adjust_in_order(ps, step_down)
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
@@ -30,13 +30,13 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
         # Not `scipy.stats.false_discovery_control`: importing it takes longer than any table.
         return list(accumulate((m / rank * ordered[rank - 1] for rank in range(m, 0, -1)), min))[::-1]
 
-    return _adjusted(ps, step_up)
+    return _adjust_in_order(ps, step_up)
 
 
-def _adjusted(ps: Sequence[float | None], step: Callable[[list[float]], list[float]]) -> list[float | None]:
+def _adjust_in_order(ps: Sequence[float | None], step: Callable[[list[float]], list[float]]) -> list[float | None]:
     """Apply `step` to the existing p-values in ascending order, and return the results in the original order."""
-    made = sorted((p, at) for at, p in enumerate(ps) if p is not None)
+    ascending = sorted((p, at) for at, p in enumerate(ps) if p is not None)
     adjusted: list[float | None] = [None] * len(ps)
-    for (_, at), p in zip(made, step([p for p, _ in made]), strict=True):
+    for (_, at), p in zip(ascending, step([p for p, _ in ascending]), strict=True):
         adjusted[at] = min(1.0, p)
     return adjusted

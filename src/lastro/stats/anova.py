@@ -54,9 +54,9 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Anova:
-    """The table. `effects` holds the block first, then factors, then interactions.
+    """The table of an analysis of variance. `effects` holds the block first, then factors, then interactions.
 
-    `notes` says in English what the table cannot: aliased or untestable effects, and why."""
+    `log` is True if logarithms were fitted. `n` counts the values. `notes` explains aliased and untestable effects."""
 
     log: bool
     effects: tuple[Effect, ...]
@@ -84,15 +84,16 @@ def anova(
 ) -> Anova:
     """Analyse which factors, and which of their interactions, explain the variation of the values.
 
-    `factors` gives for each factor the level of every value; `block` enters as an additive factor. Interactions reach
-    up to `order` factors (default: all). An effect is adjusted for all that do not contain it. Degrees of freedom that
-    empty cells take away are dropped, and the notes say so. With `log` the logarithms of the values are fitted: for
-    effects that multiply. `repeats` says of an effect that another one before it is the same contrast of these values,
-    as in a fractional factorial: it gets no line.
+    `factors` has for each factor the level of every value; `block` has the block of every value, and enters as an
+    additive factor. Interactions are of up to `order` factors (default: all). An effect is adjusted for all effects
+    that do not contain it (Type II). Degrees of freedom that empty cells take away are dropped, and the notes say so.
+    With `log` the logarithms of the values are fitted, for effects that multiply. `repeats` returns whether an effect,
+    which is a collection of factors, is the same contrast of these values as an earlier effect, as in a fractional
+    factorial: such an effect gets no line.
 
     Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
     _check(values, factors, block, log)
-    from lastro.stats._projections import CentredValues, varying
+    from lastro.stats._projections import CentredValues, sum_of_squares
 
     data = CentredValues.of([math.log(value) for value in values] if log else values)
     plan = _Plan.of(factors, block, order, repeats)
@@ -100,8 +101,8 @@ def anova(
     unit = data.scale**2
     total = float(data.y @ data.y)
     residual_df = len(values) - model.rank
-    rss = varying(data.y - model.fitted) if residual_df else 0.0
-    sums = [(0, 0.0) if term is None else model.effect(term, plan.given(term)) for term in plan.fitted]
+    rss = sum_of_squares(data.y - model.fitted, len(values)) if residual_df else 0.0
+    sums = [(0, 0.0) if term is None else model.effect(term, plan.adjusted_for(term)) for term in plan.fitted]
     effects = tuple(
         _effect(names, df, ss, (residual_df, rss), total, unit)
         for names, (df, ss) in zip(plan.names, sums, strict=True)
@@ -113,7 +114,10 @@ def anova(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The terms of the model. `fitted` holds for each name its term in the model; None for a single level."""
+    """The effects by name, and the terms of the model that is fitted for them.
+
+    A term is a tuple of indices into `codes`, which has the levels of the values for the block and for each factor that
+    varies. `fitted` has for each effect the index of its term; None for a factor with one level."""
 
     names: tuple[tuple[str, ...], ...]
     terms: tuple[tuple[int, ...], ...]
@@ -129,20 +133,21 @@ class _Plan:
         order: int | None,
         repeats: Callable[[Collection[str]], bool],
     ) -> _Plan:
-        from lastro.stats._projections import coded
+        """Plan the effects of the block, of every factor, and of interactions of up to `order` factors that vary."""
+        from lastro.stats._projections import level_codes
 
-        columns = {name: coded(levels) for name, levels in factors.items()}
+        columns = {name: level_codes(levels) for name, levels in factors.items()}
         varying = [name for name, codes in columns.items() if codes.max() > 0]
         notes = [Note(ONE_LEVEL, factor=name) for name in columns if name not in varying]
         freedom = {name: int(columns[name].max()) for name in varying}
-        wished = len(varying) if order is None else min(order, len(varying))
-        reach = _reach(freedom, wished)
-        if reach < wished:
+        wanted = len(varying) if order is None else min(order, len(varying))
+        reach = _feasible_order(freedom, wanted)
+        if reach < wanted:
             notes.append(Note(TOO_MANY, order=reach))
         has_block = block is not None and len(set(block)) > 1
         if block is not None and not has_block:
             notes.append(Note(ONE_BLOCK))
-        codes = [coded(block)] if block is not None and has_block else []
+        codes = [level_codes(block)] if block is not None and has_block else []
         index = {name: number for number, name in enumerate(varying, len(codes))}
         names: list[tuple[str, ...]] = [("block",)] if has_block else []
         terms: list[tuple[int, ...]] = [(0,)] if has_block else []
@@ -152,22 +157,23 @@ class _Plan:
                 if repeats(group):
                     continue
                 names.append(group)
-                alone = group[0] not in index
-                fitted.append(None if alone else len(terms))
-                if not alone:
+                has_one_level = group[0] not in index
+                fitted.append(None if has_one_level else len(terms))
+                if not has_one_level:
                     terms.append(tuple(index[name] for name in group))
         codes += [columns[name] for name in varying]
         return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), tuple(notes))
 
     def model(self, y: object) -> Model:
+        """Fit the model to the centred values `y`."""
         from lastro.stats._projections import Model
 
         return Model.of(y, self.codes, self.terms)  # type: ignore[arg-type]
 
-    def given(self, term: int) -> list[int]:
-        """Return the terms that an effect is adjusted for."""
-        own = set(self.terms[term])
-        return [index for index, other in enumerate(self.terms) if not own <= set(other)]
+    def adjusted_for(self, term: int) -> list[int]:
+        """Return the indices of the terms that a term is adjusted for: all that do not contain it."""
+        factors = set(self.terms[term])
+        return [index for index, other in enumerate(self.terms) if not factors <= set(other)]
 
     def freedom(self, term: int) -> int:
         """Return the degrees of freedom of a term when no cell is empty."""
@@ -177,6 +183,7 @@ class _Plan:
 def _check(
     values: Sequence[float], factors: Mapping[str, Sequence[object]], block: Sequence[object] | None, log: bool
 ) -> None:
+    """Check the arguments of `anova`. Raises: ValueError."""
     if not len(values):
         raise ValueError("there are no values to analyse")
     for name, levels in (*factors.items(), *([("block", block)] if block is not None else [])):
@@ -188,8 +195,10 @@ def _check(
         raise ValueError(f"logarithms need values above 0, and one is {min(values)}")
 
 
-def _reach(freedom: Mapping[str, int], order: int) -> int:
-    """Return the most factors to let interact, at most `order`, so that the model remains small enough to be fitted."""
+def _feasible_order(freedom: Mapping[str, int], order: int) -> int:
+    """Return the highest order of interactions, at most `order`, with which the model has no more than `MOST_COLUMNS`.
+
+    `freedom` is {factor: its degrees of freedom}."""
     columns = 0
     for size in range(1, order + 1):
         columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))
@@ -201,7 +210,10 @@ def _reach(freedom: Mapping[str, int], order: int) -> int:
 def _effect(
     names: tuple[str, ...], df: int, ss: float, residual: tuple[int, float], total: float, unit: float
 ) -> Effect:
-    """Return a line of the table from sums of squares in the scaled unit; F only where the residual varies."""
+    """Return a line of the table. F and p are None for an effect without degrees of freedom or a residual of zero.
+
+    `ss`, the second of `residual` (degrees of freedom, sum of squares) and `total` are sums of squares of scaled
+    values; times `unit` they are in the squared unit of the values."""
     ms = ss / df if df else None
     residual_df, rss = residual
     f = p = None
@@ -214,6 +226,7 @@ def _effect(
 
 
 def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: float) -> list[Note]:
+    """Return the notes on the fitted model: aliased effects, no residual, and percentages that do not add up to 100."""
     notes = []
     aliased = [
         f"{effect.name} ({effect.df}/{plan.freedom(term)})"

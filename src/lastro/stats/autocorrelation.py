@@ -38,7 +38,9 @@ _ALIASED = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Autocorrelation:
-    """The correlation of neighbouring trials, from 0 to 0.99, of `n` trials; `p` is one-sided, for none."""
+    """The correlation `lag1` of neighbouring trials, from 0 to 0.99, estimated from `n` trials.
+
+    `p` is the one-sided p of the hypothesis that they do not correlate."""
 
     lag1: float
     p: float
@@ -46,24 +48,23 @@ class Autocorrelation:
 
 
 def autocorrelation(values: Sequence[float], treatments: Sequence[Hashable]) -> Autocorrelation | None:
-    """Return the autocorrelation of values[i] of treatments[i], in the order of time.
+    """Return the autocorrelation of the trials, whose values and treatments are in the order of time.
 
-    Treatments with one value have no residual and are left out. None with fewer than eight other values, or where
-    nothing varies. The p is that of a normal approximation: of simulated campaigns of independent noise, 4 to 7 % have
-    one below 0.05 (tests/known/test_autocorrelation.py)."""
+    Treatments with one value have no residual and are left out. None if fewer than eight values remain, or if nothing
+    varies. The p is that of a normal approximation: in simulated campaigns of independent noise, 4 to 7 % of them are
+    below 0.05 (tests/known/test_autocorrelation.py)."""
     counts = Counter(treatments)
-    repeated = [name for name in treatments if counts[name] > 1]
-    places = by_key((name, at) for at, name in enumerate(repeated))
-    own = [value for value, name in zip(values, treatments, strict=True) if counts[name] > 1]
-    means = {name: sample_mean([own[at] for at in found]) for name, found in places.items()}
-    left = [value - means[name] for value, name in zip(own, repeated, strict=True)]
-    whole = math.fsum(e * e for e in left)
-    if len(left) < LEAST or whole <= (1e-12 * max(map(abs, own))) ** 2:
+    repeated = [(value, name) for value, name in zip(values, treatments, strict=True) if counts[name] > 1]
+    places = by_key((name, at) for at, (_, name) in enumerate(repeated))
+    means = {name: sample_mean([repeated[at][0] for at in its_places]) for name, its_places in places.items()}
+    residuals = [value - means[name] for value, name in repeated]
+    squares = math.fsum(e * e for e in residuals)
+    if len(residuals) < LEAST or squares <= (1e-12 * max(abs(value) for value, _ in repeated)) ** 2:
         return None
-    n = len(left)
-    steps = math.fsum((b - a) ** 2 for a, b in pairwise(left))
-    ratio = _ratio(steps, whole, n)
-    expected = _expectation([places[name] for name in repeated])
+    n = len(residuals)
+    steps = math.fsum((b - a) ** 2 for a, b in pairwise(residuals))
+    ratio = _von_neumann_ratio(steps, squares, n)
+    expected = _expected_ratio([places[name] for _, name in repeated])
     p = 1 - NormalDist().cdf((ratio - expected(0.0)) * math.sqrt(n))
     low, high = 0.0, _MOST_LAG1
     for _ in range(_STEPS):
@@ -75,38 +76,39 @@ def autocorrelation(values: Sequence[float], treatments: Sequence[Hashable]) -> 
 def p_within_blocks(
     values: Sequence[float], treatments: Sequence[Hashable], blocks: Sequence[Hashable]
 ) -> float | None:
-    """Return the one-sided p for no correlation of neighbouring trials, apart from their treatments and blocks.
+    """Return the one-sided p of the hypothesis that neighbouring trials do not correlate within treatments and blocks.
 
-    Trials of one block share the state of the host. That makes them similar, but leaves the trials of one treatment
-    independent, since each is in another block. The price is power, above all with few treatments: blocks absorb slow
-    noise, too. Where each block has one trial, only treatments are subtracted. None with fewer than seven degrees of
-    freedom, or where nothing varies. Only the first thousand trials count.
+    The arguments have an entry for each trial, in the order of time. The effects of treatments and of blocks are
+    subtracted. Trials of one block share the state of the host: that makes them similar, but leaves the trials of one
+    treatment independent, since each is in another block. The price is power, above all with few treatments: blocks
+    absorb slow noise, too. Where each block has one trial, only treatments are subtracted. None with fewer than seven
+    degrees of freedom, or where nothing varies. Only the first thousand trials count.
 
     Source: Durbin and Watson, Biometrika 37 (1950) 409-428, for mean and variance of the ratio of residuals."""
     import numpy as np
 
     n = min(len(values), _MOST)
-    whole = [treatments[:n], blocks[:n]] if len(set(blocks[:n])) < n else [treatments[:n]]
-    columns, *others = sorted(map(_indicators, whole), key=lambda each: -each.shape[1])
+    factors = [treatments[:n], blocks[:n]] if len(set(blocks[:n])) < n else [treatments[:n]]
+    columns, *others = sorted(map(_indicators, factors), key=lambda indicators: -indicators.shape[1])
     basis = columns / np.sqrt(columns.sum(axis=0))
     for other in others:  # the fewer columns; the singular vectors of a matrix of all would take seconds
         more, sizes, _ = np.linalg.svd(other - basis @ (basis.T @ other), full_matrices=False)
         basis = np.hstack([basis, more[:, sizes > _ALIASED * math.sqrt(n)]])
     y, df = np.array(values[:n]), n - basis.shape[1]
     y = y - y.mean()
-    left = y - basis @ (basis.T @ y)
-    squares = float(left @ left)
+    residuals = y - basis @ (basis.T @ y)
+    squares = float(residuals @ residuals)
     if df < LEAST - 1 or squares <= (1e-12 * float(np.abs(values[:n]).max())) ** 2:
         return None
     rows = np.diff(basis, axis=0)
     steps = 2 * np.eye(n - 1) - np.eye(n - 1, k=1) - np.eye(n - 1, k=-1) - rows @ rows.T
     first, second = float(np.trace(steps)), float(np.sum(steps**2))
     sd = math.sqrt(2 * (df * second - first**2) / (df**2 * (df + 2)))
-    return NormalDist().cdf((float(np.sum(np.diff(left) ** 2)) / squares - first / df) / sd)
+    return NormalDist().cdf((float(np.sum(np.diff(residuals) ** 2)) / squares - first / df) / sd)
 
 
 def _indicators(names: Sequence[Hashable]) -> Floats:
-    """Return a column for each name, which is 1 where it stands and else 0."""
+    """Return the matrix of indicators: a row for each entry, a column for each name, 1 where they agree, else 0."""
     import numpy as np
 
     codes = {name: at for at, name in enumerate(dict.fromkeys(names))}
@@ -114,10 +116,11 @@ def _indicators(names: Sequence[Hashable]) -> Floats:
 
 
 def variance_factor(lag1: float, places: Sequence[int]) -> float:
-    """Return by how much the variance of a mean exceeds s^2 / n, for values at these places in the order of time.
+    """Return the factor by which the variance of a mean exceeds s^2 / n, where s^2 is the variance of its n values.
 
-    It is 1 for independent values. With c the mean correlation of two of the values, s^2 is too small by 1 - c, and the
-    variance of the mean is larger by 1 + (n - 1) c."""
+    `places` are the positions of the values in the order of time. The factor is 1 for independent values. With c the
+    mean correlation of two of the values, s^2 is expected to be 1 - c times the variance of a value, and the variance
+    of the mean is 1 + (n - 1) c times that of a mean of independent values."""
     n = len(places)
     if n < 2:
         return 1.0
@@ -125,14 +128,16 @@ def variance_factor(lag1: float, places: Sequence[int]) -> float:
     return (1 + (n - 1) * c) / (1 - c)
 
 
-def _ratio(steps: float, whole: float, n: int) -> float:
-    return 1 - (steps / (n - 1)) / (2 * whole / n)
+def _von_neumann_ratio(steps: float, squares: float, n: int) -> float:
+    """Return r of the module's docstring, from the sum of the squared steps and the sum of the squared residuals."""
+    return 1 - (steps / (n - 1)) / (2 * squares / n)
 
 
-def _expectation(groups: Sequence[Sequence[int]]) -> Callable[[float], float]:
-    """Return the function from lag1 to the ratio of the expected sums; groups[t] has the places of trial t's treatment.
+def _expected_ratio(groups: Sequence[Sequence[int]]) -> Callable[[float], float]:
+    """Return a function from lag1 to von Neumann's ratio, computed from the expectations of both of its sums.
 
-    With very many trials, the mean of a treatment absorbs no slow noise, and the function returns lag1 itself."""
+    groups[t] has the places, in the order of time, of all trials of the treatment of trial t. With very many trials,
+    the mean of a treatment absorbs no slow noise, and the function returns lag1 itself."""
     n, most = len(groups), max(map(len, groups))
     if n * most**2 > _MOST_TERMS:
         return lambda lag1: lag1
@@ -141,20 +146,21 @@ def _expectation(groups: Sequence[Sequence[int]]) -> Callable[[float], float]:
     places = np.array([[*group, *[0] * (most - len(group))] for group in groups])
     weights = np.array([[1 / len(group)] * len(group) + [0.0] * (most - len(group)) for group in groups])
     trials = np.arange(n)[:, None]
-    # How far apart: a trial from those of its own treatment, from those of its neighbours', and these from each other.
-    own, after, before = (abs(at - of) for at, of in (
-        (trials, places), (trials[:-1], places[1:]), (trials[1:], places[:-1])
-    ))  # fmt: skip
-    within, across = abs(places[:, :, None] - places[:, None, :]), abs(places[:-1, :, None] - places[1:, None, :])
+    # Distances in time from each trial to the trials of its treatment, of the next trial's and of the previous one's.
+    to_own, to_next, to_previous = (
+        abs(trials - places), abs(trials[:-1] - places[1:]), abs(trials[1:] - places[:-1])
+    )  # fmt: skip
+    # And between the trials of one treatment, and those of the treatments of two successive trials.
+    within, between = abs(places[:, :, None] - places[:, None, :]), abs(places[:-1, :, None] - places[1:, None, :])
 
     def expected(lag1: float) -> float:
         powers = lag1 ** np.arange(n)
         means = np.einsum("ti,tij,tj->t", weights, powers[within], weights)
-        squares = 1 - 2 * np.einsum("ti,ti->t", weights, powers[own]) + means
-        products = lag1 + np.einsum("ti,tij,tj->t", weights[:-1], powers[across], weights[1:])
-        products -= np.einsum("ti,ti->t", weights[1:], powers[after])
-        products -= np.einsum("ti,ti->t", weights[:-1], powers[before])
+        squares = 1 - 2 * np.einsum("ti,ti->t", weights, powers[to_own]) + means
+        products = lag1 + np.einsum("ti,tij,tj->t", weights[:-1], powers[between], weights[1:])
+        products -= np.einsum("ti,ti->t", weights[1:], powers[to_next])
+        products -= np.einsum("ti,ti->t", weights[:-1], powers[to_previous])
         steps = float(np.sum(squares[:-1] + squares[1:] - 2 * products))
-        return _ratio(steps, float(np.sum(squares)), n)
+        return _von_neumann_ratio(steps, float(np.sum(squares)), n)
 
     return expected

@@ -31,10 +31,10 @@ _LEAST_ROOM = 1e-300
 
 
 class PilotInterval(NamedTuple):
-    """An interval of a pilot: critical value times standard error, and what rounding may have added.
+    """An interval of a pilot, whose half width is `critical` times `error`, plus what rounding may have added.
 
-    The `error` is above zero, with `df` degrees of freedom. It and `rounding` are fractions of the estimate, or
-    differences of logarithms."""
+    `error` is the standard error, above zero, with `df` degrees of freedom. It and `rounding` are fractions of the
+    estimate, or differences of logarithms."""
 
     error: float
     df: float
@@ -46,7 +46,7 @@ class PilotInterval(NamedTuple):
 class SufficientBlocks:
     """The least number of blocks that suffices with a probability of at least `assurance`; None above a million.
 
-    `reached` is the probability itself, which for few blocks is higher."""
+    `reached` is the probability with which it suffices, which for few blocks is well above `assurance`."""
 
     blocks: int | None
     assurance: float
@@ -57,9 +57,9 @@ class SufficientBlocks:
 class BlocksNeeded:
     """The numbers of blocks with which all intervals are narrow enough, one for each assurance.
 
-    `low` to `high` is an interval for the number that the true noise requires on average: after this pilot, it contains
-    that number with the requested probability. None above a million. `widest` is the position of the interval that is
-    most probably too wide with the first of the numbers."""
+    `low` to `high` is an interval for the number of blocks that the true noise requires on average: after this pilot,
+    it contains that number with the requested probability. An end is None above a million. `widest` is the index of
+    the pilot's interval that is most probably too wide with the first number of `enough`."""
 
     enough: tuple[SufficientBlocks, ...]
     low: int | None
@@ -74,9 +74,9 @@ def blocks_needed(
     assurances: tuple[float, ...],
     probable: float,
 ) -> BlocksNeeded:
-    """Return the numbers of blocks for half widths of at most `half_width`, in the unit of the errors.
+    """Return the numbers of blocks for half widths of at most `half_width`, in the unit of the pilot's errors.
 
-    `probable` is the probability of the interval of the number that the true noise requires.
+    `probable` is the probability of the interval `low` to `high` of the result.
 
     Raises: ValueError for a half width that is not above zero."""
     if not half_width > 0:
@@ -90,34 +90,34 @@ def blocks_needed(
         return np.asarray(df * (blocks - 1) / (pilot_blocks - 1))
 
     def room(blocks: int) -> Floats:
-        """Return how many times the variance of the pilot is still narrow enough with so many blocks."""
+        """Return for each interval which multiple of the pilot's variance is still narrow enough with these blocks."""
         half = -stdtrit(freedom(blocks), tail) * error * np.sqrt(pilot_blocks / blocks)
         return np.asarray((np.maximum(half_width - rounding, 0.0) / half) ** 2)
 
     def narrow_as_shown(blocks: int) -> Floats:
-        """Return for each interval the probability that it is narrow enough in a campaign of so many blocks."""
+        """Return for each interval the probability that it is narrow enough in a campaign of this many blocks."""
         return np.asarray(fdtr(freedom(blocks), df, room(blocks)))
 
     def narrow_on_average(blocks: int) -> Floats:
-        """Return the same for the true noise, without chance in that campaign."""
+        """Return for each interval the probability that it is narrow enough if the campaign shows the true noise."""
         return np.asarray(chdtrc(df, df / np.maximum(room(blocks), _LEAST_ROOM)))
 
     def all_narrow(blocks: int) -> float:
         return float(narrow_as_shown(blocks).prod())
 
-    least = [_least(all_narrow, assurance) for assurance in assurances]
+    least = [_least_blocks(all_narrow, assurance) for assurance in assurances]
     return BlocksNeeded(
         tuple(
             SufficientBlocks(blocks, assurance, all_narrow(blocks or MOST))
             for blocks, assurance in zip(least, assurances, strict=True)
         ),
-        _least(lambda blocks: float(narrow_on_average(blocks).min()), (1 - probable) / 2),
-        _least(lambda blocks: float(narrow_on_average(blocks).prod()), (1 + probable) / 2),
+        _least_blocks(lambda blocks: float(narrow_on_average(blocks).min()), (1 - probable) / 2),
+        _least_blocks(lambda blocks: float(narrow_on_average(blocks).prod()), (1 + probable) / 2),
         int(narrow_as_shown(least[0] or MOST).argmin()),
     )
 
 
-def _least(chance: Callable[[int], float], probability: float) -> int | None:
+def _least_blocks(probability_with: Callable[[int], float], probability: float) -> int | None:
     """Return the least number of blocks, 2 or more, with at least this probability; None above a million."""
-    blocks = bisect_left(range(MOST + 1), probability, lo=2, key=chance)
+    blocks = bisect_left(range(MOST + 1), probability, lo=2, key=probability_with)
     return blocks if blocks <= MOST else None

@@ -1,9 +1,10 @@
-"""At which dose a limit breaks: a number such as the share of CPUs that a neighbour takes, measured at several doses.
+"""Breaking points: the dose of an anomaly, such as the fraction of CPUs it takes, at which a mean crosses its limit.
 
-The mean is taken to change with the dose in one direction only, by isotonic regression of posterior draws of all means
-(`cell_means`). Between two doses nothing was measured, so what is known is the pair of neighbouring doses between which
-the mean crosses the limit: an interval goes from the lower of one pair to the upper of another, and holds the truth
-whatever the shape between them. `at` interpolates linearly. Beyond the doses that were measured, nothing is said.
+The mean is assumed to change with the dose in one direction only: posterior draws of all means (`cell_means`) are
+fitted by isotonic regression. Nothing was measured between two neighbouring doses, so a draw shows only between which
+two doses the mean crosses the limit. The interval extends from the lower dose of one such pair to the upper dose of
+another, and holds for any shape of the curve in between. `at` interpolates linearly. There is no extrapolation beyond
+the measured doses.
 
 Source: Barlow, Bartholomew, Bremner and Brunk, Statistical Inference under Order Restrictions (1972), section 1.2.
 Loads numpy."""
@@ -16,17 +17,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastro.stats.cell_means import MetricTrials, drawn_means
+from lastro.stats.cell_means import MetricTrials, draw_means
 
 Draws = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
 class BreakingPoint:
-    """The dose at which the limit breaks, and an interval for it.
+    """The dose at which the limit breaks, and an interval for this dose.
 
-    `at` is infinite if it probably holds at every dose, and minus infinite if it probably holds at none. `low` is minus
-    infinite if it may be broken at the least dose, and `high` is infinite if it may hold at the greatest."""
+    `at` is infinite if the limit probably holds at every dose, and minus infinity if it probably holds at none. `low`
+    is minus infinity if the limit may be broken at the least dose, and `high` is infinite if it may hold at the
+    greatest."""
 
     at: float
     low: float
@@ -36,50 +38,54 @@ class BreakingPoint:
 def breaking_points(
     trials: MetricTrials, doses: Sequence[float], n_candidates: int, limit: float, at_least: bool, alpha: float
 ) -> list[BreakingPoint | None]:
-    """Return for each candidate where its mean crosses the limit, with an interval that misses with at most `alpha`.
+    """Return for each candidate the dose at which its mean crosses the limit, with an interval of level 1 - `alpha`.
 
-    The conditions of `trials` are the doses, in ascending order; there are two or more. None for a candidate that was
-    not measured at every dose, or of which only bounds are known."""
-    draws = drawn_means(trials, n_candidates, len(doses))
+    The mean must be at least `limit` if `at_least`, else at most. The conditions of `trials` are the doses, two or
+    more, in ascending order. None for a candidate that was not measured at every dose, or of which only bounds are
+    known."""
+    draws = draw_means(trials, n_candidates, len(doses))
     for cell in trials.floors:
         draws[:, *cell] = np.nan
+    if not at_least:  # at most `limit` is at least -`limit` for the negated mean
+        draws, limit = -draws, -limit
     grid = (-math.inf, *doses, math.inf)
-    found: list[BreakingPoint | None] = []
+    points: list[BreakingPoint | None] = []
     for candidate in range(n_candidates):
-        own = draws[:, candidate]
-        if np.isnan(own).any():
-            found.append(None)
+        of_candidate = draws[:, candidate]
+        if np.isnan(of_candidate).any():
+            points.append(None)
             continue
-        curves = _falling(own if at_least else -own)
-        first = (curves < (limit if at_least else -limit)).argmax(axis=1)
-        first[curves[:, -1] >= (limit if at_least else -limit)] = len(doses)
-        low, high = (int(each) for each in np.quantile(first, (alpha / 2, 1 - alpha / 2), method="inverted_cdf"))
-        middle = _falling(np.median(own if at_least else -own, axis=0, keepdims=True))[0]
-        found.append(BreakingPoint(_crossing(middle, doses, limit if at_least else -limit), grid[low], grid[high + 1]))
-    return found
+        curves = _fit_falling(of_candidate)
+        first_broken = (curves < limit).argmax(axis=1)
+        first_broken[curves[:, -1] >= limit] = len(doses)
+        low, high = np.quantile(first_broken, (alpha / 2, 1 - alpha / 2), method="inverted_cdf")
+        middle = _fit_falling(np.median(of_candidate, axis=0, keepdims=True))[0]
+        points.append(BreakingPoint(_crossing(middle, doses, limit), grid[int(low)], grid[int(high) + 1]))
+    return points
 
 
-def _falling(draws: Draws) -> Draws:
-    """Return the isotonic regression of each row, which falls or stays: minima of maxima of means of stretches."""
+def _fit_falling(draws: Draws) -> Draws:
+    """Return for each row the nearest curve that never rises (isotonic regression), by the min-max formula."""
     n = draws.shape[1]
     sums = np.concatenate([np.zeros((len(draws), 1)), draws.cumsum(axis=1)], axis=1)
     fitted = np.empty_like(draws)
     for at in range(n):
-        fitted[:, at] = np.min(
-            [
-                np.max([(sums[:, end] - sums[:, start]) / (end - start) for end in range(at + 1, n + 1)], axis=0)
-                for start in range(at + 1)
-            ],
-            axis=0,
-        )
+        maxima = []
+        for start in range(at + 1):
+            means = [(sums[:, end] - sums[:, start]) / (end - start) for end in range(at + 1, n + 1)]
+            maxima.append(np.max(means, axis=0))
+        fitted[:, at] = np.min(maxima, axis=0)
     return fitted
 
 
 def _crossing(curve: Draws, doses: Sequence[float], limit: float) -> float:
+    """Return the dose, by linear interpolation, at which a falling curve crosses the limit.
+
+    Minus infinity if the curve lies below the limit at every dose, infinity if at none."""
     if curve[0] < limit:
         return -math.inf
     if curve[-1] >= limit:
         return math.inf
     first = int((curve < limit).argmax())
-    share = float((curve[first - 1] - limit) / (curve[first - 1] - curve[first]))
-    return doses[first - 1] + share * (doses[first] - doses[first - 1])
+    fraction = float((curve[first - 1] - limit) / (curve[first - 1] - curve[first]))
+    return doses[first - 1] + fraction * (doses[first] - doses[first - 1])

@@ -1,8 +1,9 @@
-"""Values of which some are only lower bounds (right-censored), as of a search that ended before it found anything.
+"""Statistics of censored values: lower bounds, and intervals of the grid of a search.
 
-A search that found something found a cell of its grid: the truth is in between (interval-censored).
+A search that reached the end of its range without an answer gives a lower bound (right-censored). A search that found
+an answer gives an interval of its grid, between whose ends the truth lies (interval-censored).
 
-The mean of lower bounds is a lower bound of the mean, and has no interval: the values do not say how far above it the
+The mean of lower bounds is a lower bound of the mean, and has no interval: the values do not show how far above it the
 truth lies. Source: Helsel, Statistics for Censored Environmental Data (2nd ed., 2012)."""
 
 from __future__ import annotations
@@ -34,20 +35,22 @@ def describe_bounded(
     if widths and len(widths) != len(values):
         raise ValueError(f"{len(widths)} widths of {len(values)} values")
     n_bounded = sum(is_bound for _, is_bound in zip(values, bounded, strict=True))
-    found = describe(values, confidence, step, non_negative=non_negative)
+    summary = describe(values, confidence, step, non_negative=non_negative)
+    lower = summary.interval
     if n_bounded:
-        return replace(found, sd=None, interval=None, bounded=n_bounded)
-    if found.interval is None or not any(widths):
-        return found
-    others = [value + width for value, width in zip(values, widths, strict=True)]
-    other = describe(others, confidence, step, non_negative=non_negative).interval
-    assert other is not None, "there are as many values"
-    ends = min(found.interval.low, other.low), max(found.interval.high, other.high)
-    return replace(found, interval=Interval(*ends, confidence))
+        return replace(summary, sd=None, interval=None, bounded=n_bounded)
+    if lower is None or not any(widths):
+        return summary
+    upper_ends = [value + width for value, width in zip(values, widths, strict=True)]
+    upper = describe(upper_ends, confidence, step, non_negative=non_negative).interval
+    assert upper is not None, "two values or more have an interval"
+    return replace(summary, interval=Interval(min(lower.low, upper.low), max(lower.high, upper.high), confidence))
 
 
 def ratio_of_bounded(ratio: Estimate, *, of: bool, to: bool) -> Estimate:
-    """Return a ratio whose numerator (`of`) or denominator (`to`) is only a lower bound of a mean, both above zero."""
+    """Return a ratio of means as a bound, where its numerator (`of`) or its denominator (`to`) is only a lower bound.
+
+    Both means are above zero. The value is a bound without an interval; absent if both means are bounds."""
     if of and to:
         return replace(ratio, value=None, interval=None, absent_because=Note(BOTH_ARE_BOUNDS))
     if ratio.value is None or not (of or to):

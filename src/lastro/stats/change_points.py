@@ -1,4 +1,4 @@
-"""Where the level of a series of independent values changes, by binary segmentation with Student's t.
+"""Find where the level of a series of independent values changes, by binary segmentation with Student's t.
 
 A segment is divided where the t of a difference between its two sides is largest, if that is significant after
 Bonferroni's correction for all places where it could have been divided. Each side is then divided in the same way, and
@@ -36,8 +36,9 @@ Values = npt.NDArray[np.float64]
 class ChangePoint:
     """A change of level between two values of a series.
 
-    `at` is the index of the first value after the change, and `first` to `last` are those that it may be, with 95 %
-    confidence. `before` and `after` are the means of the two segments. `ratio` is after / before."""
+    `at` is the index of the first value after the change; with 95 % confidence, the true index lies from `first` to
+    `last`. `before` and `after` are the means of the two segments, and `ratio` is after / before. `p` is corrected for
+    all places where the change could have been."""
 
     at: int
     first: int
@@ -49,7 +50,9 @@ class ChangePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Divided:
+class _SegmentSplit:
+    """A division of a segment before the index `at`, which may be from `first` to `last`; `p` as for a change."""
+
     at: int
     first: int
     last: int
@@ -57,34 +60,38 @@ class _Divided:
 
 
 def change_points(values: Sequence[float], alpha: float, confidence: float) -> tuple[ChangePoint, ...]:
-    """Return the changes in order. `alpha` is the probability to see any in a segment without one.
+    """Return the changes of level in the order of the series.
 
-    Values must be finite; `confidence` is that of the ratios' intervals."""
+    `alpha` is the probability of finding any change in a segment without one. `confidence` is that of the intervals of
+    the ratios. Values must be finite."""
     series = np.asarray(values, dtype=float)
-    found = _segmented(series, 0, len(series), alpha)
-    while True:  # a change may have been found where a later one was not known yet
-        edges = [0, *(split.at for split in found), len(series)]
-        again = [_best(series, edges[n], edges[n + 2], alpha) for n in range(len(found))]
-        kept = [split for split in again if split is not None and split.p <= alpha]
-        if len(kept) == len(found):
+    splits = _split_repeatedly(series, 0, len(series), alpha)
+    while True:  # a split was made when later ones were not known: test each again, between its neighbours
+        edges = [0, *(split.at for split in splits), len(series)]
+        again = [_best_split(series, edges[n], edges[n + 2], alpha) for n in range(len(splits))]
+        significant = [split for split in again if split is not None and split.p <= alpha]
+        if len(significant) == len(splits):
             break
-        found = kept
-    edges = [0, *sorted({split.at for split in kept}), len(series)]
-    by_place = {split.at: split for split in kept}
+        splits = significant
+    by_place = {split.at: split for split in significant}
+    edges = [0, *sorted(by_place), len(series)]
     return tuple(_change(series, by_place[at], edges[n], edges[n + 2], confidence) for n, at in enumerate(edges[1:-1]))
 
 
-def _segmented(series: Values, start: int, end: int, alpha: float) -> list[_Divided]:
-    split = _best(series, start, end, alpha)
+def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> list[_SegmentSplit]:
+    """Split the values from `start` to `end`, and then both sides, as long as a split is significant; in order."""
+    split = _best_split(series, start, end, alpha)
     if split is None or split.p > alpha:
         return []
-    return [*_segmented(series, start, split.at, alpha), split, *_segmented(series, split.at, end, alpha)]
+    left = _split_repeatedly(series, start, split.at, alpha)
+    return [*left, split, *_split_repeatedly(series, split.at, end, alpha)]
 
 
-def _best(series: Values, start: int, end: int, alpha: float) -> _Divided | None:
-    """Return where the values from `start` to `end` differ most, with its corrected p; None for too few, or alike.
+def _best_split(series: Values, start: int, end: int, alpha: float) -> _SegmentSplit | None:
+    """Return the split of the values from `start` to `end` with the least p; None for too few, or equal, values.
 
-    Fewer than `FEWEST` values at an end that surely differ are left out: they are no change yet, and would move one."""
+    Fewer than `FEWEST` values at an end that differ significantly are left out first: they are outliers, and would move
+    the split."""
     while (n := end - start) >= 2 * FEWEST and np.ptp(part := series[start:end]):
         part = part - part[0]  # large values that hardly differ would lose the digits in which they do
         part = part / np.abs(part).max()
@@ -100,12 +107,14 @@ def _best(series: Values, start: int, end: int, alpha: float) -> _Divided | None
         best = FEWEST - 1 + int(np.argmin(allowed))
         near = FEWEST + np.flatnonzero(allowed - rest[best] <= _RANGE * rest[best] / (n - 2))
         p = _p(steps, rest, best)
-        return _Divided(start + best + 1, start + int(near[0]), start + int(near[-1]), p)
+        return _SegmentSplit(start + best + 1, start + int(near[0]), start + int(near[-1]), p)
     return None
 
 
 def _p(steps: Values, rest: Values, index: int) -> float:
-    """Return p of a step after the value of this index, corrected for all places where it could have been."""
+    """Return the p of a step of the level after the value at `index`, corrected for all places it could have been at.
+
+    For each index, `steps` has the difference of the two means, and `rest` the residual sum of squares of the split."""
     n, n_left = len(rest) + 1, index + 1
     variance = float(rest[index]) / (n - 2)
     error = math.sqrt(variance * n / (n_left * (n - n_left))) if variance > _ROUNDING else 0.0
@@ -113,7 +122,8 @@ def _p(steps: Values, rest: Values, index: int) -> float:
     return min(1.0, (n - 2 * FEWEST + 1) * p)
 
 
-def _change(series: Values, split: _Divided, start: int, end: int, confidence: float) -> ChangePoint:
+def _change(series: Values, split: _SegmentSplit, start: int, end: int, confidence: float) -> ChangePoint:
+    """Return the change at a split of the values from `start` to `end`."""
     before, after = series[start : split.at], series[split.at : end]
     ratio = pooled_ratio(after.tolist(), before.tolist(), confidence)
     return ChangePoint(split.at, split.first, split.last, float(before.mean()), float(after.mean()), ratio, split.p)

@@ -1,8 +1,8 @@
 """Comparisons of weighted sums of cell means by the model of a metric, with intervals that agree with their tests.
 
-On logarithms, the ratio of two sides is that of their geometric means, and their difference is what the ratio amounts
-to at the mean of the side compared with. Otherwise means are arithmetic, and the ratio has Fieller's interval: the
-ratios at which the test of no difference, with that ratio in the place of 1, does not reject.
+On logarithms, the ratio of two sides is that of their geometric means, and their difference is (ratio - 1) times the
+mean of the second side. Otherwise means are arithmetic, and the ratio has Fieller's interval: the ratios r for which
+the test of "first side - r second side = 0" does not reject.
 
 Sources: Fieller, J. R. Stat. Soc. B 16 (1954) 175-185; and those of `block_model` and `families`."""
 
@@ -35,10 +35,11 @@ NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
 
 @dataclass(frozen=True, slots=True)
 class MeanComparison:
-    """One side against another: as a ratio, and as a difference in the unit of the values.
+    """A comparison of two sides: their ratio, and their difference in the unit of the values.
 
-    Both intervals and `p_adjusted` hold together with those of the family. `error` is the standard error of the
-    difference, of the logarithms where `log`; `critical` is the number of them from the value to the ends."""
+    Both intervals and `p_adjusted` are corrected for the family of comparisons; `p` is not. `error` is the standard
+    error of the difference, or of the difference of the logarithms where `log`. `critical` is the critical value, in
+    standard errors."""
 
     ratio: Estimate
     difference: Estimate
@@ -49,10 +50,11 @@ class MeanComparison:
     log: bool
 
     def differs(self, alpha: float) -> bool:
+        """Return whether the two sides differ significantly, corrected for the family."""
         return self.p_adjusted is not None and self.p_adjusted < alpha
 
     def reversed(self) -> MeanComparison:
-        """Return the same comparison with its sides exchanged: the inverse of its ratio, and its difference negated."""
+        """Return this comparison with its sides exchanged: the ratio inverted, and the difference negated."""
         ratio = self.ratio
         if ratio.interval is None or ratio.interval.low <= 0:
             ratio = ratio.without(ratio.absent_because or Note(UNBOUNDED))
@@ -63,13 +65,16 @@ class MeanComparison:
 def compare(
     model: BlockModel, sides: Sequence[Sides[K]], confidence: float, *, planned: bool = True
 ) -> tuple[MeanComparison, ...]:
-    """Compare the first of each two sides with the second; together, they are one family.
+    """Compare the first side of each pair with the second; all comparisons together are one family.
 
-    A side is {cell: weight}, with weights that sum to 1. Two empty sides have no comparison to make, and count for
-    nothing. Raises: KeyError for a cell without values."""
-    gaps = [_gap(model, of, to) for of, to in sides]
+    A side is {cell: weight}, with weights that sum to 1. A pair of empty sides gives a comparison without values, which
+    does not count towards the family. `planned` is as in `families.judge`. Raises: KeyError for a cell without
+    values."""
+    gaps = [model.estimate(less(of, to)) if model.log else model.difference(of, to) for of, to in sides]
     judged = judge(gaps, confidence, planned=planned)
-    return tuple(_compared(model, *one, confidence) for one in zip(sides, gaps, judged, strict=True))
+    return tuple(
+        _comparison(model, pair, gap, test, confidence) for pair, gap, test in zip(sides, gaps, judged, strict=True)
+    )
 
 
 def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> MeanComparison:
@@ -78,7 +83,7 @@ def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
 
 
 def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate | None:
-    """Estimate the logarithm of the ratio of two means; None where one of the two is not above zero.
+    """Estimate the logarithm of the ratio of two weighted means; None where one of them is not above zero.
 
     Where the model is not of logarithms, the error is that of the first-order expansion at the means."""
     gap = model.estimate(less(of, to))
@@ -92,48 +97,53 @@ def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -
 
 
 def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
-    """Return a weighted sum of arithmetic means: {treated: 1, baseline: -1} is their difference."""
+    """Return a weighted sum of arithmetic means, in the unit of the values, in a family of one.
+
+    The weights {treated: 1, baseline: -1} give a difference. The value is None without a weight that is not zero, or
+    where nothing links the cells."""
     if not any(weights.values()):
         return _absent(Note(NO_WEIGHT))
     estimate = model.linear.estimate(weights)
     if estimate.apart:
         return _absent(Note(APART))
     (judged,) = judge([estimate], confidence)
-    contrast = _sum(estimate, judged, confidence)
-    return contrast.above_zero() if model.linear.bounded_by_zero(weights) else contrast
+    contrast = _sum_estimate(estimate, judged, confidence)
+    return contrast.above_zero() if model.linear.is_bounded_by_zero(weights) else contrast
 
 
 def combined(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
-    """Return a weighted sum of means, which are geometric where the model is of logarithms.
+    """Return a weighted sum of means, in the unit of the values; means are geometric where the model is of logarithms.
 
-    Its error is then that of the first-order expansion at the means: what slows a whole block down changes the sum of
-    differences, too."""
+    The error is then that of the first-order expansion at the means: effects of blocks multiply, so a slow block
+    changes differences, too."""
     if not model.log:
         return linear(model, weights, confidence)
     terms = {key: weight * exponential(model.estimate({key: 1.0}).value) for key, weight in weights.items() if weight}
     estimate = replace(model.estimate(terms), value=math.fsum(terms.values()))
     (judged,) = judge([estimate], confidence)
-    return _sum(estimate, judged, confidence)
+    return _sum_estimate(estimate, judged, confidence)
 
 
 def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
-    """Return the ratio of two weighted sums of arithmetic means, of which either may be a difference.
+    """Return the ratio of two weighted sums of arithmetic means, either of which may be a difference.
 
-    Its p is that of the numerator being zero. The interval is absent where the denominator is not distinguishable from
-    zero, since the ratio is then unbounded."""
+    The p is that of the hypothesis that the numerator is zero. The interval is absent where the denominator is not
+    distinguishable from zero, since the ratio is then unbounded."""
     numerator = model.linear.estimate(of)
     if numerator.apart or model.linear.estimate(to).apart:
         return _absent(Note(APART))
     (alone,) = judge([numerator], confidence)
     (judged,) = judge([replace(numerator, df=model.linear.difference(of, to).df)], confidence)
-    return _ratio(model, of, to, replace(judged, p=alone.p), model.linear.estimate(_both(of, to)), confidence)
+    # Of the gap, only what depends on the cells alone is used: so any sum with weights for all of them will do.
+    weights = {key: abs(of.get(key, 0.0)) + abs(to.get(key, 0.0)) for key in dict.fromkeys((*of, *to))}
+    return _ratio_estimate(model, (of, to), replace(judged, p=alone.p), model.linear.estimate(weights), confidence)
 
 
 def one_sided_p(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], bound: float) -> float | None:
     """Return the p of the hypothesis that `of` is at most `bound` times `to`; None without a standard error.
 
-    Means are those of the model where both sides are means; else, and for a bound that is not above zero, they are
-    arithmetic."""
+    Where the model is of logarithms, both sides have weights that sum to 1, and the bound is above zero, geometric
+    means are compared; else arithmetic means."""
     if model.log and bound > 0 and all(math.isclose(sum(side.values()), 1.0) for side in (of, to)):
         gap = model.estimate(less(of, to))
         return _upper_p(replace(gap, value=gap.value - math.log(bound)))
@@ -141,75 +151,75 @@ def one_sided_p(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
 
 
 def p_above(model: BlockModel, of: Mapping[K, float], level: float) -> float | None:
-    """Return the p of the hypothesis that an arithmetic mean is at most `level`, in the unit of the values."""
+    """Return the p of the hypothesis that an arithmetic mean is at most `level`, in the unit of the values.
+
+    None without a standard error."""
     mean = model.linear.estimate(of)
     return _upper_p(replace(mean, value=mean.value - level))
 
 
 def _upper_p(estimate: CellEstimate) -> float | None:
+    """Return the p of the hypothesis that the estimated quantity is at most zero; None without a standard error."""
     if estimate.error is None:
         return None
     distance = math.copysign(max(0.0, abs(estimate.value) - estimate.bias), estimate.value)
-    if estimate.error == 0:
-        return estimate.least / 2 if distance > 0 else 1 - estimate.least / 2 if distance < 0 else 0.5
-    return t_p(distance, estimate.error, estimate.df, estimate.least, "above")
+    if estimate.error:
+        return t_p(distance, estimate.error, estimate.df, estimate.least, "above")
+    if distance == 0:
+        return 0.5
+    return estimate.least / 2 if distance > 0 else 1 - estimate.least / 2
 
 
-def _both(of: Mapping[K, float], to: Mapping[K, float]) -> dict[K, float]:
-    """Return weights of every cell of either side, for what depends on the cells alone."""
-    return {key: abs(of.get(key, 0.0)) + abs(to.get(key, 0.0)) for key in dict.fromkeys((*of, *to))}
-
-
-def _gap(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate:
-    return model.estimate(less(of, to)) if model.log else model.difference(of, to)
-
-
-def _compared(
+def _comparison(
     model: BlockModel, sides: Sides[K], gap: CellEstimate, judged: JudgedEstimate, confidence: float
 ) -> MeanComparison:
+    """Return the comparison of two sides from their estimated difference `gap` and its test."""
     of, to = sides
     if gap.apart or not any(of.values()):
         nothing = _absent(Note(APART if gap.apart else NO_WEIGHT))
         return MeanComparison(nothing, nothing, None, None, None, None, model.log)
     if model.log:
-        ratio, mean = _sum(gap, judged, confidence).mapped(exponential), exponential(model.estimate(to).value)
-        difference = ratio.mapped(lambda value: mean * (value - 1))  # what the ratio amounts to at this mean
+        mean = exponential(model.estimate(to).value)
+        ratio = _sum_estimate(gap, judged, confidence).mapped(exponential)
+        difference = ratio.mapped(lambda value: mean * (value - 1))
     else:
-        ratio, difference = _ratio(model, of, to, judged, gap, confidence), _sum(gap, judged, confidence)
+        ratio = _ratio_estimate(model, sides, judged, gap, confidence)
+        difference = _sum_estimate(gap, judged, confidence)
     return MeanComparison(ratio, difference, judged.p, judged.p_adjusted, gap.error, judged.critical, model.log)
 
 
-def _sum(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
+def _sum_estimate(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
+    """Return a weighted sum with the interval that agrees with its test; without one if the test has no critical."""
     interval = None
     if estimate.error is not None and judged.critical is not None and math.isfinite(judged.critical):
         half = judged.critical * estimate.error + estimate.bias
         interval = Interval(estimate.value - half, estimate.value + half, confidence)
-    return _contrast(estimate, judged, estimate.value, interval)
+    return _with_test(estimate, judged, estimate.value, interval)
 
 
-def _ratio(
-    model: BlockModel,
-    of: Mapping[K, float],
-    to: Mapping[K, float],
-    judged: JudgedEstimate,
-    gap: CellEstimate,
-    confidence: float,
+def _ratio_estimate(
+    model: BlockModel, sides: Sides[K], judged: JudgedEstimate, gap: CellEstimate, confidence: float
 ) -> Estimate:
+    """Return the ratio of two sides, of arithmetic means, with Fieller's interval at the critical value of their test.
+
+    `gap` gives the degrees of freedom and the number of values. The interval is absent where the test has no finite
+    critical value, or where the denominator is not distinguishable from zero."""
     critical = judged.critical
     known = critical is not None and math.isfinite(critical)
-    value, ends = model.linear.ratio(of, to, critical if critical and known else 0.0)
-    interval = None if ends is None or not known else replace(ends, confidence=confidence)
-    found = _contrast(gap, judged, value, interval)
+    value, interval = model.linear.ratio(*sides, critical if critical and known else 0.0)
+    interval = None if interval is None or not known else replace(interval, confidence=confidence)
+    ratio = _with_test(gap, judged, value, interval)
     if value is None:
-        return replace(found, absent_because=Note(ZERO_DENOMINATOR))
+        return replace(ratio, absent_because=Note(ZERO_DENOMINATOR))
     if known and interval is None:
-        return replace(found, absent_because=Note(UNBOUNDED))
-    return found
+        return replace(ratio, absent_because=Note(UNBOUNDED))
+    return ratio
 
 
-def _contrast(
+def _with_test(
     estimate: CellEstimate, judged: JudgedEstimate, value: float | None, interval: Interval | None
 ) -> Estimate:
+    """Return a value and its interval together with the test of `estimate`, and why the interval is absent, if so."""
     why = None
     if estimate.error is None:
         why = Note(ONE_VALUE)

@@ -1,12 +1,12 @@
-"""Which of several candidates hold all of their limits, at what cost, and how sure that is.
+"""Decide which of several candidates hold all of their limits, and which of these costs the least.
 
-A candidate is measured in one condition or several, and holds a limit if its mean does in all of them. The posterior of
-all means is drawn (`cell_means`), and every probability is a share of the draws.
+A candidate is measured in one or more conditions. It holds a limit if its mean holds it in every condition. The
+posterior of all means is drawn (`cell_means`), and every probability is a fraction of the draws.
 
-A candidate is accepted if it holds all limits with a probability that is high enough for all candidates together:
-Holm's method over those that have a chance keeps the probability of accepting any that violates a limit at `alpha`. The
-recommended one is the cheapest of those that are accepted. Of a campaign that looks after each block (`looks`), all
-looks together do. benches/decision_promises.py measures the error rates.
+A candidate is accepted if it probably enough holds all limits: Holm's method, over the candidates that have a chance,
+keeps the probability of accepting any violator of a limit at `alpha`. In a campaign with a look after each block
+(`looks`), this is the probability over all looks together. The recommended candidate is the cheapest accepted one.
+benches/decision_promises.py measures the error rates.
 
 Sources: Berger, Technometrics 24 (1982) 295-300, for one test of several limits; Holm, Scand. J. Stat. 6 (1979) 65-70;
 Andradóttir and Kim, Naval Research Logistics 57 (2010) 403-421, for the question. Loads numpy."""
@@ -23,15 +23,15 @@ import numpy as np
 from lastro.stats._projections import Floats
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
 
-_FINER = 4  # times as many draws at a look, whose level is smaller, as long as there is room for them
+_FINER = 4  # times the usual number of draws at a look, whose level is smaller, up to `_MOST_DRAWN` values in all
 _MOST_DRAWN = 10_000_000
 MOST_BLOCKS = 1000
-_NO_CHANCE = 0.1  # of alpha: a candidate that holds its limits with less is no test of the family
+_NO_CHANCE = 0.1  # of alpha: a candidate that holds its limits with a lower probability is not in the family of tests
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit on the mean of a metric, given by its number: at least `value`, or at most."""
+    """A limit on the mean of a metric, by the number of the metric: at least `value` if `at_least`, else at most."""
 
     metric: int
     value: float
@@ -40,9 +40,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class LimitOdds:
-    """One candidate at one limit, in its worst condition: the one in which its mean may go farthest beyond.
+    """How a candidate compares with one limit in its worst `condition`, where its mean may violate the limit the most.
 
-    `mean` and its interval are those there; `holds` is the probability that the mean holds in all conditions."""
+    `mean` has the interval from `low` to `high`, both in the worst condition. `holds` is the probability that the mean
+    holds the limit in all conditions."""
 
     condition: int
     mean: float
@@ -55,11 +56,12 @@ class LimitOdds:
 class CandidateOdds:
     """How probably one candidate holds all of its limits, and what it costs.
 
-    `holds` is the probability that all means hold in all conditions, and `may_hold` the same if values that are only
-    lower bounds count as holding. `next_holds` is the probability for one more trial in each condition. `cost` is the
-    mean cost with its interval, None without a value, and `cheapest` the probability that this candidate costs the
-    least of those that hold. `missing` are numbers of metrics that were not measured in some condition: such a
-    candidate is never accepted."""
+    `holds` is the probability that all means hold their limits in all conditions. `may_hold` is this probability if
+    values that are only lower bounds count as holding. `next_holds` is the probability that one more trial in each
+    condition holds all limits. The three are NaN for a candidate with `missing` metrics. `cost` is the median cost with
+    the ends of its interval, None without a value. `cheapest` is the probability that this candidate holds all limits
+    and costs the least of those that do. `missing` are the numbers of the metrics that were not measured in some
+    condition: such a candidate is never accepted."""
 
     limits: tuple[LimitOdds | None, ...]
     holds: float
@@ -72,9 +74,9 @@ class CandidateOdds:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One look of several at a campaign that grows. What earlier ones have found stays found, by numbers of candidates.
+    """One of several looks at a campaign that grows, and the numbers of the candidates that earlier looks settled.
 
-    `level` returns the level of this look for the error of all of them (`spending`)."""
+    `level` returns the level of this look's tests, given the error that all looks together may have (`spending`)."""
 
     level: Callable[[float], float]
     accepted: frozenset[int] = frozenset()
@@ -86,11 +88,12 @@ _ONLY_LOOK = Stage(lambda alpha: alpha)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The candidates that are accepted, rejected or open for all limits together, by their numbers; the cheaper first.
+    """The decision: which candidates are accepted, rejected or open, by their numbers, in order of cost.
 
-    `recommended` is the cheapest accepted candidate. `alike` are other accepted ones whose cost is not distinguishable
-    from its cost, and `open_cheaper` are open ones that may cost less. `saving` is the fraction of its cost that the
-    truly cheapest accepted candidate would save, averaged over what is not known of the costs."""
+    `odds` are in the order of the candidates. `recommended` is the cheapest accepted candidate. `alike` are other
+    accepted candidates whose cost is not distinguishable from its cost, and `open_cheaper` are open candidates that may
+    cost less. `saving` is the fraction of the recommended candidate's cost that the truly cheapest accepted one would
+    save, averaged over the uncertainty of the costs."""
 
     odds: tuple[CandidateOdds, ...]
     accepted: tuple[int, ...]
@@ -102,7 +105,7 @@ class Choice:
 
     @property
     def outcome(self) -> Literal["recommended", "none", "undecided"]:
-        """Return "none" if no candidate holds the limits."""
+        """The outcome: a candidate is recommended, none holds the limits, or more data would be needed."""
         if self.recommended is not None:
             return "recommended"
         measured = sum(not odds.missing for odds in self.odds)
@@ -110,16 +113,19 @@ class Choice:
 
     @property
     def likeliest(self) -> int | None:
-        """Return the open candidate that most probably holds all limits; None without any."""
+        """The open candidate that most probably holds all limits; None unless the outcome is "undecided"."""
         if self.outcome != "undecided":
             return None
-        known = (at for at, odds in enumerate(self.odds) if not odds.missing and at not in self.rejected)
-        return max(known, key=lambda at: self.odds[at].holds, default=None)
+        open_ones = (at for at, odds in enumerate(self.odds) if not odds.missing and at not in self.rejected)
+        return max(open_ones, key=lambda at: self.odds[at].holds, default=None)
 
-    def verdict(self, at: int) -> Literal["accepted", "rejected", "open", "missing"]:
-        if self.odds[at].missing:
+    def verdict(self, candidate: int) -> Literal["accepted", "rejected", "open", "missing"]:
+        """Return the verdict on a candidate; "missing" if a metric was not measured in some condition."""
+        if self.odds[candidate].missing:
             return "missing"
-        return "accepted" if at in self.accepted else "rejected" if at in self.rejected else "open"
+        if candidate in self.accepted:
+            return "accepted"
+        return "rejected" if candidate in self.rejected else "open"
 
 
 NO_CHOICE = Choice((), (), (), None, (), ())  # among no candidates
@@ -133,45 +139,47 @@ def choose(
     alpha: float = 0.05,
     stage: Stage = _ONLY_LOOK,
 ) -> Choice:
-    """Judge the candidates by their means, accepting a violator with a probability of at most `alpha`.
+    """Judge the candidates by their means, accepting any violator of a limit with a probability of at most `alpha`.
 
-    `cost` are {number of a metric: weight} of a sum, whose mean over the conditions is the cost; the metrics may be
-    others than those with limits. `size`: the numbers of candidates and of conditions. Needs two blocks."""
+    The cost of a candidate is the mean over the conditions of a weighted sum of metrics, given by `cost` as {number of
+    the metric: weight}; these metrics need no limits. `size` is (number of candidates, number of conditions). `stage`
+    is for a look at a campaign that grows. Needs two blocks."""
     n_candidates, n_conditions = size
     finer = min(_FINER * DRAWS, _MOST_DRAWN // max(1, n_candidates * n_conditions * len(metrics)))
     shape = (DRAWS if stage is _ONLY_LOOK else max(DRAWS, finer), n_candidates)
     draws = MeanDraws(metrics, (*shape, n_conditions))
-    holds, may, ahead = (np.ones(shape, bool) for _ in range(3))
+    holds, may_hold, next_holds = (np.ones(shape, bool) for _ in range(3))
     of_limits = []
     for limit in limits:
         means, nexts = draws.of(limit.metric)
         floors = _floors(metrics[limit.metric], n_candidates, n_conditions)
-        good, good_next = (_within(values, limit) for values in (means, nexts))
+        good, good_next = (_holds_limit(values, limit) for values in (means, nexts))
         holds &= (good & (limit.at_least | ~floors)).all(axis=2)
-        may &= (good | floors).all(axis=2)
-        ahead &= good_next.all(axis=2)
+        may_hold &= (good | floors).all(axis=2)
+        next_holds &= good_next.all(axis=2)
         of_limits.append(_limit_odds(means, good, limit, alpha))
     costs = _costs(draws, cost, shape)
     missing = [draws.missing(at, {*cost, *(limit.metric for limit in limits)}) for at in range(n_candidates)]
     cheapest = _cheapest(costs, holds)
-    odds = tuple(
-        CandidateOdds(
-            tuple(each[at] for each in of_limits),
-            *_shares(holds, may, ahead, at if not missing[at] else None),
-            _spread(costs[:, at], alpha),
-            cheapest[at],
-            missing[at],
+    odds = []
+    for at in range(n_candidates):
+        limit_odds = tuple(by_candidate[at] for by_candidate in of_limits)
+        p_holds, p_may_hold, p_next_holds = (
+            math.nan if missing[at] else float(held[:, at].mean()) for held in (holds, may_hold, next_holds)
         )
-        for at in range(n_candidates)
-    )
-    return _choice(odds, costs, alpha, stage)
+        cost_spread = _median_and_ends(costs[:, at], alpha)
+        odds.append(
+            CandidateOdds(limit_odds, p_holds, p_may_hold, p_next_holds, cost_spread, cheapest[at], missing[at])
+        )
+    return _choice(tuple(odds), costs, alpha, stage)
 
 
 def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int | None:
-    """Return how many more blocks decide on a candidate with this probability; None above `MOST_BLOCKS`.
+    """Return how many more blocks decide on a candidate with the probability `chance`; None above `MOST_BLOCKS`.
 
-    `holds` is the probability that it holds its limits after `n_blocks`, which tells how many standard errors its mean
-    is from them. The truth is as uncertain as that leaves it, and the error shrinks with the root of the blocks."""
+    `holds` is the probability, after `n_blocks` blocks, that the candidate holds its limits. It determines how many
+    standard errors the mean is from the limits. The true mean is uncertain by one standard error, which shrinks with
+    the root of the number of blocks."""
     from scipy.stats import norm
 
     z = float(norm.ppf(min(max(holds, 1 / DRAWS), 1 - 1 / DRAWS)))
@@ -186,9 +194,10 @@ def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int
 
 
 def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage: Stage) -> Choice:
-    known = [at for at, each in enumerate(odds) if not each.missing]
+    """Accept and reject candidates, and recommend the cheapest accepted one. `costs` are draws: (draw, candidate)."""
+    known = [at for at in range(len(odds)) if not odds[at].missing]
     order = sorted(known, key=lambda at: odds[at].cost or (math.inf,) * 3)
-    least = 1 / len(costs)  # what draws can tell from 0
+    least = 1 / len(costs)  # the least probability that this number of draws can show
     violates = {at: max(1 - odds[at].holds, least) for at in known if odds[at].may_hold > alpha * _NO_CHANCE}
     accepted = _by_holm(violates, alpha, stage, stage.accepted) - stage.rejected
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
@@ -213,56 +222,59 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
 
 
 def _saving(own: Floats, costs: Floats) -> float:
-    """Return the average fraction of a cost that the least of these costs saves; 0 unless costs are above zero."""
+    """Return the average fraction of the cost `own` that the least of `costs` saves; 0 unless `own` is above zero.
+
+    `own` are draws of the recommended candidate's cost, and `costs` of the cost of each accepted candidate."""
     return float((1 - costs.min(axis=1) / own).mean()) if (own > 0).all() else 0.0
 
 
 def _by_holm(ps: Mapping[int, float], alpha: float, stage: Stage, before: frozenset[int]) -> frozenset[int]:
-    """Return those whose p is small enough by Holm's method, after those that were found before."""
-    found, new = set(before), sorted(ps.keys() - before, key=ps.__getitem__)
-    for left, at in zip(range(len(new), 0, -1), new, strict=True):
-        if ps[at] > stage.level(alpha / left):
+    """Return the candidates that are significant by Holm's method, together with those that were significant `before`.
+
+    `ps` are {candidate: p}."""
+    significant, new = set(before), sorted(ps.keys() - before, key=ps.__getitem__)
+    for n_left, at in zip(range(len(new), 0, -1), new, strict=True):
+        if ps[at] > stage.level(alpha / n_left):
             break
-        found.add(at)
-    return frozenset(found)
+        significant.add(at)
+    return frozenset(significant)
 
 
-def _shares(holds: Booleans, may: Booleans, ahead: Booleans, at: int | None) -> tuple[float, float, float]:
-    if at is None:
-        return math.nan, math.nan, math.nan
-    return float(holds[:, at].mean()), float(may[:, at].mean()), float(ahead[:, at].mean())
-
-
-def _within(values: Floats, limit: Limit) -> Booleans:
+def _holds_limit(values: Floats, limit: Limit) -> Booleans:
     return values >= limit.value if limit.at_least else values <= limit.value
 
 
 def _floors(metric: MetricTrials, n_candidates: int, n_conditions: int) -> Booleans:
-    found = np.zeros((n_candidates, n_conditions), bool)
+    """Return by candidate and condition whether the values of a cell are only lower bounds."""
+    is_floor = np.zeros((n_candidates, n_conditions), bool)
     for cell in metric.floors:
-        found[cell] = True
-    return found
+        is_floor[cell] = True
+    return is_floor
 
 
 def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> list[LimitOdds | None]:
+    """Return for each candidate how it compares with a limit; None if its worst condition has no value.
+
+    `means` are draws, and `good` is where they hold the limit: (draw, candidate, condition)."""
     ends = np.quantile(means, alpha / 2 if limit.at_least else 1 - alpha / 2, axis=0)
     worst = ends.argmin(axis=1) if limit.at_least else ends.argmax(axis=1)
-    found: list[LimitOdds | None] = []
+    odds: list[LimitOdds | None] = []
     for at, condition in enumerate(worst):
-        drawn = _spread(means[:, at, condition], alpha)
-        found.append(LimitOdds(int(condition), *drawn, float(good[:, at].all(axis=1).mean())) if drawn else None)
-    return found
+        spread = _median_and_ends(means[:, at, condition], alpha)
+        odds.append(LimitOdds(int(condition), *spread, float(good[:, at].all(axis=1).mean())) if spread else None)
+    return odds
 
 
-def _spread(drawn: Floats, alpha: float) -> tuple[float, float, float] | None:
-    """Return the median of draws, and the interval that has all but `alpha` of them; None without a value."""
+def _median_and_ends(drawn: Floats, alpha: float) -> tuple[float, float, float] | None:
+    """Return the median, the low end and the high end of the central 1 - `alpha` of the draws; None if any is NaN."""
     if np.isnan(drawn).any():
         return None
-    low, middle, high = (float(each) for each in np.quantile(drawn, (alpha / 2, 0.5, 1 - alpha / 2)))
+    low, middle, high = map(float, np.quantile(drawn, (alpha / 2, 0.5, 1 - alpha / 2)))
     return middle, low, high
 
 
 def _costs(draws: MeanDraws, cost: Mapping[int, float], shape: tuple[int, int]) -> Floats:
+    """Return draws of the cost of each candidate: (draw, candidate)."""
     total = np.zeros(shape)
     for metric, weight in cost.items():
         total += weight * draws.of(metric)[0].mean(axis=2)
@@ -270,7 +282,7 @@ def _costs(draws: MeanDraws, cost: Mapping[int, float], shape: tuple[int, int]) 
 
 
 def _cheapest(costs: Floats, holds: Booleans) -> list[float]:
-    """Return for each candidate the share of draws in which it is the cheapest of those that hold."""
+    """Return for each candidate the fraction of draws in which it is the cheapest candidate that holds all limits."""
     usable = np.where(holds & ~np.isnan(costs), costs, np.inf)
     first = usable.argmin(axis=1)[np.isfinite(usable).any(axis=1)]
     return [float(n) / len(costs) for n in np.bincount(first, minlength=costs.shape[1])]

@@ -22,10 +22,11 @@ ONE_TIME = "all points are at the same time"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The trend of `n` points in time. `tau` is Kendall's, from -1 to 1; `p` is two-sided, for no trend.
+    """The trend of `n` points in time: Kendall's `tau`, from -1 to 1, and the two-sided `p` of no trend.
 
-    `slope_per_hour` is in the unit of the metric per hour, or in fractions of the treatment's mean per hour when
-    `relative`. `points` are (hour, residual), in order of time, for a plot. `absent_because` explains what is None."""
+    `slope_per_hour`, with its `interval`, is in the unit of the metric per hour, or in fractions of the treatment's
+    mean per hour if `relative`. `points` are (hour, residual) in order of time, for a plot. `absent_because` explains
+    why the others are None."""
 
     tau: float | None
     p: float | None
@@ -51,37 +52,37 @@ def drift(
     blocks: Sequence[int] | None = None,
     relative: bool = False,
 ) -> Drift:
-    """Return the trend of values[i], taken at hours[i], after subtracting the mean of treatments[i].
+    """Return the trend in time of the residuals of the values from the means of their treatments.
 
-    With `relative`, values are fractions of that mean, so that treatments of different size count alike (needs means
-    other than zero). With `blocks`, the points are the means of the residuals of each block: trials of one block share
-    the state of the host, and to count each as separate evidence would find drift wherever blocks differ at all. A
-    treatment with one value contains no information on time and is left out; so is, with `relative`, one whose mean is
-    zero.
+    The sequences have an entry for each trial. With `relative`, residuals are fractions of the treatment's mean, so
+    that large and small treatments count equally. With `blocks`, a point is the mean residual of a block: trials of one
+    block share the state of the host, and to count each of them as separate evidence would find drift wherever blocks
+    differ at all. Treatments with one value contain no information on time and are left out; with `relative`, so are
+    treatments whose mean is zero.
 
     Sources: Mann (1945) and Kendall (1975) for tau and p, Sen (1968) for the slope and its interval.
 
     Raises: ValueError when the sequences differ in length."""
-    names = [range(len(values)) if blocks is None else blocks, hours, treatments]
-    if any(len(name) != len(values) for name in names):
+    sequences = [range(len(values)) if blocks is None else blocks, hours, treatments]
+    if any(len(sequence) != len(values) for sequence in sequences):
         raise ValueError("values, hours, treatments and blocks must be of one length")
     residuals = _residuals(values, treatments, relative)
     points = _points(residuals, hours, blocks)
     n = len(points)
     if n < LEAST_POINTS:
         return Drift(None, None, None, None, relative, n, points, Note(TOO_FEW_POINTS, n=n))
-    at, left = zip(*points, strict=True)
-    if at[0] == at[-1]:
+    times, left = zip(*points, strict=True)
+    if times[0] == times[-1]:
         return Drift(None, None, None, None, relative, n, points, Note(ONE_TIME))
     from scipy.stats import kendalltau, theilslopes
 
-    slope, _, low, high = map(float, theilslopes(left, at, confidence))
-    tau, p = map(float, kendalltau(at, left)) if min(left) < max(left) else (0.0, 1.0)
+    slope, _, low, high = map(float, theilslopes(left, times, confidence))
+    tau, p = map(float, kendalltau(times, left)) if min(left) < max(left) else (0.0, 1.0)
     return Drift(tau, p, slope, Interval(low, high, confidence), relative, n, points)
 
 
 def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:
-    """Return the residual of each value, by its position, after subtracting its treatment's mean."""
+    """Return {index of a value: its residual from the mean of its treatment}, without treatments that are left out."""
     members = by_key((treatment, at) for at, treatment in enumerate(treatments))
     residuals: dict[int, float] = {}
     for places in members.values():
@@ -94,7 +95,7 @@ def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative
 def _points(
     residuals: dict[int, float], hours: Sequence[float], blocks: Sequence[int] | None
 ) -> tuple[tuple[float, float], ...]:
-    """Return (hour, residual) in order of time, for each trial or block, or for neighbours when there are too many."""
+    """Return (hour, residual) of each trial or block, in order of time; too many are averaged with their neighbours."""
     groups = by_key((at if blocks is None else blocks[at], at) for at in residuals)
     points = sorted(
         (sample_mean([hours[at] for at in group]), sample_mean([residuals[at] for at in group]))

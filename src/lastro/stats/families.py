@@ -2,8 +2,8 @@
 
 Planned comparisons are judged by the largest of their |t|: the critical value is the one that the largest exceeds with
 probability alpha when no estimate differs from zero. This takes the correlations of the estimates into account: it is
-Dunnett's test for comparisons with one reference, and Tukey's for all pairs. The estimates may have degrees of freedom
-of their own: each then has the critical value that it would have if all others had the same (Hasler and Hothorn).
+Dunnett's test for comparisons with one reference, and Tukey's for all pairs. The estimates may differ in degrees of
+freedom: each has the critical value that it would have if all others had as many as it has (Hasler and Hothorn).
 
 A screening is judged by the false discovery rate, with intervals whose average rate of misses among the reported ones
 is alpha (Benjamini and Yekutieli). In both cases a corrected p below alpha and an interval without zero are the same.
@@ -40,10 +40,10 @@ _SEED = 1953
 
 @dataclass(frozen=True, slots=True)
 class JudgedEstimate:
-    """The test of one estimate: its p alone and in its family, and the critical value in standard errors.
+    """The test of one estimate: its p, the p corrected for the family, and the critical value in standard errors.
 
-    All are None for an estimate without a standard error. Without any spread, the critical value is infinite unless
-    this number of blocks can reach significance at all."""
+    All are None for an estimate without a standard error. If the standard error is 0, `critical` is 0 where the number
+    of blocks is enough for significance, and else infinite."""
 
     p: float | None
     p_adjusted: float | None
@@ -51,34 +51,48 @@ class JudgedEstimate:
 
 
 def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool = True) -> tuple[JudgedEstimate, ...]:
-    """Test each estimate against zero, corrected for all; those without a standard error do not count."""
-    alpha = alpha_of(confidence)
-    tested = [one for one in estimates if one.error is not None]
-    ps = [_p(one) for one in tested]
-    if planned:
-        family = Family([one.loads for one in tested if one.error and one.loads is not None])
-        freedom = [one.df if len(tested) <= MOST_PLANNED else _in_few_digits(one.df) for one in tested]
-        found = [
-            _without_spread(p, min(1.0, len(tested) * p), alpha)
-            if one.error == 0
-            else JudgedEstimate(p, max(p, family.p(_t(one), df)), family.critical(confidence, df))
-            for one, p, df in zip(tested, ps, freedom, strict=True)
-        ]
-    else:
-        adjusted = [p for p in benjamini_hochberg(ps) if p is not None]
-        share = max(1, sum(p < alpha for p in adjusted)) / max(1, len(adjusted))
-        found = [
-            _without_spread(p, corrected, alpha)
-            if one.error == 0
-            else JudgedEstimate(p, corrected, t_quantile(1 - share * alpha, one.df))
-            for one, p, corrected in zip(tested, ps, adjusted, strict=True)
-        ]
-    left = iter(found)
-    return tuple(JudgedEstimate(None, None, None) if one.error is None else next(left) for one in estimates)
+    """Test each estimate against zero, corrected for the whole family, in the order of `estimates`.
+
+    `planned`: by the largest |t|; otherwise by the false discovery rate. Estimates without a standard error do not
+    count towards the family."""
+    tested = [estimate for estimate in estimates if estimate.error is not None]
+    judged = iter(_judge_planned(tested, confidence) if planned else _judge_screening(tested, confidence))
+    untested = JudgedEstimate(None, None, None)
+    return tuple(untested if estimate.error is None else next(judged) for estimate in estimates)
 
 
-def _without_spread(p: float, corrected: float, alpha: float) -> JudgedEstimate:
-    return JudgedEstimate(p, corrected, 0.0 if corrected < alpha else math.inf)
+def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[JudgedEstimate]:
+    """Test each estimate by the distribution of the largest |t| of all of them."""
+    family = Family([estimate.loads for estimate in tested if estimate.error and estimate.loads is not None])
+    judged = []
+    for estimate in tested:
+        p = _p(estimate)
+        if estimate.error == 0:
+            judged.append(_without_spread(p, min(1.0, len(tested) * p), confidence))
+            continue
+        df = estimate.df if len(tested) <= MOST_PLANNED else _in_few_digits(estimate.df)
+        p_adjusted = max(p, family.p(_t(estimate), df))
+        judged.append(JudgedEstimate(p, p_adjusted, family.critical(confidence, df)))
+    return judged
+
+
+def _judge_screening(tested: Sequence[CellEstimate], confidence: float) -> list[JudgedEstimate]:
+    """Test each estimate by the false discovery rate."""
+    alpha, ps = alpha_of(confidence), [_p(estimate) for estimate in tested]
+    adjusted = [p for p in benjamini_hochberg(ps) if p is not None]
+    significant = max(1, sum(p < alpha for p in adjusted)) / max(1, len(adjusted))  # fraction of the estimates
+    judged = []
+    for estimate, p, p_adjusted in zip(tested, ps, adjusted, strict=True):
+        if estimate.error == 0:
+            judged.append(_without_spread(p, p_adjusted, confidence))
+        else:
+            judged.append(JudgedEstimate(p, p_adjusted, t_quantile(1 - significant * alpha, estimate.df)))
+    return judged
+
+
+def _without_spread(p: float, p_adjusted: float, confidence: float) -> JudgedEstimate:
+    """Return the test of an estimate whose standard error is 0."""
+    return JudgedEstimate(p, p_adjusted, 0.0 if p_adjusted < alpha_of(confidence) else math.inf)
 
 
 def _t(estimate: CellEstimate) -> float:
@@ -100,10 +114,11 @@ def _in_few_digits(df: float) -> float:
 
 
 class Family:
-    """Estimates with noise, by the correlations of their errors, each given as a vector (`CellEstimate.loads`).
+    """The distribution of the largest |t| of a family of estimates, from the correlations of their errors.
 
-    The largest |t| of r independent directions of noise is the product of its length, with an F distribution, and the
-    largest coordinate of its direction, which is averaged over directions at random."""
+    `errors` has the error of each estimate as a vector (`CellEstimate.loads`). The noise of r independent directions is
+    a random vector: the largest |t| is its length, which has an F distribution, times the largest coordinate of its
+    direction. The latter is averaged over random directions."""
 
     def __init__(self, errors: Sequence[Floats]) -> None:
         self._errors = errors
@@ -111,12 +126,12 @@ class Family:
 
     @cached_property
     def _largest(self) -> tuple[int, Floats]:
-        """The rank r of the correlations, and the largest coordinate of each direction."""
+        """The rank r of the correlations, and the largest coordinate of a random direction, at `_NODES` quantiles."""
         import numpy as np
 
-        if len(self._errors) == 1:  # as are most families
+        if len(self._errors) == 1:  # the most frequent case
             return 1, np.ones(1)
-        loads = np.zeros((len(self._errors), max(map(len, self._errors))))  # those of fits without blocks are shorter
+        loads = np.zeros((len(self._errors), max(map(len, self._errors))))  # vectors of fits without blocks are shorter
         for row, error in zip(loads, self._errors, strict=True):
             row[: len(error)] = error
         if len(loads) > _MANY:
@@ -138,18 +153,19 @@ class Family:
 
     def _critical(self, confidence: float, df: float) -> float:
         """Return the value that the largest |t| exceeds with probability 1 - confidence."""
-        alone = t_quantile(confidence, df)
-        if self._largest[0] == 1:
-            return alone
+        uncorrected = t_quantile(confidence, df)
+        rank, _ = self._largest
+        if rank == 1:
+            return uncorrected
         from scipy.optimize import brentq
 
         bonferroni = t_quantile(1 - alpha_of(confidence) / len(self._errors), df)
-        return float(brentq(lambda t: self.p(t, df) - alpha_of(confidence), 0.9 * alone, 1.1 * bonferroni))
+        return float(brentq(lambda t: self.p(t, df) - alpha_of(confidence), 0.9 * uncorrected, 1.1 * bonferroni))
 
 
 @lru_cache(maxsize=16)
 def _directions(rank: int) -> Floats:
-    """Return directions at random in so many dimensions, as rows: the same in every process."""
+    """Return random unit vectors with `rank` components, as rows: the same ones in every process."""
     import numpy as np
 
     drawn = np.random.RandomState(_SEED).standard_normal((_DIRECTIONS, rank))
@@ -157,10 +173,10 @@ def _directions(rank: int) -> Floats:
 
 
 def _largest_of_many(loads: Floats) -> Floats:
-    """Return the same for very many estimates: the largest coordinate of each random direction.
+    """Return the largest coordinate of each random direction, for more than `_MANY` estimates.
 
-    The directions lie in the space of the noise of all cells. Each estimate has the noise of few cells, so its scalar
-    products are cheap there, and no independent directions are needed."""
+    The directions lie in the space of the noise of all cells. The error of an estimate has few components there, so
+    scalar products are cheap, and no basis of independent directions is needed."""
     import numpy as np
     from scipy.sparse import csr_array
 
@@ -172,7 +188,7 @@ def _largest_of_many(loads: Floats) -> Floats:
 
 
 def _basis(loads: Floats) -> Floats:
-    """Return independent directions of noise, as rows: the first estimate's, then what each later one adds.
+    """Return an orthonormal basis of the errors, as rows: the first estimate's direction, then what each next one adds.
 
     The same data give the same directions on every processor. Singular vectors would not: those of equal singular
     values, as a balanced design has them, may be rotated arbitrarily, and the random directions would rotate with them.

@@ -1,11 +1,11 @@
-"""The power of a gate: how large a loss it finds, and how often it shows that there is none.
+"""The power of a gate: how large a loss it detects, and how often it shows that there is none.
 
 The gate (`margins`) tests B - l A against zero with Student's t, where l is the limit, such as 1.05. If the true ratio
-of the means is r, t has a noncentral distribution. Power is an average over two things: the spread, as uncertain as its
-degrees of freedom leave it (a scaled inverse chi-square distribution), and how the campaigns will share it between A
-and B (an F distribution), since Welch's degrees of freedom follow from that: to ignore it would state 80 % where three
-trials and nine cells give 60 %. So the stated power is the true one on average over campaigns, or a little less (80 %
-where it is 84 %, with three trials of each); tests/known/test_gate_power.py simulates that.
+of the means is r, t has a noncentral distribution. The power is averaged over two unknowns: the true spread, which the
+degrees of freedom leave uncertain (a scaled inverse chi-square distribution), and the ratio of the variances that A and
+B will show (an F distribution), on which Welch's degrees of freedom depend. Without the second, the stated power would
+be 80 % where it is 60 %, with three trials and nine cells. On average over campaigns, the true power is the stated one
+or a little more (84 % for 80 %, with three trials of each); tests/known/test_gate_power.py simulates that.
 
 Sources: Phillips, J. Pharmacokinetics and Biopharmaceutics 18 (1990) 137-144, for the power of such tests;
 Spiegelhalter and Freedman, Statistics in Medicine 5 (1986) 1-13, for the average over an uncertain spread."""
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 POWER = 0.8  # the power that a gate's sensitivity is stated for: Cohen's convention
 _SPREADS, _SHARES = 8, 4  # the numbers of quantiles over which the two averages are taken
-_LARGEST_LOSS = 1000.0  # where lower is better: the largest loss, as a multiple of A, that is looked for
+_LARGEST_LOSS = 1000.0  # where lower is better: the largest loss that is considered, as a multiple of A
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How precisely a gate knows the two means of a metric, A's first.
+    """The precision of the two means of a metric at a gate: that of A, then that of B.
 
     `errors` are the standard errors of the means, as fractions of the means, with degrees of freedom `df`; `n` counts
-    the values behind each. `known_df` are the degrees of freedom of the spread in another campaign that the errors come
-    from; None if they come from these values."""
+    the values of each. If the errors are predicted from another campaign, `known_df` are the degrees of freedom of its
+    spread; None if they are estimated from the values themselves."""
 
     errors: tuple[float, float]
     df: tuple[float, float]
@@ -45,7 +45,7 @@ class Precision:
     def finds(self, loss: float, margin: float, alpha: float) -> float:
         """Return the probability that a one-sided test at level `alpha` finds that B lost more than the margin.
 
-        `loss` is the true one; both are fractions of the mean of A."""
+        `loss` is the true loss; it and `margin` are fractions of the mean of A."""
         return self._rejects(loss, margin, alpha, 1)
 
     def shows(self, loss: float, margin: float, alpha: float) -> float:
@@ -53,7 +53,7 @@ class Precision:
         return self._rejects(loss, margin, alpha, -1)
 
     def least_found(self, margin: float, alpha: float, power: float = POWER) -> float | None:
-        """Return the least loss that is found with this power; None if a loss of any size may be missed."""
+        """Return the least true loss that is found with this power; None if a loss of any size may be missed."""
         most = 1.0 if self.better == "higher" else _LARGEST_LOSS
         if self.finds(most, margin, alpha) < power:
             return None
@@ -68,6 +68,7 @@ class Precision:
         return float(brentq(lambda loss: self.finds(loss, margin, alpha) - power, low, high, xtol=1e-5))
 
     def _rejects(self, loss: float, margin: float, alpha: float, side: int) -> float:
+        """Return the power of the test of "the loss is the margin" against a larger (side 1) or smaller (-1) loss."""
         sign = 1 if self.better == "lower" else -1
         ratio, limit = 1 + sign * loss, 1 + sign * margin
         parts = ((ratio * self.errors[1]) ** 2, (limit * self.errors[0]) ** 2)
@@ -78,19 +79,19 @@ class Precision:
         from scipy.special import chdtri, fdtri, nctdtr, stdtrit
 
         df = satterthwaite(parts, self.df[::-1])
-        own = np.array(self.df[::-1])
+        df_b_a = np.array(self.df[::-1])
         known = df if self.known_df is None else self.known_df
         spread = np.sqrt(chdtri(known, _middles(_SPREADS)) / known)[:, None]
-        seen = np.array(parts)[:, None] * (fdtri(*own, _middles(_SHARES)), np.ones(_SHARES))
-        share = seen / seen.sum(axis=0)
-        welch = 1 / (share**2 / own[:, None]).sum(axis=0)  # the degrees of freedom that the test itself will see
+        shown = np.array(parts)[:, None] * (fdtri(*df_b_a, _middles(_SHARES)), np.ones(_SHARES))
+        fraction = shown / shown.sum(axis=0)
+        welch = 1 / (fraction**2 / df_b_a[:, None]).sum(axis=0)  # the degrees of freedom that the test will estimate
         below = nctdtr(df, distance / error * spread, stdtrit(welch, 1 - alpha))
-        # Far from the critical value, SciPy has no number for some probabilities that are practically 0 or 1.
+        # Far from the critical value, SciPy returns NaN for some probabilities that are practically 0 or 1.
         return float(np.mean(1 - np.where(np.isnan(below), distance < 0, below)))
 
 
 def _middles(n: int) -> npt.NDArray[np.float64]:
-    """Return the probabilities in the middle of n equal parts."""
+    """Return the middles of n equal parts of the range from 0 to 1."""
     import numpy as np
 
     middles: npt.NDArray[np.float64] = (np.arange(n) + 0.5) / n

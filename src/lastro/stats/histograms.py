@@ -1,8 +1,8 @@
-"""Histograms of whole numbers whose resolution is relative, so that nanoseconds and seconds fit into the same one.
+"""Histograms of whole numbers with a relative resolution, so that one histogram covers nanoseconds to minutes.
 
-The buckets are those of HdrHistogram with three significant digits: every number below 2048 has its own, and above it
-1024 buckets divide each power of two, so that a bucket is at most 0.1 % wide. Histograms of several trials are added
-bucket by bucket, which loses nothing; percentiles of trials must never be averaged.
+The buckets are those of HdrHistogram with three significant digits: every number below 2048 has a bucket, and above it
+each power of two is divided into 1024 buckets, so that a bucket is at most 0.1 % wide. Histograms of several trials are
+added bucket by bucket, which loses nothing; percentiles of trials must never be averaged.
 Source: Tene, HdrHistogram (2012), https://hdrhistogram.org"""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HALF = 1 << (_EXACT_BITS - 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Counts by bucket, from that of 0 to the last one that is not empty.
+    """The number of values in each bucket, from the bucket of 0 to the last one that is not empty.
 
     `lost` counts events that happened but have no value, such as packets without an answer. They count as larger than
     every value."""
@@ -36,7 +36,7 @@ class Histogram:
 
     @classmethod
     def of(cls, values: ArrayLike, lost: int = 0) -> Histogram:
-        """Count whole numbers from 0 to MOST. Raises: ValueError for others."""
+        """Count whole numbers from 0 to MOST. Raises: ValueError for numbers outside of this range."""
         numbers = np.asarray(values, dtype=np.int64)
         if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) <= MOST:
             raise ValueError(f"a histogram holds numbers from 0 to {MOST}, not {numbers.min()} to {numbers.max()}")
@@ -44,12 +44,12 @@ class Histogram:
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:
-        """Add histograms, as if all their values had been counted in one."""
-        each = list(histograms)
-        total = np.zeros(max((len(one.counts) for one in each), default=0), np.int64)
-        for one in each:
-            total[: len(one.counts)] += one.counts
-        return cls(total, sum(one.lost for one in each))
+        """Return the sum of histograms, as if all their values had been counted in one."""
+        parts = list(histograms)
+        total = np.zeros(max((len(part.counts) for part in parts), default=0), np.int64)
+        for part in parts:
+            total[: len(part.counts)] += part.counts
+        return cls(total, sum(part.lost for part in parts))
 
     @property
     def n(self) -> int:
@@ -58,11 +58,12 @@ class Histogram:
 
     @property
     def n_in_all(self) -> int:
+        """The number of events: values and lost ones."""
         return self.n + self.lost
 
     @property
     def maximum(self) -> float:
-        """The upper end of the last bucket with a value; 0 without values. Lost events have none."""
+        """The upper end of the last bucket with a value; 0 without values. Lost events do not count."""
         return float(upper_ends(np.int64(len(self.counts) - 1))) if len(self.counts) else 0.0
 
     def is_estimable(self, q: float) -> bool:
@@ -70,9 +71,9 @@ class Histogram:
         return round(self.n_in_all * (1 - q), 6) >= LEAST_BEYOND
 
     def quantile(self, q: float) -> float:
-        """Return the least value that at least the fraction q of all events do not exceed; infinity for a lost event.
+        """Return the least value that at least the fraction q of all events do not exceed; infinity if lost events do.
 
-        It is the upper end of its bucket, so at most 0.1 % too large. `q` = 1 is the maximum.
+        It is the upper end of a bucket, so at most 0.1 % too large. `q` = 1 is the maximum.
         Raises: ValueError without events, or unless 0 < q <= 1."""
         if not 0 < q <= 1 or not self.n_in_all:
             raise ValueError(f"no quantile {q} of {self.n_in_all} events")
@@ -90,8 +91,8 @@ def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of the bucket of each value."""
     _, bits = np.frexp(values.astype(np.float64))  # the length of a number in bits; doubles are exact below 2**53
     shift = np.maximum(0, bits.astype(np.int64) - _EXACT_BITS)
-    found: NDArray[np.int64] = shift * _HALF + (values >> shift)
-    return found
+    buckets: NDArray[np.int64] = shift * _HALF + (values >> shift)
+    return buckets
 
 
 def upper_ends(buckets: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from lastro.stats.notes import UNBOUNDED, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, 
 from lastro.stats.pairing import Pairing
 from lastro.stats.resolution import rounding_of_mean
 
-# How a value bounds the truth: the truth is at least it, or at most; empty: the value is exact.
+# How a value bounds the truth: the truth is at least the value (≥), or at most (≤); empty if it is no bound.
 Bound = Literal["", "≥", "≤"]
 
 
@@ -41,7 +41,7 @@ class Interval:
         return abs(self.high - value - (value - self.low)) <= 1e-9 * max(self.half_width, abs(value))
 
     def above_zero(self) -> Interval:
-        """Return the part from zero up: the interval of a quantity that cannot be negative. It holds as often."""
+        """Return the part of the interval that is not negative, for a quantity that cannot be; the confidence stays."""
         return replace(self, low=max(0.0, self.low), high=max(0.0, self.high))
 
     def mapped(self, function: Callable[[float], float]) -> Interval:
@@ -52,12 +52,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and its interval: of a mean, of a weighted sum of means, of a ratio of two, or of a new value.
+    """An estimated value and its interval: of a mean, a weighted sum of means, a ratio of means, or a new value.
 
-    `n` counts blocks when `paired`, else values. `absent_because` explains what is None. With a `bound`, the truth is
-    known only to be at least, or at most, the value (`stats.censored`). `p` is that of the null hypothesis that the
-    value (for a ratio: its numerator, or what exceeds 1) is zero, with `df` degrees of freedom. For a ratio to a
-    baseline, `sides` counts the values of both."""
+    `n` counts blocks when `pairing` is "paired", else values. `absent_because` explains why the value or the interval
+    is None. With a `bound`, the truth is known only to be at least, or at most, the value (`stats.censored`). `p` is
+    that of the null hypothesis that the value is zero (for a ratio: that it is 1, or that its numerator is zero), with
+    `df` degrees of freedom. For a ratio to a baseline, `sides` counts the values of the treatment and of the baseline.
+    """
 
     value: float | None
     interval: Interval | None
@@ -71,7 +72,7 @@ class Estimate:
 
     @property
     def unbounded(self) -> bool:
-        """True if a ratio has no interval, or no value, because what it is divided by may be zero."""
+        """True if a ratio has no interval, or no value, because its denominator may be zero."""
         why = self.absent_because
         return why is not None and why.message in (ZERO_DENOMINATOR, UNBOUNDED, ZERO_BASELINE, UNBOUNDED_BY_BASELINE)
 
@@ -90,16 +91,16 @@ class Estimate:
         return replace(self, value=value, interval=self.interval and self.interval.mapped(function))
 
     def without(self, why: Note) -> Estimate:
-        """Return the value alone, and why it has no interval."""
+        """Return this estimate without its interval; `why` becomes `absent_because`."""
         return replace(self, interval=None, absent_because=why)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`n` values: their mean, sample standard deviation (None for n = 1) and interval of the mean (None for n = 1).
+    """A summary of `n` values: mean, sample standard deviation, and interval of the mean; the last two None for n = 1.
 
-    `bounded` of them are only lower bounds: if any, so is the mean, without deviation and interval
-    (`stats.censored`)."""
+    `bounded` counts the values that are only lower bounds. If there are any, the mean is a lower bound, too, and has no
+    deviation and no interval (`stats.censored`)."""
 
     n: int
     mean: float
@@ -121,26 +122,26 @@ def t_quantile(confidence: float, df: float) -> float:
 def satterthwaite(parts: Sequence[float], df: Sequence[float]) -> float:
     """Return the degrees of freedom of a sum of independent variances, parts[i] with df[i] degrees of freedom.
 
-    When every part is zero, they are those of the pooled variance. Source: Satterthwaite, Biometrics Bulletin 2 (1946)
-    110."""
+    If all parts are zero, it is the sum of `df`. Source: Satterthwaite, Biometrics Bulletin 2 (1946) 110."""
     if not any(parts):
         return float(sum(df))
     whole = sum(parts)
     # Squares of fractions, not of the parts, which would underflow for variances under 1e-154.
-    return 1 / sum((part / whole) ** 2 / own for part, own in zip(parts, df, strict=True))
+    return 1 / sum((part / whole) ** 2 / part_df for part, part_df in zip(parts, df, strict=True))
 
 
 def unit_of(*samples: Sequence[float]) -> float:
-    """Return a power of two near the largest value, 1 for zeros: divided by it, values keep all digits when squared."""
+    """Return a power of two near the largest absolute value; 1 if all are 0 or there are none.
+
+    Values divided by it can be squared without overflow or underflow, and lose no digits."""
     largest = max((abs(value) for sample in samples for value in sample), default=0.0)
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0
 
 
 def sample_mean(values: Sequence[float]) -> float:
-    """Return the mean, summed exactly; for equal values it is that value, so that they have no spread.
+    """Return the mean, summed exactly. The mean of equal values is exactly their value, so that they have no spread.
 
-    Infinities of both signs, which a broken tool may report, have no mean: it is not a number. Raises: ValueError when
-    there are no values."""
+    NaN for infinities of both signs, which a broken tool may report. Raises: ValueError when there are no values."""
     if not values:
         raise ValueError("there are no values, so no mean")
     if math.inf in values and -math.inf in values:
@@ -149,9 +150,9 @@ def sample_mean(values: Sequence[float]) -> float:
 
 
 def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the sum of the products of deviations over n - 1; values are centred so that large means cost no digits.
+    """Return the sample covariance, with n - 1 as the divisor; of a sequence with itself, the sample variance.
 
-    With the same sequence twice it is the sample variance. Raises: ValueError for n < 2 or unequal lengths."""
+    Values are centred first, so that large means cost no digits. Raises: ValueError for n < 2 or unequal lengths."""
     if len(first) < 2:
         raise ValueError("a covariance needs two values or more")
     mean_1 = sample_mean(first)
@@ -164,7 +165,8 @@ def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
 def describe(values: Sequence[float], confidence: float, step: float = 0.0, *, non_negative: bool = False) -> Summary:
     """Return n, mean, standard deviation and interval of `values`, which a tool reads in steps of `step` (0: exact).
 
-    The interval is wider by what rounding may hide. If values are `non_negative` by nature, it ends at zero.
+    The interval is wider by how far rounding may have moved the mean. If values are `non_negative` by nature, it does
+    not extend below zero.
 
     Raises: ValueError when there are no values."""
     n, mean = len(values), sample_mean(values)

@@ -1,17 +1,16 @@
-"""A campaign that grows until a decision is made: what a look after each block settles, and which candidates go on.
+"""Looks at a campaign that grows until a decision is made: which candidates a look settles, and which need more trials.
 
 Candidates are accepted and rejected as by `decision.choose`, at levels that spend the error over all looks
-(`spending`), and stay so. Once it is sure that some candidate holds its limits, two more kinds are dropped, about which
-nothing is said but that they are not worth more trials. *Unlikely* ones are hardly the cheapest that holds: the
-probability that the best is among all that were dropped as such is spent over the looks, too. *Futile* ones are cheaper
-than the recommended, but so near a limit that even all blocks would hardly show that they hold it. The decision is made
-when nothing else is in question, except candidates of about the same cost: what the best of them would save, as far as
-costs are known, is negligible.
+(`spending`). Both are final. Once it is sure that some candidate holds its limits, two more kinds of candidates are
+dropped, only because they are not worth more trials. *Unlikely* candidates are hardly the cheapest that holds all
+limits: the probability of having dropped the best candidate as unlikely is spent over the looks, too. *Futile*
+candidates are cheaper than the recommended one, but so near a limit that even all blocks would hardly show that they
+hold it. The decision is made when no other candidate is open, except those of about the same cost: the expected saving
+by the best of them is negligible.
 
 Sources: Kim and Nelson, ACM Trans. Model. Comput. Simul. 11 (2001) 251-273, for dropping candidates one by one; Lan and
 Wittes, Biometrics 44 (1988) 579-585, for futility by conditional power; Chick and Inoue, Oper. Res. 49 (2001) 732-743,
-for the expected loss. benches/decision_looks.py measures the error
-rates and the trials. Loads scipy."""
+for the expected loss. benches/decision_looks.py measures the error rates and the trials. Loads scipy."""
 
 from __future__ import annotations
 
@@ -36,20 +35,23 @@ def look(
     fraction: float,
     before: Settled,
 ) -> tuple[Choice, Settled]:
-    """Look at the trials when a `fraction` of the most blocks is there. `size`: the numbers of candidates, conditions.
+    """Judge the candidates when a `fraction` of the maximum number of blocks has run.
 
-    Return the choice so far, and what is settled, including what was before."""
+    `before` is what earlier looks settled; the other arguments are those of `decision.choose`. Return the choice by the
+    data so far, and what all looks including this one have settled."""
     fractions = (*before.fractions, fraction)
     stage = Stage(lambda level: nominal_level(fractions, level), before.accepted, before.rejected)
     choice = choose(metrics, limits, cost, size, alpha, stage)
     dropped = [Dropped(at, "rejected", choice.odds[at].may_hold) for at in choice.rejected if at not in before.gone]
-    gone = before.gone | {each.candidate for each in dropped}
+    gone = before.gone | {drop.candidate for drop in dropped}
     if cost and sum(odds.cheapest for odds in choice.odds) >= 1 - alpha:
-        dropped += _unlikely(choice, gone, spent(fraction, alpha) - _lost(before))
-    if choice.recommended is not None:
-        gone = gone | {each.candidate for each in dropped}
-        for at in choice.open_cheaper if fraction < 1 else ():
-            chance = _chance_of_acceptance(choice.odds[at].holds, fraction, alpha / size[0])
+        lost = sum(max(drop.chance, 1 / DRAWS) for drop in before.dropped if drop.why == "unlikely")
+        dropped += _unlikely(choice, gone, spent(fraction, alpha) - lost)
+    if choice.recommended is not None and fraction < 1:
+        n_candidates, _ = size
+        gone = gone | {drop.candidate for drop in dropped}
+        for at in choice.open_cheaper:
+            chance = _chance_of_acceptance(choice.odds[at].holds, fraction, alpha / n_candidates)
             if at not in gone and chance < _FUTILE:
                 dropped.append(Dropped(at, "futile", chance))
     return choice, Settled(
@@ -58,35 +60,34 @@ def look(
 
 
 def is_made(choice: Choice, settled: Settled) -> bool:
-    """Return whether the decision is made.
+    """Return whether the decision is made, so that no more trials are needed.
 
-    It is if no candidate holds. It also is if every open candidate that may be cheaper was dropped, and the cheapest of
-    those that hold would save a negligible amount."""
+    It is made if no candidate holds all limits. It also is if every open candidate that may be cheaper was dropped, and
+    the truly cheapest accepted candidate would save a negligible amount."""
     if choice.recommended is None:
         return choice.outcome == "none"
     return choice.saving <= _NEGLIGIBLE and not set(choice.open_cheaper) - settled.gone
 
 
 def _unlikely(choice: Choice, gone: frozenset[int], budget: float) -> list[Dropped]:
-    """Return the candidates that are least probably the best, as long as they all together hardly are."""
-    found = []
-    kept = gone | {choice.recommended}
-    others = {at: odds.cheapest for at, odds in enumerate(choice.odds) if at not in kept and not odds.missing}
-    for at in sorted(others, key=others.__getitem__):
-        budget -= max(others[at], 1 / DRAWS)
+    """Return candidates to drop, the least probably cheapest first, as long as their probabilities fit in the budget.
+
+    `budget` is the probability that may be spent, at this look, on dropping the best candidate."""
+    dropped = []
+    excluded = gone | {choice.recommended}
+    cheapest = {at: odds.cheapest for at, odds in enumerate(choice.odds) if at not in excluded and not odds.missing}
+    for at in sorted(cheapest, key=cheapest.__getitem__):
+        budget -= max(cheapest[at], 1 / DRAWS)
         if budget < 0:
             break
-        found.append(Dropped(at, "unlikely", others[at]))
-    return found
-
-
-def _lost(before: Settled) -> float:
-    """Return the probability that the best is among the unlikely candidates that were dropped."""
-    return sum(max(each.chance, 1 / DRAWS) for each in before.dropped if each.why == "unlikely")
+        dropped.append(Dropped(at, "unlikely", cheapest[at]))
+    return dropped
 
 
 def _chance_of_acceptance(holds: float, fraction: float, alpha: float) -> float:
-    """Return the probability that a candidate is accepted when all blocks are there, predicted from its own."""
+    """Return the probability that a candidate is accepted once all blocks have run (conditional power).
+
+    `holds` is the probability that it holds its limits, after this fraction of the blocks."""
     from scipy.stats import norm
 
     z = float(norm.ppf(min(max(holds, 1 / DRAWS), 1 - 1 / DRAWS)))

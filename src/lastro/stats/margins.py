@@ -1,9 +1,9 @@
-"""Test whether a ratio of means is beyond a margin: one-sided tests, and the gate that is made of them.
+"""Test whether a ratio of means is beyond a margin, and judge several candidates by such tests (a gate).
 
 Source: Sasabuchi, Biometrika 67 (1980) 429-439, and Hauschke, Kieser, Diletti and Burke, Statistics in Medicine 18
 (1999) 93-105: b / a > r is tested as b - r a > 0, which is linear in the means, so that Student's t applies; variances
 may differ, and the degrees of freedom are Satterthwaite's at r (Tamhane and Logan, J. Biopharm. Stat. 14 (2004)
-843-856). Fieller's interval is this test inverted: it holds the r that the test does not reject."""
+843-856). Fieller's interval is the inversion of this test: the ratios r that the test does not reject."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOO_FEW_TO_TEST = "n = {n}: a test needs 2 trials or more"
 
 @dataclass(frozen=True, slots=True)
 class RatioTest:
-    """A test of a ratio of means against `limit`. `t` is infinite when neither sample varies at all."""
+    """A test of a ratio of means against `limit`. `t` is infinite when neither sample varies, or 0 at the limit."""
 
     limit: float
     side: Side
@@ -36,7 +36,7 @@ class RatioTest:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Two independent means of one metric, and on which side of 1 the ratio of `mean` to `baseline` is worse."""
+    """Two independent means of one metric, `mean` and `baseline`, and whether higher or lower values are better."""
 
     mean: SampledMean
     baseline: SampledMean
@@ -53,9 +53,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class GateTest:
-    """A candidate at the gate: its test against the margin, p corrected for all candidates, and the decision.
+    """A candidate at the gate: its test against the margin, its p corrected for all candidates, and the decision.
 
-    `alpha` is the level of the first step of the correction."""
+    `alpha` is the level of the first step of Holm's correction: that of the gate over the number of candidates."""
 
     candidate: Candidate
     test: RatioTest
@@ -68,18 +68,19 @@ class GateTest:
     def least_found(self) -> float:
         """The least true loss that would have been found with a power of 80 % (`gate_power.POWER`).
 
-        It is a fraction of the baseline; infinite if a loss of any size could have been missed. It takes 20 ms."""
+        It is a fraction of the baseline; infinite if a loss of any size could have been missed. Computing it takes 20
+        ms."""
         precision = self.candidate.precision
         loss = precision.least_found(self.margin, self.alpha) if precision else None
         return math.inf if loss is None else loss
 
 
 def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Side) -> RatioTest:
-    """Test whether the ratio of two independent means is above (below, on either side of) `limit`.
+    """Test whether the ratio of two independent means is above, below, or on either side of `limit`.
 
-    It tests mean - limit baseline against zero, so that the baseline may be zero too. With limit 1 and `either` it is
-    Welch's test of no difference. A difference that rounding may have caused does not count. For constant samples p is
-    1, or the least that this number of values can give (`student`).
+    The test is of mean - limit * baseline against zero, so that the baseline may be zero. With limit 1 and "either" it
+    is Welch's test of no difference. A difference that rounding may have caused does not count. For constant samples, p
+    is 1 or the least that this number of values can give (`student`).
 
     Raises: ValueError when a sample has fewer than two values."""
     n = (mean.n, baseline.n)
@@ -98,31 +99,31 @@ def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Sid
 def worse_than(candidate: Candidate, margin: float) -> RatioTest:
     """Test whether the mean is worse than `baseline` by more than the margin (0.05: five per cent).
 
-    Where lower is better, that is above 1 + margin times the baseline; where higher is better, below 1 - margin times.
-    The margin is a fraction of the baseline's size: for a mean below zero it lies on the other side of 1, and for a
-    mean of zero there is none, so that any loss is more than the margin.
+    Where lower is better, worse is above (1 + margin) times the baseline; where higher is better, below (1 - margin)
+    times. The margin is a fraction of the baseline's absolute value: for a negative baseline its sign changes, and for
+    a baseline of zero any loss is more than the margin.
 
     Raises: ValueError unless 0 <= margin < 1, and what `ratio_test` raises."""
     if not 0 <= margin < 1:
         raise ValueError(f"the margin {margin} does not lie between 0 and 1")
-    own = -margin if candidate.baseline.value < 0 else margin
+    signed = -margin if candidate.baseline.value < 0 else margin
     if candidate.better == "lower":
-        return ratio_test(candidate.mean, candidate.baseline, 1 + own, "above")
-    return ratio_test(candidate.mean, candidate.baseline, 1 - own, "below")
+        return ratio_test(candidate.mean, candidate.baseline, 1 + signed, "above")
+    return ratio_test(candidate.mean, candidate.baseline, 1 - signed, "below")
 
 
 def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[GateTest, ...]:
     """Judge which candidates are worse by more than the margin, corrected for their number (Holm).
 
-    The stated rate: when no candidate is truly worse by more than the margin, the probability that any is called so is
-    at most `alpha`, however the candidates depend on each other. It is reached only when the truth lies at the margin
-    itself; for two runs of the same thing it is far lower.
+    If no candidate is truly worse by more than the margin, the probability that any is judged to be is at most `alpha`,
+    however the candidates depend on each other. It is that large only if the true loss equals the margin; for two runs
+    of the same thing it is far lower.
 
     Raises: what `worse_than` raises."""
     tests = [worse_than(candidate, margin) for candidate in candidates]
     adjusted = [p for p in holm([test.p for test in tests]) if p is not None]
-    each = alpha / max(1, len(candidates))
+    first_level = alpha / max(1, len(candidates))
     return tuple(
-        GateTest(candidate, test, p, p <= alpha, margin, each)
+        GateTest(candidate, test, p, p <= alpha, margin, first_level)
         for candidate, test, p in zip(candidates, tests, adjusted, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Moderated variances: many treatments with few values each share information on their variance.
+"""Moderated variances: the variance of each treatment, estimated with the help of those of all others.
 
 The largest of many sample variances is large mostly by chance: of 171 with 4 degrees of freedom, all truly equal, it is
 about 3.6 times the truth.
@@ -49,14 +49,20 @@ def _prior_df(variances: Sequence[float], df: Sequence[float], most: float) -> f
     known = [(value, freedom) for value, freedom in zip(variances, df, strict=True) if value > 0]
     if len(known) < 2:
         return 0.0
-    logs = [math.log(value) - _chance(d)[0] + math.log(d / 2) for value, d in known]
-    excess = variance(logs) - fmean(_chance(d)[1] for _, d in known)
+    logs, expected = [], []
+    for value, freedom in known:
+        digamma, trigamma = _digamma_and_trigamma(freedom)
+        logs.append(math.log(value) - digamma + math.log(freedom / 2))
+        expected.append(trigamma)
+    excess = variance(logs) - fmean(expected)
     return min(2 * _trigamma_inverse(excess), most) if excess > 0 else most
 
 
-@lru_cache(maxsize=4096)
-def _chance(df: float) -> tuple[float, float]:
-    """Return digamma and trigamma of half the degrees of freedom, of which most cells of a campaign have the same."""
+@lru_cache(maxsize=4096)  # most cells of a campaign have the same degrees of freedom
+def _digamma_and_trigamma(df: float) -> tuple[float, float]:
+    """Return digamma and trigamma of half the degrees of freedom.
+
+    They give the mean and the variance of the logarithm of a sample variance with these degrees of freedom."""
     from scipy.special import digamma, polygamma
 
     return float(digamma(df / 2)), float(polygamma(1, df / 2))

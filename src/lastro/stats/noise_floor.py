@@ -38,10 +38,10 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """The noise floor of one metric of one treatment; `floor` is a fraction of the mean: 0.03 is 3 %.
+    """The noise floor of one metric of one treatment, for `blocks` blocks; `floor` is a fraction of the mean.
 
-    It is None, with the reason, when fewer than two pairs are whole or the mean is not distinguishable from zero.
-    `ratio` is B / A over all pairs, of which `pairs` counts those that there were; the floor is for `blocks` blocks."""
+    The floor is None, with the reason, with fewer than two complete pairs, or if the mean is not distinguishable from
+    zero. `pairs` counts the complete pairs, and `ratio` is B / A over them."""
 
     floor: float | None
     ratio: Estimate | None
@@ -51,28 +51,29 @@ class NoiseFloor:
 
 
 def distance(trials: int, aa_trials: int) -> int:
-    """Return how many blocks of an A/A campaign lie between the two trials of a pair.
+    """Return how many blocks apart the two trials of a pair are to be in an A/A campaign.
 
-    Two of `trials` trials in random order are (trials + 1) / 3 places apart on average; a block of the A/A campaign has
-    `aa_trials` of them."""
+    Two of the `trials` trials of a block of the judged study are (trials + 1) / 3 places apart on average, in random
+    order. A block of the A/A campaign has `aa_trials` trials."""
     return max(1, round((trials + 1) / 3 / aa_trials))
 
 
 def pairs_of(by_block: Mapping[int, float], blocks: int, apart: int) -> list[Pair]:
     """Pair the values of blocks 1 to `blocks`, `apart` blocks from each other, in order.
 
-    At `apart` = 2, blocks 1 and 3 are a pair, 2 and 4, 5 and 7. At the end of the campaign, pairs are as far apart as
-    the blocks that are left allow. Pairs in which a value is missing are left out."""
-    found, start = [], 1
+    At `apart` = 2, blocks 1 and 3 are a pair, then 2 and 4, then 5 and 7. At the end of the campaign, pairs are as far
+    apart as the remaining blocks allow. Pairs with a missing value are left out."""
+    pairs, start = [], 1
     while step := min(apart, (blocks - start + 1) // 2):
-        firsts = range(start, start + step)
-        found += [(by_block[at], by_block[at + step]) for at in firsts if at in by_block and at + step in by_block]
+        for first in range(start, start + step):
+            if first in by_block and first + step in by_block:
+                pairs.append((by_block[first], by_block[first + step]))
         start += 2 * step
-    return found
+    return pairs
 
 
 def toss(pairs: Sequence[Pair], rng: random.Random) -> tuple[list[float], list[float]]:
-    """Return A and B: for each pair, a coin decides which value belongs to which."""
+    """Return the values of A and the values of B: for each pair, a coin decides which value is A's."""
     tossed = [(first, second) if rng.random() < 0.5 else (second, first) for first, second in pairs]
     return [a for a, _ in tossed], [b for _, b in tossed]
 
@@ -94,7 +95,7 @@ def noise_floor(pairs: Sequence[Pair], blocks: int, confidence: float, seed: str
 
 
 def critical_level(pairs: Sequence[Pair], blocks: int, confidence: float) -> float | None:
-    """Return the floor by the formula of this module's docstring; None where the mean may be zero."""
+    """Return the floor by the formula of this module's docstring; None if the mean is not distinguishable from zero."""
     mean = sample_mean([value for pair in pairs for value in pair])
     spread = math.sqrt(math.fsum((b - a) ** 2 for a, b in pairs) / len(pairs))
     level = t_quantile(confidence, len(pairs)) * spread / math.sqrt(blocks)
@@ -102,24 +103,24 @@ def critical_level(pairs: Sequence[Pair], blocks: int, confidence: float) -> flo
     return level / abs(mean) if abs(mean) > level / math.sqrt(2) else None
 
 
-def scaled(share: float, weights: Iterable[float]) -> float:
-    """Return the floor of a weighted sum of treatments' means from `share`, the floor of one against one.
+def scaled(floor: float, weights: Iterable[float]) -> float:
+    """Return the floor of a weighted sum of treatments' means from `floor`, that of one treatment against another.
 
     Both are fractions of the mean. The noise of treatments is independent, so its variance is proportional to the sum
-    of the squared weights: a mean of k treatments against a mean of k others has 1 / sqrt(k) of it."""
-    return share * math.sqrt(math.fsum(weight * weight for weight in weights) / 2)
+    of the squared weights: the floor of a mean of k treatments against a mean of k others is 1 / sqrt(k) of `floor`."""
+    return floor * math.sqrt(math.fsum(weight * weight for weight in weights) / 2)
 
 
-def within(share: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
-    """Return whether a deviation (of a ratio from 1, of a fraction from 0) lies below the floor of its contrast.
+def is_below_floor(floor: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
+    """Return whether a deviation (of a ratio from 1, of a fraction from 0) lies below the noise floor of its contrast.
 
-    The contrast's weights sum to zero: {treated: 1, baseline: -1} has the whole `share`. None without a floor or a
-    deviation."""
-    if share is None or deviation is None:
+    `floor` is that of one treatment against another, and is `scaled` by the weights of the contrast, which sum to zero.
+    None without a floor or a deviation."""
+    if floor is None or deviation is None:
         return None
-    return abs(deviation) < scaled(share, weights)
+    return abs(deviation) < scaled(floor, weights)
 
 
-def rescaled(share: float, made_for: int, blocks: int) -> float:
-    """Return a floor for another number of blocks than it was made for."""
-    return share * math.sqrt(made_for / blocks)
+def rescaled(floor: float, made_for: int, blocks: int) -> float:
+    """Return the floor for `blocks` blocks from a floor for `made_for` blocks."""
+    return floor * math.sqrt(made_for / blocks)

@@ -13,7 +13,7 @@ def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
     return message
 
 
-# Why a ratio may be of any size: of two sums of means, and to the mean of a baseline.
+# Why a ratio is unbounded: first for a ratio of two sums of means, then for a ratio to the mean of a baseline.
 ZERO_DENOMINATOR = N_("the difference to compare with is zero")
 UNBOUNDED = N_("unbounded: the difference to compare with is not distinguishable from zero")
 ZERO_BASELINE = N_("the mean of the baseline is zero")
@@ -21,21 +21,21 @@ UNBOUNDED_BY_BASELINE = N_("unbounded: the baseline is not distinguishable from 
 
 
 class Numeral(str):
-    """Numbers in text that Lastro wrote, such as '0.6 ± 0.2 s': a report has them with its own separators."""
+    """A text with numbers in English notation, such as '0.6 ± 0.2 s', whose separators a report translates."""
 
     __slots__ = ()
 
 
 def percent(share: float | None) -> Numeral:
-    """Return a share as a sentence has it: 0.05 is '5 %'."""
+    """Return a fraction as a percentage for a sentence: 0.05 is '5 %'; None counts as 0."""
     return Numeral(f"{(share or 0) * 100:g} %")
 
 
 class Note(str):
     """An English sentence made of a `message` with {placeholders} and the `values` that fill them.
 
-    It is the sentence itself wherever a string is expected. `values` are names and numbers, which are not translated,
-    and further notes."""
+    As a string, it is the complete sentence. `values` are names and numbers, which are not translated, and further
+    notes, which are."""
 
     def __new__(cls, message: str, /, **values: object) -> Note:
         note = super().__new__(cls, message.format(**values) if values else message)

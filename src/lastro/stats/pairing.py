@@ -19,10 +19,10 @@ class BaselinePairing:
 
 
 def blocks_to_pair(cells: Sequence[Mapping[int, float]]) -> list[int]:
-    """Return the blocks within which to compare these cells, each {block: value}; none when they are not to be paired.
+    """Return the blocks within which to compare these cells, each {block: value}; empty if they are not to be paired.
 
-    Paired when at least two blocks, and half of the blocks of each cell, hold every cell: pairing on fewer would
-    discard more than the blocks explain."""
+    They are paired if at least two blocks, and at least half of the blocks of each cell, have values of all cells:
+    pairing within fewer blocks would discard more than the blocks explain."""
     common = sorted(set.intersection(*(set(cell) for cell in cells))) if cells else []
     return common if len(common) >= 2 and 2 * len(common) >= max(map(len, cells)) else []
 
@@ -30,7 +30,7 @@ def blocks_to_pair(cells: Sequence[Mapping[int, float]]) -> list[int]:
 def match_blocks(by_block: Mapping[int, float], baseline_by_block: Mapping[int, float]) -> BaselinePairing | None:
     """Match a treatment and its baseline, both {block: value}; None when either has no value.
 
-    Paired within the blocks of `blocks_to_pair`; where there are none, every value is used, unpaired."""
+    They are paired within the blocks of `blocks_to_pair`. If there are none, all values are used, unpaired."""
     if not by_block or not baseline_by_block:
         return None
     if blocks := blocks_to_pair([by_block, baseline_by_block]):

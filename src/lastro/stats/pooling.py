@@ -7,8 +7,8 @@ The mean has Hartung and Knapp's and Sidik and Jonkman's interval, by Student's 
 hosts. Its variance is never below that of effects which differ as tau squared says (Röver and others): otherwise hosts
 that happen to agree would make it too narrow.
 
-Tau squared has the interval of the Q profile: those values at which Cochran's generalised Q is not extreme. There, a
-standard error that is estimated from few trials counts as larger, such that a normal interval is as wide as that by
+Tau squared has the interval of the Q profile: the values at which Cochran's generalised Q is not extreme. For it, a
+standard error that is estimated from few trials is enlarged, so that its normal interval is as wide as the interval by
 Student's t. Otherwise hosts that do not differ would seem to differ.
 
 Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
@@ -51,9 +51,9 @@ class MeasuredEffect(NamedTuple):
 class PooledMean:
     """The mean of the true effects over hosts like these, in the unit of the effects.
 
-    `error` is its standard error with `df` degrees of freedom, and `p` that of a mean of zero. `tau` is the standard
-    deviation of the true effects between hosts, and `q` Cochran's Q, with the p of no difference between hosts.
-    `prediction` is the interval for the true effect on a new host. `n` counts the hosts."""
+    `value` has the standard error `error` with `df` degrees of freedom; `p` is that of a mean of zero. `tau` is the
+    standard deviation of the true effects between hosts. `q` is Cochran's Q, and `q_p` the p of no difference between
+    hosts. `prediction` is the interval for the true effect on a new host. `n` counts the hosts."""
 
     value: float
     error: float
@@ -72,7 +72,7 @@ class PooledMean:
         return Estimate(self.value, self.interval, self.n, p=self.p, df=self.df)
 
     def p_of(self, bound: float, side: Side) -> float:
-        """Return the p of the hypothesis that the mean is not above (not below) a bound."""
+        """Return the p of the test whether the mean is above, below, or on either side of a bound."""
         return t_p(self.value - bound, self.error, self.df, 0.0, side)
 
 
@@ -113,7 +113,7 @@ class _Sample:
 
     @classmethod
     def of(cls, effects: Sequence[MeasuredEffect], confidence: float | None = None) -> _Sample:
-        """Return the sample; with a confidence, each error such that a normal interval is as wide as by Student's t."""
+        """Return the sample. With a confidence, errors are enlarged: a normal interval is as wide as by Student's t."""
         from scipy.special import ndtri
 
         if any(not effect.error > 0 for effect in effects):
@@ -125,12 +125,12 @@ class _Sample:
 
     @property
     def most(self) -> float:
-        """A tau squared that is beyond any estimate."""
+        """An upper bound for estimates of tau squared; 0 if all effects are equal."""
         return 2 * len(self.y) * float(np.ptp(self.y)) ** 2
 
     @property
     def cochran(self) -> float:
-        """Cochran's Q, as if no host differed from another."""
+        """Cochran's Q under the hypothesis that hosts do not differ (tau squared is 0)."""
         return float(self._q(np.zeros(1))[0])
 
     def mean(self, tau2: float) -> tuple[float, float]:
@@ -145,12 +145,12 @@ class _Sample:
         return self.y[0] - left[:, 0], np.sqrt(np.maximum(1.0, spreads) / w.sum(axis=1))
 
     def _q(self, tau2: Floats) -> Floats:
-        """Return Cochran's Q for each tau squared: the sum of the squared distances from the mean in their errors."""
+        """Return Cochran's Q for each tau squared: the sum of the squared standardized distances from the mean."""
         w, left = self._weighted(tau2)
         return np.asarray((w * left**2).sum(axis=1))
 
     def tau2_at(self, q: Floats) -> Floats:
-        """Return the tau squared at which Q has each of these values; 0 where Q is never as large."""
+        """Return for each value of Q the tau squared at which Q has it; 0 where Q is never that large."""
         high = np.full(len(q), self.most or 1.0)
         while np.any(beyond := self._q(high) > q):
             high[beyond] *= 4
@@ -162,7 +162,7 @@ class _Sample:
         return np.where(self._q(np.zeros(len(q))) > q, (low + high) / 2, 0.0)
 
     def paule_mandel(self) -> float:
-        """Return the tau squared at which Q is what it is expected to be."""
+        """Return the estimate of tau squared by Paule and Mandel: the one at which Q equals its expectation."""
         return float(self.tau2_at(np.array([len(self.y) - 1.0]))[0])
 
     def profile(self, confidence: float) -> Interval:
@@ -189,15 +189,13 @@ class _Sample:
         centres = means[:, None] + errors[:, None] * stdtrit(len(self.y) - 1, (np.arange(_MEANS) + 0.5) / _MEANS)
         spreads = np.maximum(np.sqrt(tau2), errors / _SMOOTH)[:, None]
 
-        def beyond(value: float, share: float) -> float:
-            return float(ndtr((value - centres) / spreads).mean()) - share
-
         reach = 10 * float(spreads.max())
         ends = float(centres.min()) - reach, float(centres.max()) + reach
-        low, high = (
-            brentq(beyond, *ends, args=share, rtol=1e-9) for share in ((1 - confidence) / 2, (1 + confidence) / 2)
-        )
-        return Interval(low, high, confidence)
+
+        def quantile(q: float) -> float:
+            return float(brentq(lambda value: float(ndtr((value - centres) / spreads).mean()) - q, *ends, rtol=1e-9))
+
+        return Interval(quantile((1 - confidence) / 2), quantile((1 + confidence) / 2), confidence)
 
     def restricted_likelihood(self) -> float:
         """Return the tau squared with the largest restricted likelihood."""

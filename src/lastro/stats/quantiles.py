@@ -38,7 +38,7 @@ def quantile(values: Sequence[float], q: float) -> float:
 def quantile_if_estimable(values: Sequence[float], q: float, confidence: float = 0.95) -> float | None:
     """Return the q-quantile, or None when the sample is smaller than `least_n_for` requires.
 
-    A lower quantile requires the same as its mirror image: p1 as many samples as p99."""
+    A low quantile requires the same sample size as its mirror image: p1 the same as p99."""
     if len(values) < least_n_for(max(q, 1 - q), confidence):
         return None
     return quantile(values, q)

@@ -26,9 +26,9 @@ from lastro.stats.sampled import SampledMean
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Means a and b, the variances and covariance of these means, and the degrees of freedom behind them.
+    """The means a and b of a ratio a / b, their variances and covariance, and the degrees of freedom `df` of these.
 
-    `biases` are how far rounding may have moved each."""
+    `biases` are how far rounding may have moved a and b."""
 
     a: float
     b: float
@@ -49,7 +49,7 @@ def unpaired_ratio(values: Sequence[float], baseline: Sequence[float], confidenc
 
 
 def pooled_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
-    """Return the ratio of the means of two independent samples of one variance, which both estimate together."""
+    """Return the ratio of the means of two independent samples with equal variances, by their pooled variance."""
     n, unit = (len(values), len(baseline)), unit_of(values, baseline)
     sides = [[value / unit for value in side] for side in (values, baseline)]
     a, b = map(sample_mean, sides)
@@ -98,7 +98,7 @@ def ratio_to_baseline(
 ) -> Estimate | None:
     """Return the ratio of a treatment to its baseline, both {block: value}; None when either has no value.
 
-    Paired within blocks by `pairing.match_blocks`."""
+    `pairing.match_blocks` decides whether they are paired within blocks."""
     matched = match_blocks(by_block, baseline_by_block)
     if matched is None:
         return None
@@ -107,7 +107,9 @@ def ratio_to_baseline(
 
 
 def ratio_of(contrast: Estimate, n: tuple[int, int]) -> Estimate:
-    """Return a ratio of a model as a ratio to the baseline; `n` counts the values of either side where not paired."""
+    """Return a ratio from a model (`contrasts`) as a ratio to the baseline, with the `sides` and reasons of one.
+
+    `n` counts the values of the treatment and of the baseline, and is used unless the contrast is paired."""
     why = contrast.absent_because
     if contrast.unbounded:
         why = Note(ZERO_BASELINE if contrast.value is None else UNBOUNDED_BY_BASELINE)
@@ -122,6 +124,7 @@ def _ratio(
 
 
 def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Estimate:
+    """Return the ratio a / b with Fieller's interval; `n` counts the values of either side."""
     ends = ends_of_ratio(m.a, m.b, (m.var_a, m.var_b, m.cov), t_quantile(confidence, m.df), m.biases)
     if ends is None:
         return _ratio(m.a / m.b, None, pairing, n, Note(UNBOUNDED_BY_BASELINE))

@@ -1,8 +1,9 @@
-"""How much of a loss a protection recovers over several hosts, each of which is one observation: its loss and its gain.
+"""How much of a loss a protection recovers, over several hosts. Each host is one observation of a loss and of a gain.
 
-Both are fractions of the larger of the host's two unprotected means, so that its speed does not count; a host that
-loses a larger fraction counts more. The spread over hosts contains what they differ by and the error of each. So no
-error of a single host is needed, and unequal errors keep Student's test within its level, for levels up to 5 %.
+Both are fractions of the larger one of the host's two unprotected means, so that fast and slow hosts count equally; a
+host that loses a larger fraction counts more. The spread over hosts contains both their true differences and the error
+of each host. So no error of a single host is needed, and unequal errors keep Student's test within its level, for
+levels up to 5 %.
 
 The recovered fraction is the mean gain over the mean loss, with Fieller's interval of pairs (`ratios`).
 
@@ -23,7 +24,7 @@ from lastro.stats.student import least_paired_p, t_p, without_rounding
 
 @dataclass(frozen=True, slots=True)
 class RecoveredShare:
-    """A loss, a gain, and what fraction of the loss the gain is; `n` counts blocks of a campaign, or hosts."""
+    """A loss, a gain, and the fraction gain / loss; the `n` of the estimates counts blocks of a campaign, or hosts."""
 
     loss: Estimate
     gain: Estimate
@@ -31,7 +32,9 @@ class RecoveredShare:
 
 
 def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float) -> RecoveredShare:
-    """Return the means over hosts; `losses[i]` and `gains[i]` are those of one host. Raises: ValueError below two."""
+    """Return the mean loss, the mean gain and their ratio over hosts; `losses[i]` and `gains[i]` are those of one host.
+
+    Raises: ValueError for fewer than two hosts, or unequal lengths."""
     n = len(gains)
     if n < 2 or n != len(losses):
         raise ValueError(f"{len(losses)} losses and {n} gains: it takes two hosts, with one of each")
@@ -45,7 +48,8 @@ def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float
 
 
 def _mean(values: Sequence[float], confidence: float) -> Estimate:
-    found, n = describe(values, confidence), len(values)
-    error = (found.sd or 0.0) / math.sqrt(n)
-    p, why = t_p(found.mean, error, n - 1.0, least_paired_p(n)), None if error else Note(NO_SPREAD)
-    return Estimate(found.mean, found.interval if error else None, n, why, p=p, df=n - 1.0)
+    """Return the mean with its interval and the p of a mean of zero; without an interval if the values are equal."""
+    summary, n = describe(values, confidence), len(values)
+    error = (summary.sd or 0.0) / math.sqrt(n)
+    p, why = t_p(summary.mean, error, n - 1.0, least_paired_p(n)), None if error else Note(NO_SPREAD)
+    return Estimate(summary.mean, summary.interval if error else None, n, why, p=p, df=n - 1.0)

@@ -39,27 +39,27 @@ def rounding(sd: N, step: N) -> N:
 
 
 def rounding_of_mean(sd: float, step: float, n: int, confidence: float) -> float:
-    """Return the same for the mean of `n` readings alone: more than half a step where a few could be equal by chance.
+    """Return how far rounding may have moved the mean of `n` readings, whose standard deviation is `sd`.
 
-    `sd` is their own standard deviation."""
+    As `rounding`, but more than half a step for a few readings, which may be equal by chance."""
     half = rounding(sd, step)
     return half * equal_readings(n, confidence) if half else 0.0
 
 
 @cache
 def equal_readings(n: int, confidence: float) -> float:
-    """Return how many halves of a step a mean may be away from `n` equal readings: 1 from 5 readings on, at 95 %.
+    """Return how many half steps the true mean may be away from `n` equal readings: 1 from 5 readings on, at 95 %.
 
-    At any larger distance, no normal noise makes them equal with a probability above 1 - confidence. For a mean that is
-    m halves away, the noise that does so most often has the variance m / (2 log((m + 1) / (m - 1))), in squared
-    steps."""
-    most: float = (1 - confidence) ** (1 / n)  # probability of one reading
-    if most >= 0.5:
+    At any larger distance, no normal noise makes the readings equal with a probability above 1 - confidence. For a mean
+    that is m half steps away, the noise that makes them equal most often has the variance m / (2 log((m + 1) / (m -
+    1))), in squared steps."""
+    of_one: float = (1 - confidence) ** (1 / n)  # probability that one reading has the common value
+    if of_one >= 0.5:
         return 1.0
     from scipy.optimize import brentq
 
     def excess(m: float) -> float:
         noise = NormalDist(m / 2, math.sqrt(m / 2 / math.log((m + 1) / (m - 1))))
-        return noise.cdf(0.5) - noise.cdf(-0.5) - most
+        return noise.cdf(0.5) - noise.cdf(-0.5) - of_one
 
-    return float(brentq(excess, 1 + 1e-9, 2 / most))
+    return float(brentq(excess, 1 + 1e-9, 2 / of_one))

@@ -52,10 +52,8 @@ class SampledMean:
     ) -> SampledMean:
         """Return the mean of a sample; `factor` multiplies the variance that independent values would give.
 
-        A tool reads the values in steps of `step`; 0 if they are exact. If a search found them, they are the middles of
-        cells of its grid, with a mean width of `width`. `between` is that of both campaigns of a
-        comparison, and is estimated only once. So each of the two means counts it with half of its degrees of freedom:
-        together they have all of them.
+        A tool reads the values in steps of `step`; 0 if they are exact. If a search found them in a grid, they are the
+        middles of its intervals, with a mean width of `width`. `between` is the spread between campaigns.
 
         Raises: ValueError without values."""
         n, mean = len(values), sample_mean(values)
@@ -66,7 +64,10 @@ class SampledMean:
         return cls(mean, factor * variance / n, n - 1, n, bias).shifted(between)
 
     def shifted(self, between: CampaignSpread | None) -> SampledMean:
-        """Return the mean as that of a campaign that may differ from its equals by a shift of this spread."""
+        """Return the mean with the variance between campaigns added to its own.
+
+        Both means of a comparison contain the same estimate of the spread, so each counts it with half of its degrees
+        of freedom: together they have all of them."""
         if between is None or not between.variance or not self.value:
             return self
         shift = (self.value * between.spread) ** 2
@@ -82,14 +83,14 @@ class SampledMean:
 def between(means: Sequence[Mapping[int, float]]) -> CampaignSpread | None:
     """Return the spread between equal campaigns; means[i] is {treatment: mean} of campaign i, all above zero.
 
-    It is the variance of the logarithms, averaged over the treatments that every campaign measured. A campaign may
-    shift all of its treatments together, so they add no degrees of freedom. The noise inside campaigns is part of the
-    variance: subtracting an estimate of it would often leave nothing of a true spread, and break the error rate. None
-    without two campaigns, or without a treatment that all of them measured."""
+    The variance of the logarithms is averaged over the treatments that all campaigns measured. A campaign may shift all
+    of its treatments together, so more treatments add no degrees of freedom. The noise inside campaigns is part of the
+    variance: subtracting an estimate of this noise would often leave nothing of a true spread, and break the error
+    rate. None without two campaigns, or without a treatment that all of them measured."""
     if len(means) < 2:
         return None
     shared = set.intersection(*map(set, means))
     if not shared:
         return None
-    variance = fmean(variance_of([math.log(each[treatment]) for each in means]) for treatment in shared)
+    variance = fmean(variance_of([math.log(campaign[treatment]) for campaign in means]) for treatment in shared)
     return CampaignSpread(variance, len(means) - 1)

@@ -1,4 +1,4 @@
-"""The least-squares line of means over sizes, and its bend, as weights of the means: each is a weighted sum of them."""
+"""Slope, intercept and bend of the least-squares line of means over sizes, each as weights of the means."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ def slope_weights(x: Sequence[float]) -> list[float]:
 
 
 def intercept_weights(x: Sequence[float]) -> list[float]:
+    """Return the weights of the intercept, the value of the line at 0; `x` varies."""
     mean = math.fsum(x) / len(x)
     return [1 / len(x) - mean * weight for weight in slope_weights(x)]
 
 
 def bend_weights(x: Sequence[float]) -> list[float]:
-    """Return the weights of c in y = a + b x + c x^2: do the means lie on a line? `x` has three values or more.
+    """Return the weights of c in y = a + b x + c x^2, which is 0 if the means lie on a line.
 
-    By the theorem of Frisch, Waugh and Lovell (1933, 1963), c is the slope of y over what a line leaves of x^2."""
+    `x` has three values or more. By the theorem of Frisch, Waugh and Lovell (1933, 1963), c is the slope of y over the
+    residuals of x^2 from its line over x."""
     centred = _centred(x)
     squares = _centred([a * a for a in centred])
-    along = math.fsum(a * b for a, b in zip(slope_weights(x), squares, strict=True))
-    left = [square - along * a for square, a in zip(squares, centred, strict=True)]
-    spread = math.fsum(a * a for a in left)
-    return [a / spread for a in left]
+    slope = math.fsum(a * b for a, b in zip(slope_weights(x), squares, strict=True))
+    residuals = [square - slope * a for square, a in zip(squares, centred, strict=True)]
+    spread = math.fsum(a * a for a in residuals)
+    return [a / spread for a in residuals]
 
 
 def _centred(x: Sequence[float]) -> list[float]:

@@ -1,9 +1,9 @@
-"""How many times as good as a reference each candidate is in several studies, and which is the best over all of them.
+"""Scores: how many times as good as a reference each candidate is, in each of several studies and over all of them.
 
 The score of a candidate is the weighted geometric mean of its ratios, as that of SPEC is (Fleming and Wallace,
 Communications of the ACM 29 (1986) 218-221). Studies are independent, so their posteriors are drawn apart
-(`cell_means`). tests/known/test_scores.py measures the coverage of intervals, and how
-often `best` comes true. Loads numpy."""
+(`cell_means`). tests/known/test_scores.py measures the coverage of intervals, and how often `best` comes true. Loads
+numpy."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastro.stats.cell_means import MetricTrials, drawn_means
+from lastro.stats.cell_means import MetricTrials, draw_means
 
 Spread = tuple[float, float, float]  # the middle, the low end and the high end
 
 
 @dataclass(frozen=True, slots=True)
 class StudyTrials:
-    """The trials of one metric of a study, over `n_conditions` of equal weight; `higher` is better, or lower.
+    """The trials of one metric of a study, over `n_conditions` conditions of equal weight.
 
-    `variants` has for each of its own candidates the number of the one that it is a variant of, such as a platform with
-    some storage. What counts is the first variant with values, and not the best: that would look better than it is."""
+    `higher` is True if higher values are better. `variants` has for each candidate of `trials` the number of the
+    candidate of the score whose variant it is, such as a platform with some storage. The first variant with values
+    counts, not the best one: the maximum of several noisy means is too good on average."""
 
     trials: MetricTrials
     variants: tuple[int, ...]
@@ -33,11 +34,12 @@ class StudyTrials:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How good each candidate is against the reference, in each study and over all.
+    """How many times as good as the reference each candidate is, in each study and over all studies.
 
-    `goodness` has a ratio for each study and candidate, above 1 if the candidate is better; None if it was not measured
-    in every condition, or if only bounds are known. `scores` are over all studies with a weight. `best` is the
-    probability that a candidate has the highest score of all but the reference."""
+    `goodness[study][candidate]` is a ratio with its interval, above 1 if the candidate is better; None if it was not
+    measured in every condition, or if only bounds are known. `scores` has the ratio of each candidate over all studies
+    with a weight. `best` has the probability of each candidate to have the highest score; the reference does not
+    compete."""
 
     goodness: tuple[tuple[Spread | None, ...], ...]
     scores: tuple[Spread | None, ...]
@@ -45,38 +47,41 @@ class Scores:
 
 
 def score(studies: Sequence[StudyTrials], n_candidates: int, reference: int, alpha: float) -> Scores:
-    """Compare the candidates with the reference. Intervals have the level 1 - `alpha`; a weight must be above 0."""
-    logs = [_logs(study, n_candidates, reference, seed) for seed, study in enumerate(studies, 1)]
-    parts = [study.weight * own for study, own in zip(studies, logs, strict=True) if study.weight]
+    """Compare the candidates with the reference, with intervals of level 1 - `alpha`.
+
+    At least one study must have a weight above 0. A study without weight gets its `goodness` only."""
+    logs = [_log_ratios(study, n_candidates, reference, seed) for seed, study in enumerate(studies, 1)]
+    parts = [study.weight * of_study for study, of_study in zip(studies, logs, strict=True) if study.weight]
     total = np.sum(parts, axis=0) / sum(study.weight for study in studies)
     rivals = np.where(np.isnan(total), -np.inf, total)
     rivals[:, reference] = -np.inf
     known = np.isfinite(rivals).any(axis=1)
     best = np.bincount(rivals.argmax(axis=1)[known], minlength=n_candidates) / len(total)
     return Scores(
-        tuple(tuple(_spread(own[:, at], alpha) for at in range(n_candidates)) for own in logs),
+        tuple(tuple(_spread(of_study[:, at], alpha) for at in range(n_candidates)) for of_study in logs),
         tuple(_spread(total[:, at], alpha) for at in range(n_candidates)),
         tuple(map(float, best)),
     )
 
 
-def _logs(
+def _log_ratios(
     study: StudyTrials, n_candidates: int, reference: int, seed: int
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return draws of logarithms of ratios to the reference: (draw, candidate); NaN for what is not known."""
-    means = drawn_means(study.trials, len(study.variants), study.n_conditions, seed)
+    means = draw_means(study.trials, len(study.variants), study.n_conditions, seed)
     for cell in study.trials.floors:
         means[:, *cell] = np.nan
-    own = np.log(np.where(means > 0, means, np.nan)).mean(axis=2) * (1 if study.higher else -1)
-    logs = np.full((len(own), n_candidates), np.nan)
-    for number, candidate in enumerate(study.variants):
+    of_variants = np.log(np.where(means > 0, means, np.nan)).mean(axis=2) * (1 if study.higher else -1)
+    logs = np.full((len(of_variants), n_candidates), np.nan)
+    for variant, candidate in enumerate(study.variants):
         if np.isnan(logs[0, candidate]):
-            logs[:, candidate] = own[:, number]
+            logs[:, candidate] = of_variants[:, variant]
     return np.asarray(logs - logs[:, [reference]])
 
 
 def _spread(draws: np.ndarray[tuple[int], np.dtype[np.float64]], alpha: float) -> Spread | None:
+    """Return the median and the ends of an interval of a ratio, from draws of its logarithm; None if any is NaN."""
     if np.isnan(draws).any():
         return None
-    low, middle, high = (float(np.exp(each)) for each in np.quantile(draws, (alpha / 2, 0.5, 1 - alpha / 2)))
+    low, middle, high = map(float, np.exp(np.quantile(draws, (alpha / 2, 0.5, 1 - alpha / 2))))
     return middle, low, high

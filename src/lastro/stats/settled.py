@@ -1,4 +1,4 @@
-"""What looks at a growing campaign have settled, as plain data, which its database keeps (`looks` finds it)."""
+"""The state of a growing campaign after its looks (`looks`), as plain data for the database of the campaign."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Why = Literal["rejected", "unlikely", "futile"]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate by its number, and why it goes on no further.
+    """A candidate, by its number, that gets no more trials, and why.
 
-    `chance` is its probability of holding all limits ("rejected"), of being the cheapest that does ("unlikely"), or of
-    being accepted by the end ("futile")."""
+    `chance` is the probability that the candidate holds all limits ("rejected"), that it is the cheapest candidate that
+    does ("unlikely"), or that it is accepted by the end ("futile")."""
 
     candidate: int
     why: Why
@@ -23,7 +23,9 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What all looks so far have settled, by numbers of candidates; `fractions` are those of the most blocks."""
+    """The candidates, by their numbers, that all looks so far have accepted, rejected or dropped.
+
+    `fractions` has for each look the fraction of the maximum number of blocks that had run."""
 
     fractions: tuple[float, ...] = ()
     accepted: frozenset[int] = frozenset()
@@ -32,4 +34,5 @@ class Settled:
 
     @property
     def gone(self) -> frozenset[int]:
-        return frozenset(each.candidate for each in self.dropped)
+        """The numbers of the candidates that get no more trials."""
+        return frozenset(drop.candidate for drop in self.dropped)

@@ -1,4 +1,4 @@
-"""Two means compared in a family: whether they differ, are alike within a margin, or how many blocks would decide."""
+"""A comparison of two means in a family: do they differ, are they equivalent, or how many blocks would decide?"""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 
-MOST_BLOCKS = 1000  # beyond it, no number of blocks is named
+MOST_BLOCKS = 1000  # larger numbers of blocks are not reported
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One level against another, as a ratio where both means are above zero, else as a difference.
+    """A comparison of the means of two levels: a ratio if it is certain to be above zero, else a difference.
 
-    `scale` is the size of the two means, with which a difference can be compared. Means are over `strata` conditions
-    in which both were measured; `alpha` is the level of significance of the whole family."""
+    `scale` is the size of the two means, by which a difference is judged. Means are over the `strata` conditions in
+    which both levels were measured; `alpha` is the level of significance of the whole family."""
 
     comparison: MeanComparison
     scale: float
@@ -27,6 +27,7 @@ class Pair:
 
     @property
     def relative(self) -> bool:
+        """True if the ratio is shown, and not the difference."""
         interval = self.comparison.ratio.interval
         return self.comparison.log or (interval is not None and interval.low > 0)
 
@@ -37,12 +38,13 @@ class Pair:
 
     @property
     def value(self) -> float:
+        """The value of the ratio or difference. Raises: AssertionError if there is none."""
         assert self.shown.value is not None
         return self.shown.value
 
     @property
     def interval(self) -> Interval:
-        """The interval of what is shown. Raises: AssertionError where nothing varied in too few blocks."""
+        """The interval of the ratio or difference. Raises: AssertionError where nothing varied in too few blocks."""
         assert self.shown.interval is not None
         return self.shown.interval
 
@@ -67,23 +69,26 @@ class Pair:
 
     @property
     def most(self) -> float:
-        """The most by which either mean exceeds the other: a fraction of it for a ratio, else in the values' unit."""
+        """The most by which either mean may exceed the other, by the interval; infinite without one.
+
+        A fraction of the smaller mean if the pair is relative, else in the unit of the values."""
         if self.shown.interval is None:
             return math.inf
         low, high = self.interval.low, self.interval.high
         return max(high, 1 / low) - 1 if self.relative else max(abs(low), abs(high))
 
     def alike(self, share: float) -> bool:
-        """Return whether the whole interval lies within this fraction of the means, to either side of no difference."""
+        """Return whether the means are equivalent: the interval lies within the fraction `share` of no difference."""
         return self.most <= (share if self.relative else share * self.scale)
 
     def blocks_to_decide(self, share: float, probability: float, least: int = 0) -> int | None:
-        """Return how many blocks, in all, will probably show that the means differ, or are alike within `share`.
+        """Return the number of blocks, in all, that will probably show that the means differ, or are equivalent.
 
-        It is `least` where that many suffice. This is the predictive probability: after this campaign, the difference
-        that n blocks will show is uncertain by its error, less what n blocks leave of it (Spiegelhalter, Freedman and
-        Blackburn, Controlled Clinical Trials 7 (1986) 8-17). The spread is taken to stay as it is. None where
-        `MOST_BLOCKS` would not be enough, or nothing varies."""
+        It is the least number, and at least `least`, with which the predictive probability reaches `probability`; the
+        means are equivalent within the fraction `share`. After this campaign, the estimate that n blocks will give has
+        a variance of the present squared error less the one after n blocks (Spiegelhalter, Freedman and Blackburn,
+        Controlled Clinical Trials 7 (1986) 8-17). The spread is assumed to stay the same. None if `MOST_BLOCKS` would
+        not be enough, or if nothing varies."""
         if self.differs or self.alike(share):
             return max(self.n_blocks, least)
         if not self.comparison.error or self.shown.interval is None or not self.shown.df:
@@ -95,9 +100,10 @@ class Pair:
         return n if n <= MOST_BLOCKS else None
 
     def _decided_with(self, share: float) -> Callable[[int], float]:
-        """Return a function of the number of blocks: the probability that they decide.
+        """Return a function from a number of blocks to the probability that they decide.
 
-        The critical value remains that of the same level for this comparison alone, with more degrees of freedom."""
+        The critical value keeps its level, as a test of this comparison without its family, with more degrees of
+        freedom."""
         from scipy.special import stdtr
 
         now, df, critical = self.n_blocks, self.shown.df or 1.0, self.comparison.critical or 0.0
@@ -111,11 +117,12 @@ class Pair:
             if 2 * half <= margin:
                 return 1.0
 
-            def beyond(end: float) -> float:
-                """Return the probability of a distance of more than `end` to either side."""
-                known = error * math.sqrt(1 - now / n)
-                return float(stdtr(df, (self.distance - end) / known) + stdtr(df, (-self.distance - end) / known))
+            def probability_beyond(end: float) -> float:
+                """Return the probability that n blocks show a distance of more than `end`, to either side."""
+                change = error * math.sqrt(1 - now / n)
+                return float(stdtr(df, (self.distance - end) / change) + stdtr(df, (-self.distance - end) / change))
 
-            return beyond(half) + (1 - beyond(margin - half) if half < margin else 0.0)
+            differ = probability_beyond(half)
+            return differ + (1 - probability_beyond(margin - half) if half < margin else 0.0)
 
         return decided

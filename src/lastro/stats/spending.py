@@ -1,9 +1,10 @@
-"""How sure one look at growing data must be, so that all looks together err no more often than one test would.
+"""The level of each look at growing data, such that all looks together err no more often than one test would.
 
-The error is spent by the fraction t of the data: alpha * ln(1 + (e - 1) t) of it by then. That is close to equal levels
-at all looks (Pocock's), since an early decision saves most. The level of a look follows from what is spent at it, and
-from the correlation of estimates of which one contains the other: a random walk, whose density below the boundaries of
-all earlier looks is integrated numerically. Looks need not be planned: only their fractions count.
+When the fraction t of the data is there, alpha * ln(1 + (e - 1) t) of the error has been spent. That is close to equal
+levels at all looks (Pocock's), since an early decision saves most. The level of a look follows from the error that it
+spends, and from the correlation of its estimate with those of earlier looks, whose data it contains: the estimates are
+a random walk, whose density below the boundaries of all earlier looks is integrated numerically. Looks need not be
+planned: only their fractions count.
 
 Sources: Lan and DeMets, Biometrika 70 (1983) 659-663, for the spending; Armitage, McPherson and Rowe, J. R. Stat. Soc.
 A 132 (1969) 235-244, for the integration; Maurer and Bretz, Stat. Biopharm. Res. 5 (2013) 311-320, for Holm's method
@@ -24,13 +25,13 @@ _FAR = 8.0  # standard deviations: nothing lies beyond
 
 
 def spent(fraction: float, alpha: float) -> float:
-    """Return how much of `alpha` is spent when this fraction of the data is there, from 0 to 1."""
+    """Return how much of the error `alpha` is spent when this fraction (0 to 1) of the data is there."""
     return alpha * math.log(1 + (math.e - 1) * min(fraction, 1.0))
 
 
 @lru_cache(maxsize=1024)
 def nominal_level(fractions: tuple[float, ...], alpha: float) -> float:
-    """Return the one-sided level of the last of several looks at these growing fractions of the data.
+    """Return the one-sided level of the last of several looks, each at a fraction of the data, in ascending order.
 
     Raises: ValueError unless the fractions grow from above 0 to 1 at most, and alpha is between 0 and 1."""
     from scipy.special import ndtr
@@ -49,7 +50,10 @@ def nominal_level(fractions: tuple[float, ...], alpha: float) -> float:
 
 
 def _boundary(walk: Floats, mass: Floats, size: float, step: float, due: float) -> float:
-    """Return the z-score that the walk, whose standard deviation is `size` then, exceeds with probability `due`."""
+    """Return the z-score that the random walk exceeds after its next step with probability `due`.
+
+    `walk` are its points before the step, with probabilities `mass`. The step has the standard deviation `step`, and
+    the walk after it `size`."""
     from scipy.optimize import brentq
     from scipy.special import ndtr
 

@@ -1,11 +1,11 @@
-"""When a sequential campaign has enough blocks. Pure: it looks at intervals, and decides.
+"""Decide when a sequential campaign has enough blocks, by the widths of its intervals.
 
 The number of trials is fixed by default. A study that asks for sequential stopping runs whole blocks, at least ten, and
-ends when every chosen contrast is known with the requested precision, or at a cap. A rule that looks at the width,
-never at the value or its p, does not hunt for significance. Still it tends to stop when the spread looks small by
-chance, so the last intervals cover a little less than they say: 95 % intervals 92.7 to 95 % of the time, least where 15
-to 25 blocks are needed and the trials are skewed (simulated for 10 to 200 blocks). Reports must label such campaigns as
-sequential.
+ends when every chosen contrast is known with the requested precision, or at a maximum. The rule considers the width of
+an interval, never the value or its p, so it does not hunt for significance. Still it tends to stop when the spread is
+small by chance, so the final intervals cover a little less than stated: 95 % intervals 92.7 to 95 % of the time, least
+where 15 to 25 blocks are needed and the trials are skewed (simulated for 10 to 200 blocks). Reports must label such
+campaigns as sequential.
 
 Source: Chow and Robbins, Ann. Math. Statist. 36 (1965) 457-462; Kalibera and Jones, ISMM (2013) 63-74."""
 
@@ -25,10 +25,10 @@ Reason = Literal["too few blocks", "too wide", "narrow enough", "cap reached"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Stop when every relative half width is at most `target` (0.05 is plus or minus 5 %).
+    """A rule: stop when every relative half width is at most `target` (0.05 is plus or minus 5 %).
 
-    It stops no sooner than after `least_blocks` and no later than after `most_blocks`. Raises: ValueError unless target
-    > 0 and 10 <= least_blocks <= most_blocks."""
+    The campaign stops after `least_blocks` blocks at the earliest, and after `most_blocks` at the latest. Raises:
+    ValueError unless target > 0 and 10 <= least_blocks <= most_blocks."""
 
     target: float
     most_blocks: int
@@ -45,9 +45,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision to stop, and the `widest` contrast: the one with the greatest relative half width, `half_width`.
+    """Whether to stop after `blocks` blocks, and why; `widest` is the contrast with the greatest relative half width.
 
-    The width is infinite where a contrast has no interval yet. Both are None when there are no contrasts."""
+    `half_width` is that half width, infinite where the contrast has no interval yet. Both are None without contrasts.
+    """
 
     stop: bool
     reason: Reason
@@ -57,7 +58,7 @@ class Decision:
 
 
 def relative_half_width(value: float | None, interval: Interval | None) -> float:
-    """Return half an interval's width over the size of its value; infinite without an interval, or for a value of 0."""
+    """Return half an interval's width over the absolute value; infinite without an interval, or for a value of 0."""
     if value is None or interval is None or not value:
         return math.inf
     return interval.half_width / abs(value)
@@ -66,8 +67,8 @@ def relative_half_width(value: float | None, interval: Interval | None) -> float
 def decide(rule: Rule, blocks: int, half_widths: Mapping[str, float]) -> Decision:
     """Decide whether to stop after `blocks` whole blocks, given the relative half width of each chosen contrast.
 
-    Without contrasts nothing can become narrow, and only the cap stops. Source: Chow and Robbins (1965), for all
-    contrasts together."""
+    Without contrasts, the campaign stops only at the maximum. Source: Chow and Robbins (1965), applied to all contrasts
+    together."""
     widest = max(half_widths, key=half_widths.__getitem__, default=None)
     half_width = None if widest is None else half_widths[widest]
     if blocks >= rule.least_blocks and half_width is not None and half_width <= rule.target:

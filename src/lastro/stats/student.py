@@ -1,10 +1,10 @@
 """Student's test, and the least p that it gives where nothing varies.
 
-Measured values are quantised: by a clock, a counter, a format. A few of them are then easily equal by chance, and t is
-infinite. Its p would be 0, which no correction for many tests can raise, and a family of tests would break its rate. In
-that case p is the one of the exact permutation test instead: of all the ways to distribute the values over the two
-sides, the observed one and its mirror image. Nothing is more extreme, so p is the least that this design can give, and
-where both sides come from one distribution it is below any x with probability x at most.
+Measured values are quantised: by a clock, a counter, a format. A few of them may then be equal by chance, and t is
+infinite. Its p would be 0, which no correction for many tests can raise, so a family of tests would exceed its error
+rate. In that case p is that of the exact permutation test instead: the observed distribution of the values over the two
+sides and its mirror image, over the number of all possible ones. Nothing is more extreme, so p is the least that this
+design can give. If both sides have the same distribution, the probability of a p below any x is at most x.
 
 Source: Fisher, The Design of Experiments (1935), section 21; Lehmann and Romano, Testing Statistical Hypotheses (3rd
 ed., 2005), section 15.2."""
@@ -20,10 +20,11 @@ Side = Literal["above", "below", "either"]
 
 
 def t_p(estimate: float, error: float, df: float, least: float, side: Side = "either") -> float:
-    """Return p by Student's t for an estimate being truly zero or, one-sided, being not above (not below) zero.
+    """Return the p of Student's test of the hypothesis that the truth is zero, or not above (not below) zero.
 
-    `error` is the standard error. Where it is zero p is `least`, the two-sided p of `least_paired_p` or
-    `least_unpaired_p`, and half of it one-sided; but 1 for an estimate of zero, or on the other side."""
+    `side` is where the truth lies if the hypothesis is wrong. `error` is the standard error. If it is 0, p is `least`
+    (two-sided; by `least_paired_p` or `least_unpaired_p`) or half of it (one-sided), but 1 for an estimate of zero, or
+    on the other side."""
     if error == 0:
         if side == "either":
             return least if estimate else 1.0
@@ -36,15 +37,15 @@ def t_p(estimate: float, error: float, df: float, least: float, side: Side = "ei
 
 
 def least_paired_p(n: int) -> float:
-    """Return the least two-sided p of n differences within blocks, each of which might have either sign: 2^(1-n)."""
+    """Return the least two-sided p of n differences within blocks, each of which may have either sign: 2^(1-n)."""
     return 2.0 ** (1 - n)
 
 
 def least_unpaired_p(sizes: Sequence[int]) -> float:
-    """Return the least two-sided p of independent samples: those of two sizes can be drawn in C(n + m, n) ways.
+    """Return the least two-sided p of independent samples of these sizes: 2 / C(n + m, n) for two.
 
-    For more samples, as in a contrast, the two smallest count: it is never more probable that all are constant but not
-    all equal. One sample alone has signs only, as pairs do."""
+    For more samples, as in a contrast, the two smallest count: it is never more probable that all samples are constant
+    but not all equal. For a single sample, only the signs of its values can vary, as for pairs."""
     smallest = sorted(sizes)[:2]
     if len(smallest) < 2:
         return least_paired_p(*smallest)
@@ -52,9 +53,10 @@ def least_unpaired_p(sizes: Sequence[int]) -> float:
 
 
 def without_rounding(values: Sequence[float], size: float) -> list[float]:
-    """Return sums and differences of numbers as large as `size`, made equal, or zero, where only rounding differs.
+    """Return the values, which are sums or differences of numbers as large as `size`, without errors of rounding.
 
-    0.012 - 0.013 and 0.010 - 0.011 differ in binary by the sixteenth digit, which is not a spread."""
+    All become 0 if none is larger than rounding, and all become equal if they differ only by rounding: 0.012 - 0.013
+    and 0.010 - 0.011 differ in the sixteenth digit, which is not a spread."""
     rounding = 4 * sys.float_info.epsilon * size
     if max(map(abs, values), default=0.0) <= rounding:
         return [0.0] * len(values)

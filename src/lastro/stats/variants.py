@@ -1,10 +1,10 @@
-"""Whether a variant is worse than the reference that ran in the same blocks, by one look or several.
+"""Judge whether a variant is worse than the reference that ran in the same blocks, in one look or several.
 
-A change is a fraction of the reference, above zero if the variant is worse. Its intervals hold together over all pairs
-(`families`) and over all looks, at levels that spend the error (`spending`). A pair raises an alarm if its interval
-lies above zero and reaches beyond the margin; it is no worse if its interval ends below. An alarm fails nothing until
-as many new blocks, and no others, show the same change once more, at the level `CONFIRMING`. benches/ab_alarms.py
-measures the error rates of both steps together. Loads scipy."""
+A change is a fraction of the reference, above zero if the variant is worse. The confidence of its intervals holds for
+all pairs together (`families`) and for all looks together, at levels that spend the error (`spending`). A pair raises
+an alarm if its interval lies above zero and extends beyond the margin; it is no worse if its interval ends below the
+margin. An alarm is confirmed only if the same number of new blocks, without the earlier ones, shows the change once
+more, at the level `CONFIRMING`. benches/ab_alarms.py measures the error rates of both steps together. Loads scipy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ FEWEST_NEW = 3  # blocks
 
 @dataclass(frozen=True, slots=True)
 class VariantChange:
-    """The change of one pair with its interval, which is unbounded where the data show nothing."""
+    """The change of a variant against its reference, with an interval, which is infinite where the ratio has none.
+
+    `loss` is a fraction of the reference, above zero if the variant is worse; None without a ratio."""
 
     loss: float | None
     low: float
@@ -37,17 +39,20 @@ class VariantChange:
 
     @property
     def most(self) -> float:
-        """The largest change in either direction that the interval holds."""
+        """The largest change, in either direction, that the interval contains."""
         return max(abs(self.low), abs(self.high))
 
     def verdict(self, margin: float) -> Verdict:
+        """Return "worse" for an alarm, "no worse", or "open" if the interval allows neither."""
         if self.high <= margin:
             return "no worse"
         return "worse" if self.low > 0 else "open"
 
 
 def confidence_at(looks: Sequence[int], last_look: int, confidence: float) -> float:
-    """Return the confidence of intervals at the last of these looks, which are numbers of blocks."""
+    """Return the confidence of the intervals at the last of these looks, so that all looks together have `confidence`.
+
+    `looks` are numbers of blocks, in ascending order; `last_look` is the number of blocks at the last planned look."""
     fractions = tuple(block / last_look for block in looks)
     return 1 - 2 * nominal_level(fractions, (1 - confidence) / 2)
 
@@ -55,26 +60,28 @@ def confidence_at(looks: Sequence[int], last_look: int, confidence: float) -> fl
 def changes(
     model: BlockModel, pairs: Sequence[tuple[int, int]], better: Better, confidence: float
 ) -> tuple[VariantChange, ...]:
-    """Return the change of each (variant, reference), which are cells of the model; together, they are one family."""
-    found = compare(model, [({variant: 1.0}, {reference: 1.0}) for variant, reference in pairs], confidence)
-    return tuple(_change(each, better) for each in found)
+    """Return the change of each (variant, reference), which are cells of the model; all of them are one family."""
+    comparisons = compare(model, [({variant: 1.0}, {reference: 1.0}) for variant, reference in pairs], confidence)
+    return tuple(_change(comparison, better) for comparison in comparisons)
 
 
-def _change(found: MeanComparison, better: Better) -> VariantChange:
-    value, interval = found.ratio.value, found.ratio.interval
+def _change(comparison: MeanComparison, better: Better) -> VariantChange:
+    ratio, interval = comparison.ratio.value, comparison.ratio.interval
     low, high = (interval.low, interval.high) if interval else (float("-inf"), float("inf"))
     if better == "lower":
-        return VariantChange(None if value is None else value - 1, low - 1, high - 1, found)
-    return VariantChange(None if value is None else 1 - value, 1 - high, 1 - low, found)
+        return VariantChange(None if ratio is None else ratio - 1, low - 1, high - 1, comparison)
+    return VariantChange(None if ratio is None else 1 - ratio, 1 - high, 1 - low, comparison)
 
 
 def new_blocks(alarm: int) -> int:
-    """Return how many new blocks confirm an alarm that was raised after so many."""
+    """Return how many new blocks confirm an alarm that was raised after `alarm` blocks."""
     return max(FEWEST_NEW, alarm)
 
 
 def is_confirmed(model: BlockModel | None, variant: int, reference: int, better: Better) -> bool:
-    """Return whether the model of the new blocks alone shows that the variant is worse."""
+    """Return whether the new blocks confirm an alarm: their `model` shows that the variant is worse.
+
+    False without a model, or if the new blocks have no value of the variant or of the reference."""
     more, less = (variant, reference) if better == "lower" else (reference, variant)
     try:
         p = None if model is None else one_sided_p(model, {more: 1.0}, {less: 1.0}, 1.0)

@@ -1,4 +1,4 @@
-"""Weighted sums of cell means as {cell: weight}: their sums and differences."""
+"""Sums and differences of weighted sums of cell means, each of which is {cell: weight}."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def less(of: Mapping[K, float], to: Mapping[K, float]) -> dict[K, float]:
-    """Return the weights of one sum less another."""
+    """Return the weights of the difference of two weighted sums, `of` less `to`."""
     return weighted_sum([(of, 1.0), (to, -1.0)])
 
 

@@ -12,10 +12,10 @@ LEFT_OUT = "left out to keep the A/A campaign short"
 
 
 def aa_study(study: Study) -> Study:
-    """Return the A/A study: factors reduced to the baseline's levels, and two blocks for each of the study's.
+    """Return the A/A study: the factors of the baseline have only its levels, and there are twice as many blocks.
 
-    Settings, metrics and seed are the same. Raises: InputError when the study has no baseline, excludes it, or has only
-    one block."""
+    Settings, metrics and seed are those of the study. Raises: InputError if the study has no baseline, excludes it, or
+    has only one block."""
     if not study.design.baseline:
         raise InputError(
             f"the study {study.name} names no baseline to run against itself",

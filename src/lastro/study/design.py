@@ -1,4 +1,4 @@
-"""Order trials from factors: the full factorial or a fraction, without exclusions, in randomised complete blocks."""
+"""Derive treatments and trials from factors: a full or fractional factorial in randomised complete blocks."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from lastro.study.model import Level, Study
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """One level of every factor. `index` counts from 0 in the order of the factors' levels as written."""
+    """One level of every factor. `index` counts from 0 in the order of the levels in the study file."""
 
     index: int
     levels: Mapping[str, Level]
 
     @property
     def id(self) -> str:
+        """The id that users see and type: 't001' for the first treatment."""
         return f"t{self.index + 1:03d}"
 
     @property
     def label(self) -> str:
+        """The levels as text: 'docker · veth-bridge'."""
         return " · ".join(str(level) for level in self.levels.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One treatment in one block. `number` counts from 1 in the order in which trials run."""
+    """One treatment, by its index, in one block. `number` counts from 1 in the order in which trials run."""
 
     number: int
     block: int
@@ -44,7 +46,7 @@ def factorial_size(study: Study) -> int:
 
 
 def combinations(study: Study) -> Iterator[dict[str, Level]]:
-    """Every combination of levels in the design that no exclusion matches, the last factor varying fastest."""
+    """Yield {factor: level} of every treatment: in the fraction, and not excluded. The last factor varies fastest."""
     names = [factor.name for factor in study.factors]
     fraction = Fraction.of(study)
     references = {factor.name: study.design.baseline.get(factor.name, factor.levels[0]) for factor in study.factors}
@@ -55,35 +57,36 @@ def combinations(study: Study) -> Iterator[dict[str, Level]]:
 
 
 def why_no_fraction(study: Study) -> str:
-    """Return why a study cannot have the fraction that it asks for; empty if it can."""
+    """Return why the factors of a study do not allow its `design.fraction`; empty if they do."""
     fraction, wanted = Fraction.of(study), study.design.fraction
     if not fraction:
         return ""
-    two, least = len(halvable(study)), FEWEST_FACTORS[wanted]
-    if two < least:
+    n_factors, least = len(halvable(study)), FEWEST_FACTORS[wanted]
+    if n_factors < least:
         which = " that are choices, since it has service levels" if study.sla else ""
-        return f"{wanted} needs {least} factors of two levels{which}, or main effects are the same; it has {two}"
+        return f"{wanted} needs {least} factors of two levels{which}, or main effects are the same; it has {n_factors}"
     crossed = [factor.name for factor in study.factors if factor.name not in fraction.halved]
     counts = Counter(tuple(levels[name] for name in crossed) for levels in combinations(study))
-    whole = 2**two // fraction.size
+    whole = 2**n_factors // fraction.size
     if part := next((count for count in counts.values() if count != whole), None):
         return f"exclusions leave {part} of {whole} treatments of the fraction, so that effects overlap"
-    if study.design.sequential and all(of == to for of, to in baseline_indices(study, treatments(study)).items()):
+    references = baseline_indices(study, treatments(study))
+    if study.design.sequential and all(index == reference for index, reference in references.items()):
         return "sequential stopping needs ratios, but no treatment has another one as its baseline in the fraction"
     return ""
 
 
 def treatments(study: Study) -> list[Treatment]:
-    """Every treatment of the study, numbered in the order of `combinations`."""
+    """Return every treatment of the study, numbered in the order of `combinations`."""
     return [Treatment(index, levels) for index, levels in enumerate(combinations(study))]
 
 
 def trials(study: Study, n_treatments: int) -> Iterator[Trial]:
     """Yield every trial in running order.
 
-    Block b is shuffled by a generator seeded with the study's seed and b alone, so the order of a block does not
-    depend on how many blocks there are (Montgomery, Design and Analysis of Experiments, chapter 4: randomise within
-    blocks)."""
+    A block is shuffled by a generator that is seeded only with the study's seed and the number of the block, so its
+    order does not depend on the number of blocks (Montgomery, Design and Analysis of Experiments, chapter 4: randomise
+    within blocks)."""
     for number in range(1, study.design.replicates + 1):
         yield from block(study, n_treatments, number)
 
@@ -97,17 +100,17 @@ def block(study: Study, n_treatments: int, number: int) -> Iterator[Trial]:
 
 
 def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[int, int]:
-    """Return {index of a treatment: index of the treatment against which its ratio is taken}.
+    """Return {index of a treatment: index of its baseline}, the treatment against which its ratio is taken.
 
-    The latter has the same levels, except for the factors named in the baseline. A treatment whose baseline was
-    excluded is left out; without a baseline, all are."""
+    The baseline of a treatment has the same levels, except for the factors that `design.baseline` names. It may be the
+    treatment itself. Treatments whose baseline was excluded are left out. Empty if the study has no baseline."""
     if not study.design.baseline:
         return {}
     by_levels = {tuple(treatment.levels.items()): treatment.index for treatment in all_treatments}
-    found = {}
+    references = {}
     for treatment in all_treatments:
         levels = {name: study.design.baseline.get(name, level) for name, level in treatment.levels.items()}
         reference = by_levels.get(tuple(levels.items()))
         if reference is not None:
-            found[treatment.index] = reference
-    return found
+            references[treatment.index] = reference
+    return references

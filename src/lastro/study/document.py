@@ -1,4 +1,4 @@
-"""TOML files: their text and their tables, before the meaning is checked."""
+"""Read TOML files: their text and their tables, before `schema` and `resolve` check the meaning."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lastro.shapes import MOST
 from lastro.study.problems import FieldError, Key, Problems, shown
 
 MAX_BYTES = 2**20
-_MOST_VALUES = 50_000  # each takes a hundred times its own bytes
+_MOST_VALUES = 50_000  # a parsed value takes a hundred times the memory of its text
 _MOST_DOTS = 500  # tomllib reads a key in a time that grows with the square of its parts
 MAX_DEPTH = 8  # the deepest value of a valid file is profiles.quick.exclude[i].when.factor[j]
 MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 
 
 def read_text(path: Path, kind: str, hint: str, *, own: bool = False, base: Path | None = None) -> str:
-    """Return the text of a file of a kind; the hint says where to get one.
+    """Return the text of a file. `kind` names the kind of file in messages, and `hint` tells users where to get one.
 
-    If `own`, the caller must own the file. No link below the directory `base` is followed.
+    If `own`, the user who runs Lastro must own the file. No symbolic link below the directory `base` is followed.
 
-    Raises: StudyError when the file cannot be read, is not a regular file, is too large, or is not UTF-8."""
+    Raises: StudyError if the file cannot be read, is not a regular file, is too large, or is not UTF-8."""
     file = str(path)
     try:
         data = read_regular(path, MAX_BYTES, own=own, base=base)
@@ -47,9 +47,9 @@ def read_text(path: Path, kind: str, hint: str, *, own: bool = False, base: Path
 
 
 def read_document(text: str, problems: Problems) -> dict[str, Any]:
-    """Return the TOML tables of a text, with values that a study can use.
+    """Return the TOML tables of a text, after a check of the values.
 
-    Raises: StudyError when the text is not TOML, or contains values that a study cannot use."""
+    Raises: StudyError if the text is not TOML, or contains values that a study cannot use."""
     document = _read_toml(text, problems.file)
     _check_values(document, problems)
     problems.raise_if_any()
@@ -76,6 +76,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def _read_toml(text: str, file: str) -> dict[str, Any]:
+    """Return the tables of a TOML text. Raises: StudyError, with the place and a hint, for any other text."""
     try:
         return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -93,7 +94,9 @@ def _read_toml(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_values(document: dict[str, Any], problems: Problems) -> None:
-    """Refuse values that TOML allows but studies cannot use: endless nesting, not-a-number, integers beyond 64 bits."""
+    """Add a problem for each value that TOML allows but studies cannot use.
+
+    These are tables nested too deeply, not-a-number, numbers that are too large, and integers beyond 64 bits."""
     todo: list[tuple[tuple[Key, ...], Any]] = [((), document)]
     while todo:
         keys, value = todo.pop()
@@ -110,8 +113,9 @@ def _check_values(document: dict[str, Any], problems: Problems) -> None:
 
 
 def _near(path: Path, hint: str) -> str:
+    """Return the hint, after the name of the TOML file beside the path that is most similar to it, if there is any."""
     try:
-        near = [file.name for file in path.parent.glob("*.toml")]
+        names = [file.name for file in path.parent.glob("*.toml")]
     except OSError:
-        near = []
-    return f"{did_you_mean(path.name, near)} {hint}" if near else hint
+        names = []
+    return f"{did_you_mean(path.name, names)} {hint}" if names else hint

@@ -1,4 +1,4 @@
-"""Fractional factorial designs: which treatments a fraction has, and which effects it measures together.
+"""Fractional factorial designs: which treatments are in a fraction, and which effects it measures together (aliases).
 
 Sources: Montgomery, Design and Analysis of Experiments (8th ed.), chapter 8; Box, Hunter and Hunter, Statistics for
 Experimenters (2nd ed.), chapter 6; Chen and Wu, Annals of Statistics 19 (1991) 1028-1041, for words of minimum
@@ -17,27 +17,29 @@ from lastro.study.service_level import is_choice
 if TYPE_CHECKING:
     from lastro.study.model import Level, Study
 
-Effect = frozenset[str]  # names of factors: of one factor its main effect, of several their interaction
+Effect = frozenset[str]  # names of factors: one name is the factor's main effect, several are their interaction
 
 HALVINGS = {"1": 0, "1/2": 1, "1/4": 2, "1/8": 3}
-FEWEST_FACTORS = {"1/2": 3, "1/4": 5, "1/8": 6}  # with fewer of two levels, main effects are measured together
-_CLASSES = (1, 2, 4, 7, 3, 5, 6)  # each factor of two levels is in one, in turn
+FEWEST_FACTORS = {"1/2": 3, "1/4": 5, "1/8": 6}  # with fewer factors of two levels, main effects are aliased
+_CLASSES = (1, 2, 4, 7, 3, 5, 6)  # the factors of two levels are assigned to these in turn
 _UNITS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
 
 
 def halvable(study: Study) -> list[str]:
-    """Return the factors of two levels; with service levels only choices, as each must hold in every condition."""
-    two = [factor.name for factor in study.factors if len(factor.levels) == 2]
-    return [name for name in two if is_choice(name)] if study.sla else two
+    """Return the names of the factors that a fraction may halve: those of two levels.
+
+    In a study with service levels, which must hold in every condition, only factors that users choose."""
+    names = [factor.name for factor in study.factors if len(factor.levels) == 2]
+    return [name for name in names if is_choice(name)] if study.sla else names
 
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
-    """The part of a factorial design in which some interactions of factors with two levels are constant.
+    """A fraction of a factorial design: the treatments in which some interactions of two-level factors are constant.
 
-    `words` are these interactions, the shortest first: the defining relation without I. A full factorial has none.
-    `names` are all factors. Those in no word are crossed with the fraction, however many levels they have. Without the
-    `whole` fraction, effects overlap instead of being separate or the same."""
+    `words` are these interactions, the shortest first: the defining relation without I. A full factorial has none, and
+    is false. `names` are the names of all factors; those in no word are crossed with the fraction. `whole` is False if
+    treatments of the fraction are missing: then effects overlap, instead of being either separate or aliased."""
 
     names: tuple[str, ...] = ()
     words: tuple[Effect, ...] = ()
@@ -46,12 +48,12 @@ class Fraction:
     @classmethod
     def of(cls, study: Study) -> Fraction:
         """Return the fraction of a study, with words of minimum aberration over the factors that it may halve."""
-        halvings, two = HALVINGS[study.design.fraction], halvable(study)
-        classes = [each for each in _CLASSES if each < 2**halvings] or [0]
-        of_class = {name: classes[at % len(classes)] for at, name in enumerate(two)}
-        words = (
-            frozenset(name for name in two if (of_class[name] & mask).bit_count() % 2) for mask in range(1, 2**halvings)
-        )
+        halvings, names = HALVINGS[study.design.fraction], halvable(study)
+        classes = [number for number in _CLASSES if number < 2**halvings] or [0]
+        class_of = {name: classes[at % len(classes)] for at, name in enumerate(names)}
+        words = []
+        for mask in range(1, 2**halvings):
+            words.append(frozenset(name for name in names if (class_of[name] & mask).bit_count() % 2))
         return cls(tuple(factor.name for factor in study.factors), tuple(sorted(words, key=len)))
 
     def __bool__(self) -> bool:
@@ -64,7 +66,7 @@ class Fraction:
 
     @property
     def size(self) -> int:
-        """The full factorial has this many times as many treatments."""
+        """The number of treatments of the full factorial, divided by that of the fraction: 4 for a quarter."""
         return len(self.words) + 1
 
     @property
@@ -74,39 +76,47 @@ class Fraction:
 
     @property
     def numeral(self) -> str:
+        """The resolution as a Roman numeral, as textbooks write it."""
         return "X" * (self.resolution // 10) + _UNITS[self.resolution % 10]
 
     def has(self, levels: Mapping[str, Level], references: Mapping[str, Level]) -> bool:
-        """Return whether a treatment is in the fraction, as the one with all reference levels is."""
+        """Return whether a treatment is in the fraction; the treatment with all reference levels always is."""
         return not any(sum(levels[name] != references[name] for name in word) % 2 for word in self.words)
 
     def aliases(self, effect: Collection[str]) -> list[Effect]:
-        """Return the effects that are measured together with an effect, those of the fewest factors first."""
+        """Return the aliases of an effect (effects that are measured together with it), the fewest factors first."""
         return sorted((frozenset(effect) ^ word for word in self.words), key=self._place)
 
     def repeats(self, effect: Collection[str]) -> bool:
-        """Return whether an effect is measured together with one that comes before it."""
+        """Return whether an effect has an alias of fewer factors, or of the same number but earlier in the study."""
         return any(self._place(alias) < self._place(effect) for alias in self.aliases(effect))
 
     def text(self, effect: Collection[str]) -> str:
+        """Return the name of an effect, with the factors in the order of the study: 'platform × isolation'."""
         return " × ".join(name for name in self.names if name in effect)
 
     def chains(self) -> dict[str, str]:
-        """Return {effect: its shortest aliases} of each main effect and interaction of two factors, each chain once."""
-        found = {}
+        """Return {effect: its shortest aliases} for main effects and interactions of two factors, all as text.
+
+        An effect that is an alias of an earlier one is left out. Needs a fraction, not a full factorial."""
+        chains = {}
         for effect in (*combinations(self.names, 1), *combinations(self.names, 2)):
             if not self.repeats(effect):
-                own = self.aliases(effect)
-                found[self.text(effect)] = ", ".join(map(self.text, (each for each in own if len(each) == len(own[0]))))
-        return found
+                aliases = self.aliases(effect)
+                shortest = [alias for alias in aliases if len(alias) == len(aliases[0])]
+                chains[self.text(effect)] = ", ".join(map(self.text, shortest))
+        return chains
 
     def document(self) -> dict[str, object]:
-        """Return the fraction as JSON-able data."""
+        """Return the fraction as JSON-serializable data."""
         relation = list(map(self.text, self.words))
         return {"resolution": self.resolution, "relation": relation, "aliases": self.chains()}
 
     def within(self, factors: Collection[str], rows: Sequence[Mapping[str, object]]) -> Fraction:
-        """Return the fraction that these treatments are, of the factors that vary among them."""
+        """Return this fraction for measured treatments only, in the factors that vary among them.
+
+        `rows` are {factor: level} of these treatments. The result is not `whole` if some of its treatments are missing.
+        """
         if not self:
             return FULL
         words = dict.fromkeys(shorter for word in self.words if (shorter := word & frozenset(factors)))
@@ -116,6 +126,7 @@ class Fraction:
         return replace(fraction, whole=set(counts.values()) == {2 ** len(fraction.halved) // fraction.size})
 
     def _place(self, effect: Iterable[str]) -> tuple[int, list[int]]:
+        """Return a sort key of an effect: the number of its factors, then their places in the study."""
         places = sorted(map(self.names.index, effect))
         return len(places), places
 

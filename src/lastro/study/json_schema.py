@@ -30,9 +30,10 @@ def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
 
 
 def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any]:
-    """Return the schema of the models, with open tables restricted to the names that the scenario knows.
+    """Return the schema of the studies of one scenario: that of `StudyFile`, with the names that the scenario knows.
 
-    Only a study that brings functions may have others, which match the pattern `own`."""
+    `name` is the key of the schema in $defs. With `own`, it is for studies with functions of their own, whose names
+    match this pattern."""
     study = StudyFile.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
     if own:
         study["required"].append("functions")
@@ -48,7 +49,9 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
     constants = values | {name: _setting(option) for name, (option,) in options_of_one(schema).items()}
     offered = {name: [setting] for name, setting in schema.settings.items()}
     offered |= options_named(schema) | options_of_one(schema)
-    changeable = {name: constants[name] for name, each in offered.items() if any(s.in_profiles for s in each)}
+    changeable = {
+        name: constants[name] for name, settings in offered.items() if any(setting.in_profiles for setting in settings)
+    }
 
     tables["StudyTable"]["scenario"] = {"const": schema.name, "description": schema.summary}
     metrics = {"items": _metric(schema), "uniqueItems": True}
@@ -64,21 +67,24 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
 
 
 def _metric(schema: ScenarioSchema) -> dict[str, Any]:
-    """Return the schema of a metric's name; where settings bring metrics, any name may be one."""
+    """Return the schema of a metric's name; any name is allowed if settings of the scenario add metrics."""
     known = {"enum": list(schema.metrics)}
     return {"anyOf": [known, {"type": "string"}]} if schema.metrics_by({}) else known
 
 
 def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:
+    """Restrict the schema of a table, in place, to these properties."""
     table |= {"properties": properties, "additionalProperties": False}
 
 
 def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:
+    """Return the schema of a level of a part factor: a name, or a text with options, a chain or a combination."""
     names = sorted(schema.parts[kind])
     if kind not in schema.combinable:
-        pattern = _one(schema, kind, own)
+        pattern = _pattern_of_part(schema, kind, own)
         if kind in schema.chainable:
-            hop = rf"{pattern}( *{ON} *{_one(schema, PLATFORM)})?" if PLATFORM in schema.parts else pattern
+            platform = _pattern_of_part(schema, PLATFORM) if PLATFORM in schema.parts else ""
+            hop = rf"{pattern}( *{ON} *{platform})?" if platform else pattern
             pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
         elif not schema.options.get(kind):
             return {"enum": names}
@@ -87,16 +93,17 @@ def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:
     return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
 
 
-def _one(schema: ScenarioSchema, kind: str, own: str = "") -> str:
-    """Return the pattern of one part of a kind, with its options or without. Those of a function end at '@'."""
-    found = [*map(re.escape, sorted(schema.parts[kind])), *([own] if own else [])]
-    if having := "|".join(re.escape(name) for name in schema.options.get(kind, {})):
+def _pattern_of_part(schema: ScenarioSchema, kind: str, own: str = "") -> str:
+    """Return the pattern of one part of a kind, with or without options. The options of a function end at '@'."""
+    patterns = [*map(re.escape, sorted(schema.parts[kind])), *([own] if own else [])]
+    if with_options := "|".join(re.escape(name) for name in schema.options.get(kind, {})):
         value = f"[^,>{ON}]+" if kind in schema.chainable else "[^,>]+"
-        found.append(rf"({having}):[a-z_]+={value}(,[a-z_]+={value})*")
-    return f"({'|'.join(found)})"
+        patterns.append(rf"({with_options}):[a-z_]+={value}(,[a-z_]+={value})*")
+    return f"({'|'.join(patterns)})"
 
 
 def _setting(setting: Setting[Any]) -> dict[str, Any]:
+    """Return the schema of a setting's value: its type, default, bounds and choices."""
     if setting.listed:
         one = {"type": "string", "minLength": 1}
         several = {"type": "array", "items": one, "minItems": 1, "uniqueItems": True}
@@ -111,9 +118,9 @@ def _setting(setting: Setting[Any]) -> dict[str, Any]:
 
 
 def _option(options: Sequence[Setting[Any]]) -> dict[str, Any]:
-    """Return the schema of an option's name, which several parts may have with bounds and defaults of their own."""
+    """Return the schema of an option that several parts may have, with different bounds and defaults."""
     distinct: list[dict[str, Any]] = []
-    for each in map(_setting, options):
-        if each not in distinct:
-            distinct.append(each)
+    for schema in map(_setting, options):
+        if schema not in distinct:
+            distinct.append(schema)
     return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}

@@ -1,11 +1,11 @@
-"""Check one level or setting against its scenario.
+"""Check one level or setting against its scenario, and split levels into parts, options and hops.
 
 A part may have options. They are written into its level, `docker:storage=vfs`, or are separate factors and constants
-that are named after the kind: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to only one part,
+named after the kind of part: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to only one part,
 such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option.
 
-The level of a function may be several in a row, each of which may name the platform of its instance, with options of
-its own: `firewall@docker>nat:flows=5@qemu-tcg:nic=virtio`. The first '@' of a hop begins its platform."""
+The level of a function may be a chain of hops. Each hop is a function, and may name the platform of its instance, both
+with options: `firewall@docker>nat:flows=5@qemu-tcg:nic=virtio`. The first '@' of a hop begins its platform."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from lastro.study.problems import FieldError, kind_of, shown
 T = TypeVar("T")
 NONE = "none"
 MOST_HOPS = 8
-_THEN = ">"  # between functions in a row
+_THEN = ">"  # between the hops of a chain
 ON = "@"  # between a function and the platform of its instance
 FUNCTION, PLATFORM = "function", "platform"
 
 
 def check_level(schema: ScenarioSchema, name: str, raw: Level | list[Level]) -> Level:
-    """Return the checked value of `name`, which is a part factor or a setting of the scenario.
+    """Return the checked value of a part factor, a setting or an option of parts.
 
-    A list is one value of a setting that has several, which are joined by commas.
-    Raises: FieldError when the value is not allowed, or when the scenario does not know the name."""
+    A list is the value of a setting that accepts lists; its entries are joined by commas. Raises: FieldError if the
+    value is not allowed, or if the scenario does not know the name."""
     if isinstance(raw, list):
         if name not in schema.settings or not schema.settings[name].listed:
             raise FieldError("must be a string, a number, true or false, but is a list")
@@ -43,16 +43,19 @@ def check_level(schema: ScenarioSchema, name: str, raw: Level | list[Level]) -> 
 
 
 def _offered(schema: ScenarioSchema, name: str) -> Sequence[Setting[Any]]:
-    """Return the options of parts that a name stands for. Raises: FieldError when the scenario does not know it."""
+    """Return the options of all parts that a name such as `platform.nic` may mean.
+
+    Raises: FieldError if the scenario does not know the name."""
     if offered := (options_named(schema) | options_of_one(schema)).get(name):
         return offered
     raise unknown_name(schema, name)
 
 
 def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
-    """Return the checked value of a part factor or a setting from text, as the command line has it: '5' is a number.
+    """Return the checked value of a part factor, a setting or an option, from the text of a command line.
 
-    Raises: FieldError when the value is not allowed, or when the scenario does not know the name."""
+    The text '5' is a number if the setting is one. Raises: FieldError if the value is not allowed, or if the scenario
+    does not know the name."""
     if name in schema.parts:
         return _part(schema, name, text)
     offered = [schema.settings[name]] if name in schema.settings else _offered(schema, name)
@@ -60,15 +63,15 @@ def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
 
 
 def options_named(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
-    """Return {"platform.nic": [this option of every part that has it]} for all options of the parts.
+    """Return {"platform.nic": [this option of every part that has it]} for all options of parts.
 
-    The settings of the testbed are among them, since a study may leave out both."""
-    found = {name: [setting] for name, setting in schema.placed.items()}
+    It includes the settings of the testbed (`placed`), which a study may leave out as it may leave out options."""
+    named = {name: [setting] for name, setting in schema.placed.items()}
     for kind, parts in schema.options.items():
         for options in parts.values():
             for option in options.values():
-                found.setdefault(f"{kind}.{option.name}", []).append(option)
-    return found
+                named.setdefault(f"{kind}.{option.name}", []).append(option)
+    return named
 
 
 def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
@@ -84,34 +87,34 @@ def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
 def part_level(config: Mapping[str, Level], kind: str) -> str:
     """Return the level of a kind of part in a treatment, with all its options, such as `docker:storage=vfs`.
 
-    Options are in the level, or in separate constants and factors named `platform.OPTION`. A constant for one part
-    only, `platform.docker.OPTION`, applies if the option has neither. The platform of a hop has the options of the
-    treatment's platform if it is the same one."""
+    `config` is the configuration of the treatment. Options are in the level, or in separate constants and factors named
+    `platform.OPTION`. A constant for only one part, `platform.docker.OPTION`, applies to an option that is in neither.
+    If the platform of a hop is that of the treatment, it has the same options."""
     if kind != FUNCTION:
         return _with_options(config, kind, str(config[kind]))
     parts = []
     for hop in hops(str(config[kind])):
         part, platform = split_platform(hop)
-        own = _with_options(_for_platform(config, platform), PLATFORM, platform) if platform else ""
-        parts.append(on_platform(_with_options(config, kind, part), own))
+        if platform:
+            platform = _with_options(_for_platform(config, platform), PLATFORM, platform)
+        parts.append(on_platform(_with_options(config, kind, part), platform))
     return in_row(parts)
 
 
 def _for_platform(config: Mapping[str, Level], level: str) -> Mapping[str, Level]:
-    """Return a configuration without the options of the treatment's platform that the platform of a hop does not have.
+    """Return a configuration without the options of the treatment's platform that do not apply to a hop's platform.
 
-    It has them if it is the same platform, except those that its level writes."""
-    (name, written), same = split_options(level), str(config.get(PLATFORM, NONE))
-    left_out = {
-        key
-        for key in config
-        if key.startswith(f"{PLATFORM}.") and key.count(".") == 1
-        if name != split_options(same)[0] or key.partition(".")[2] in written
-    }
+    `level` is that of the hop's platform. If it is the same platform as the treatment's, all options apply that the
+    level does not write itself; otherwise none does."""
+    name, written = split_options(level)
+    is_same = name == split_options(str(config.get(PLATFORM, NONE)))[0]
+    options = {key: key.removeprefix(f"{PLATFORM}.") for key in config if key.startswith(f"{PLATFORM}.")}
+    left_out = {key for key, option in options.items() if "." not in option and not (is_same and option not in written)}
     return {key: value for key, value in config.items() if key not in left_out}
 
 
 def _with_options(config: Mapping[str, Level], kind: str, level: str) -> str:
+    """Return the level of a part with the options that constants and factors of a configuration set for it."""
     name, written = split_options(level)
     chosen = []
     for key in sorted(key for key in config if key.startswith(f"{kind}.")):
@@ -122,7 +125,7 @@ def _with_options(config: Mapping[str, Level], kind: str, level: str) -> str:
 
 
 def part_name(config: Mapping[str, Level], kind: str) -> str:
-    """Return the name of a treatment's part of a kind, without its options."""
+    """Return the name of the part of this kind in a treatment, without its options."""
     return split_options(str(config[kind]))[0]
 
 
@@ -132,41 +135,42 @@ def hops(level: str) -> list[str]:
 
 
 def in_row(levels: Sequence[str]) -> str:
-    """Return the level of these parts in a row."""
+    """Return the level of a chain of these hops."""
     return _THEN.join(levels)
 
 
 def split_platform(hop: str) -> tuple[str, str]:
-    """Split a hop such as 'nat@docker:storage=vfs' into its function and the level of its platform, which may be ''."""
+    """Split a hop such as 'nat@docker:storage=vfs' into its function and the level of its platform, '' without one."""
     part, _, platform = hop.partition(ON)
     return part.strip(), platform.strip()
 
 
 def on_platform(part: str, platform: str) -> str:
-    """Return the hop of a function on a platform of its own; if that is empty, on the treatment's."""
+    """Return the hop of a function on a platform; if that is empty, the hop runs on the treatment's platform."""
     return f"{part}{ON}{platform}" if platform else part
 
 
 def functions_in(level: str) -> list[str]:
-    """Return the functions of a level in their order, with their options and without their platforms."""
+    """Return the functions of a level in the order of its hops, with their options and without their platforms."""
     return [split_platform(hop)[0] for hop in hops(level)]
 
 
 def row_platforms(config: Mapping[str, Level]) -> list[str]:
-    """Return the level of the platform of each function of a treatment: its own, or else that of the treatment."""
-    own = [split_platform(hop)[1] for hop in hops(part_level(config, FUNCTION))]
-    return [platform or part_level(config, PLATFORM) for platform in own]
+    """Return the level of the platform of each hop of a treatment: that in the hop, or else that of the treatment."""
+    in_hops = [split_platform(hop)[1] for hop in hops(part_level(config, FUNCTION))]
+    return [platform or part_level(config, PLATFORM) for platform in in_hops]
 
 
 def written_parts(levels: Mapping[str, Level], kind: str) -> list[tuple[str, dict[str, str]]]:
-    """Return the name of each part of a kind in a treatment, with the options that its level writes.
+    """Return (name, options that its level writes) of each part of a kind in a treatment.
 
-    The platforms of functions are among the platforms."""
+    For the kind platform, they include the platforms of hops."""
     level = str(levels.get(kind, NONE))
-    found = functions_in(level) if kind == FUNCTION else [level]
+    parts = functions_in(level) if kind == FUNCTION else [level]
     if kind == PLATFORM:
-        found += filter(None, (split_platform(hop)[1] for hop in hops(str(levels.get(FUNCTION, NONE)))))
-    return [split_options(part) for part in found]
+        in_hops = [split_platform(hop)[1] for hop in hops(str(levels.get(FUNCTION, NONE)))]
+        parts += [platform for platform in in_hops if platform]
+    return [split_options(part) for part in parts]
 
 
 def split_options(level: str) -> tuple[str, dict[str, str]]:
@@ -178,11 +182,13 @@ def split_options(level: str) -> tuple[str, dict[str, str]]:
 
 def join_options(level: str, chosen: Sequence[str]) -> str:
     """Return a level with further options, each as 'NAME=VALUE'."""
-    return level + "".join(("," if ":" in level or place else ":") + word for place, word in enumerate(chosen))
+    if not chosen:
+        return level
+    return f"{level}{',' if ':' in level else ':'}{','.join(chosen)}"
 
 
 def option_value(option: Setting[Any], text: str) -> Level:
-    """Return the text of an option as a value of its type. Raises: InputError."""
+    """Return the text of an option as a checked value of its type. Raises: InputError if it is not allowed."""
     try:
         return _setting(option, _typed(option, text))
     except FieldError as wrong:
@@ -190,6 +196,7 @@ def option_value(option: Setting[Any], text: str) -> Level:
 
 
 def _typed(option: Setting[Any], text: str) -> Level:
+    """Return a text as a value of the type of a setting. Raises: FieldError if it is not a number of this type."""
     wanted: type[Level] = type(option.default)
     if wanted is bool:
         return text == "true" if text in ("true", "false") else text
@@ -203,7 +210,9 @@ def _typed(option: Setting[Any], text: str) -> Level:
 
 
 def _option_of_any(offered: Sequence[Setting[Any]], value: Callable[[Setting[Any]], Level]) -> Level:
-    """Return the value if it is valid for any of these parts; treatments with the other parts are unavailable."""
+    """Return the value of an option if it is valid for any of the parts that offer the option.
+
+    Treatments with other parts are unavailable. Raises: FieldError, that of the first part, if it is valid for none."""
     problem: FieldError | None = None
     for option in offered:
         try:
@@ -215,6 +224,7 @@ def _option_of_any(offered: Sequence[Setting[Any]], value: Callable[[Setting[Any
 
 
 def unknown_name(schema: ScenarioSchema, name: str) -> FieldError:
+    """Return the error for a name of a factor or setting that the scenario does not know."""
     known = [*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)]
     return FieldError(
         f"scenario {schema.name} has no factor or setting of this name", partial(did_you_mean, name, known)
@@ -222,14 +232,14 @@ def unknown_name(schema: ScenarioSchema, name: str) -> FieldError:
 
 
 def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
-    """Return a text that is the same for all spellings of a level: 'b+a' is the same combination of parts as 'a+b'."""
+    """Return a form of a level that is equal for all its spellings: 'b+a' is the same combination as 'a+b'."""
     return "+".join(sorted(level.split("+"))) if name in schema.combinable and isinstance(level, str) else level
 
 
 def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level:
-    """Return a level of a factor, as the factor spells it. `levels` maps the identity of each to its spelling.
+    """Return a level in the spelling of a factor, whose `levels` are {identity: spelling}.
 
-    Raises: FieldError when the factor has no such level."""
+    Raises: FieldError if the factor does not have the level."""
     try:
         return levels[identity(schema, name, check_level(schema, name, raw))]
     except (FieldError, KeyError):
@@ -240,13 +250,15 @@ def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: st
 
 
 def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
+    """Return the checked level of a part factor, in a uniform spelling. Raises: FieldError if it is not allowed."""
     if not isinstance(raw, str):
         raise FieldError(f"the name of a part of kind {kind} must be a string, but is {shown(raw)}")
     known = schema.parts[kind]
     if raw in known:
         return raw
-    if len(row := hops(raw)) > 1:
-        return _row(schema, kind, raw, row)
+    chain = hops(raw)
+    if len(chain) > 1:
+        return _chain(schema, kind, raw, chain)
     if ON in raw and kind in schema.chainable and PLATFORM in schema.parts:
         return _part_on_platform(schema, kind, raw)
     if ":" in raw:
@@ -264,17 +276,19 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
     return raw
 
 
-def _row(schema: ScenarioSchema, kind: str, raw: str, row: Sequence[str]) -> str:
+def _chain(schema: ScenarioSchema, kind: str, raw: str, chain: Sequence[str]) -> str:
+    """Return the checked level of a chain of hops. Raises: FieldError if it is not allowed."""
     if kind not in schema.chainable:
         raise FieldError(f"{shown(raw)} is a chain, and scenario {schema.name} has one {kind} in a trial")
-    if len(row) > MOST_HOPS:
-        raise FieldError(f"{shown(raw)} has {len(row)} hops, but a chain has at most {MOST_HOPS}")
-    if "" in row:
+    if len(chain) > MOST_HOPS:
+        raise FieldError(f"{shown(raw)} has {len(chain)} hops, but a chain has at most {MOST_HOPS}")
+    if "" in chain:
         raise FieldError(f"{shown(raw)} has '{_THEN}' without a {kind} on one side")
-    return in_row([_part(schema, kind, hop) for hop in row])
+    return in_row([_part(schema, kind, hop) for hop in chain])
 
 
 def _part_on_platform(schema: ScenarioSchema, kind: str, raw: str) -> str:
+    """Return the checked level of one hop with a platform. Raises: FieldError if it is not allowed."""
     part, platform = split_platform(raw)
     if not part or not platform:
         raise FieldError(
@@ -284,7 +298,9 @@ def _part_on_platform(schema: ScenarioSchema, kind: str, raw: str) -> str:
 
 
 def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
-    """Return the level with its options sorted by name, so that two spellings are one level."""
+    """Return the checked level of a part with options, sorted by name so that two spellings are one level.
+
+    Raises: FieldError if it is not allowed."""
     name, texts = split_options(raw)
     if name not in schema.parts[kind]:
         raise FieldError(f"no {kind} is named {shown(name)}", partial(did_you_mean, name, schema.parts[kind]))
@@ -300,8 +316,9 @@ def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
 
 
 def _setting(setting: Setting[Any], raw: Level) -> Level:
+    """Return the checked value of a setting. Raises: FieldError for another type, or a value that is not allowed."""
     wanted = type(setting.default)
-    value = float(raw) if wanted is float and type(raw) is int else raw  # tcp_s = 15 is as good as 15.0
+    value = float(raw) if wanted is float and type(raw) is int else raw  # tcp_s = 15 means 15.0
     if type(value) is not wanted:
         raise FieldError(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, but is {shown(raw)}")
     if isinstance(value, str):
@@ -327,19 +344,19 @@ def _try_text(check: Callable[[str], object], value: str) -> None:
 
 
 def listed(words: Sequence[str], find: Callable[[str], T]) -> Iterator[T]:
-    """Yield what `find` returns for each level of a list that was divided at its commas.
+    """Yield what `find` returns for each level of a list that was split at its commas into `words`.
 
-    A level with several options, such as 'kvm:nic=virtio,cpu=max', has commas itself: words that are a level together
-    are one. Raises: InputError, as `find` does for a text that is no level."""
-    at = 0
-    while at < len(words):
-        for end in range(len(words), at, -1):
+    A level with several options, such as 'kvm:nic=virtio,cpu=max', contains commas: the longest sequence of words that
+    is a level is joined again. Raises: InputError, as `find` does for a text that is not a level."""
+    start = 0
+    while start < len(words):
+        for end in range(len(words), start, -1):
             try:
-                found = find(",".join(words[at:end]).strip())
+                level = find(",".join(words[start:end]).strip())
             except InputError:
-                if end == at + 1:
+                if end == start + 1:
                     raise
             else:
-                yield found
-                at = end
+                yield level
+                start = end
                 break

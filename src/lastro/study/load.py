@@ -1,4 +1,4 @@
-"""Study files: TOML text to the Study model. All problems of a file become one StudyError."""
+"""Load study files: from TOML text to the `Study` model. All problems of a file become one StudyError."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
     folder = str(path.absolute().parent)
     return replace(
         study,
-        functions=tuple(each.below(folder) for each in study.functions),
+        functions=tuple(function.below(folder) for function in study.functions),
         variants={name: with_place(changes, folder) for name, changes in study.variants.items()},
     )
 
 
 def require_named(text: str, file: str, name: str) -> None:
-    """Check the form of a text, whose scenario may be unknown here. Raises: StudyError unless it is the named study."""
+    """Check the shape of the text of a study file, whose scenario may be unknown here.
+
+    Raises: StudyError if the text is not a study file, or not that of the study `name`."""
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, StudyFile)
     if shape.study.name != name:

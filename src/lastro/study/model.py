@@ -25,9 +25,9 @@ T = TypeVar("T", bool, int, float, str)
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
-    """A quantity that a study may choose: a constant or a factor. The name contains the unit.
+    """A quantity that a study may set as a constant or vary as a factor. The name contains the unit.
 
-    Its default has the type of all its values; `of` reads the one of a treatment."""
+    All of its values have the type of the default. `of` returns the value in a treatment."""
 
     name: str
     default: T
@@ -52,13 +52,13 @@ class Setting(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSchema:
-    """The choices that a scenario offers to a study. `parts` maps a factor that is a kind of part to its known names.
+    """The choices that a scenario offers to a study. `parts` is {kind of part: names of the parts}; kinds are factors.
 
-    `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
-    that only this part yields. `metrics_by` returns the metrics that settings bring, which `metrics` has for the
-    defaults. `leads` are the metrics that come first in a study that names none. `placed` are settings of the testbed:
-    they have no default, and a study may leave them out. If `sysctls`, a variant may change settings of the kernel in
-    the network namespaces of instances; if `roots`, it may change their root filesystem."""
+    `options` is {kind: {part: {name: option}}}, and `metrics_of` is {kind: {part: names of metrics that only this part
+    yields}}. `metrics_by` returns the metrics that depend on settings, for a study's choices; `metrics` has those for
+    the defaults. `leads` are the names of the metrics that come first in a study that lists none. `placed` are settings
+    of the testbed: they have no default, and a study may leave them out. If `sysctls`, a variant may change settings of
+    the kernel in the network namespaces of instances; if `roots`, it may change their root filesystem."""
 
     name: str
     summary: str
@@ -76,16 +76,15 @@ class ScenarioSchema:
     roots: bool = False
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
-        """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""
-        usual = {metric.name for metric in self.metrics_by({})}
-        by_name = {name: metric for name, metric in self.metrics.items() if name not in usual} | {
-            metric.name: metric for metric in self.metrics_by(chosen)
-        }
+        """Return {name: metric} of a study; `chosen` has its constants, and its factors as {name: levels}."""
+        of_defaults = {metric.name for metric in self.metrics_by({})}
+        by_name = {name: metric for name, metric in self.metrics.items() if name not in of_defaults}
+        by_name |= {metric.name: metric for metric in self.metrics_by(chosen)}
         return {name: by_name[name] for name in self.leads if name in by_name} | by_name
 
     def with_functions(self, own: Collection[OwnFunction]) -> ScenarioSchema:
-        """Return the schema with the functions that a study brings."""
-        names = {each.name for each in own}
+        """Return the schema with the functions that a study defines."""
+        names = {function.name for function in own}
         return replace(self, parts={**self.parts, "function": self.parts["function"] | names}) if own else self
 
 
@@ -110,12 +109,13 @@ class Exclusion:
 class Design:
     """Replicated randomised complete blocks; `baseline` has the levels against which ratios are taken.
 
-    With sequential `stopping`, blocks are added to the `replicates` until the ratios to the baseline have intervals of
-    at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`. The ratios are those of
-    `precise_metrics`, or of all metrics if it is empty. With "decided", they are added until the service levels or the
-    variants are decided, or `within_s` would be exceeded (0: without a limit); adaptive `allocation` then adds blocks
-    of only those candidates that are still in question. In a campaign, `replicates` grows with its blocks. `fraction`
-    of all combinations of the factors of two levels are treatments."""
+    With "fixed" `stopping`, there are `replicates` blocks. With "sequential", blocks are added until the ratios to the
+    baseline have intervals of at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`; the
+    ratios are those of `precise_metrics`, or of all metrics if it is empty. With "decided", blocks are added until the
+    service levels or the variants are decided, there are `max_replicates`, or `within_s` would be exceeded (0: without
+    a limit); with adaptive `allocation`, they then have only the candidates that are still open. In a campaign,
+    `replicates` grows with its blocks. `fraction` is the fraction of the combinations of two-level factors that are
+    treatments."""
 
     replicates: int = 5
     seed: int = 1
@@ -131,11 +131,11 @@ class Design:
     fraction: Literal["1", "1/2", "1/4", "1/8"] = "1"
 
     def until_decided(self, within_s: float = 0.0) -> Design:
-        """Return the design with a decision after each block from the second on, and as many blocks at most."""
+        """Return the design with a look after each block from the second on, and the same maximum number of blocks."""
         return replace(self, stopping="decided", within_s=within_s).with_blocks(self.most_blocks)
 
     def with_blocks(self, n_blocks: int) -> Design:
-        """Return the design with a fixed number of blocks; with so many at most if a decision ends it."""
+        """Return the design with this number of blocks, or at most this number if a decision ends the campaign."""
         if self.stopping == "decided":
             return replace(self, replicates=min(FEWEST_BLOCKS, n_blocks), max_replicates=n_blocks)
         return replace(self, replicates=n_blocks, stopping="fixed")
@@ -151,11 +151,12 @@ class Design:
 
     @property
     def most_blocks(self) -> int:
+        """The maximum number of blocks."""
         return self.replicates if self.stopping == "fixed" else self.max_replicates
 
 
 MOST_BLOCKS = 1_000_000  # of a campaign that is read; a study file may ask for far fewer
-MOST_OF_FRACTION = 100  # factors: their pairs are listed with what is measured together
+MOST_OF_FRACTION = 100  # factors: the aliases of all their pairs are listed
 PATIENCE = frozenset({"max_wait_s"})  # settings that do not affect what is measured
 
 
@@ -171,8 +172,8 @@ VARIANT = Setting("variant", "", "what differs, such as before and after: tables
 class VariantTest:
     """The question of `lastro ab`: whether a variant is worse than the reference in `metric` by more than `margin`.
 
-    The trials are looked at after each block from `first_look` to `last_look`. After an alarm, as many new blocks must
-    confirm it."""
+    There is a look after each block from `first_look` to `last_look`. An alarm must be confirmed by as many new blocks
+    as were there before it."""
 
     metric: str
     margin: float
@@ -182,6 +183,8 @@ class VariantTest:
 
 @dataclass(frozen=True, slots=True)
 class Study:
+    """The content of a valid study file, after the choices of the command line (`changes`)."""
+
     name: str
     title: str
     description: str
@@ -219,17 +222,16 @@ class Study:
         return {**self.settings, **changes}
 
     def with_profile(self, name: str) -> Study:
-        """Return the study with one of its profiles applied: other durations and replicates, all else the same.
+        """Return the study with one of its profiles applied: other durations and replicates, and maybe fewer levels.
 
-        A factor that the profile names has only the level or levels given there; if these leave out that of the
-        baseline, ratios are to the first one. The exclusions of the profile are added to those of the study. A profile
-        with `replicates` but without `max_replicates` has a fixed number of blocks, even in a sequential study."""
+        A factor that the profile names has only the level or levels given there; if these leave out the level of the
+        baseline, the first of them replaces it. The exclusions of the profile are added to those of the study. A
+        profile with `replicates` but without `max_replicates` has a fixed number of blocks, even in a sequential study.
+        """
         changes = dict(self.profiles[name])
-        kept = self.profile_levels.get(name, {})
-        factors = tuple(
-            Factor(each.name, (changes.pop(each.name),) if each.name in changes else kept.get(each.name, each.levels))
-            for each in self.factors
-        )
+        levels = {factor.name: factor.levels for factor in self.factors} | dict(self.profile_levels.get(name, {}))
+        levels |= {factor.name: (changes.pop(factor.name),) for factor in self.factors if factor.name in changes}
+        factors = tuple(Factor(factor.name, levels[factor.name]) for factor in self.factors)
         design = replace(self.design, baseline=among(self.design.baseline, factors))
         blocks, most = (changes.pop(key, None) for key in ("replicates", "max_replicates"))
         if most is not None:
@@ -246,9 +248,9 @@ class Study:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the study as plain JSON-able data, for the campaign's database; `from_dict` is the inverse.
+        """Return the study as JSON-serializable data, for the campaign's database; `from_dict` is the inverse.
 
-        The notes are left out: they are for those who plan or run the study."""
+        The notes are left out: they are for users who plan or run the study."""
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self) if item.name != "notes"}
 
     @classmethod
@@ -256,7 +258,7 @@ class Study:
         """Return the study from data of `to_dict`. Raises: MisshapenData for other data."""
         study: Study = made(cls, data)
         design = study.design
-        sound = {
+        conditions = {
             "a factor has no levels": all(factor.levels for factor in study.factors),
             "two factors have the same name": _differ(study.factors),
             "two metrics have the same name": _differ(study.metrics) and _differ(study.all_metrics),
@@ -270,23 +272,25 @@ class Study:
             "test.margin is not between 0 and 1": study.test is None or 0 < study.test.margin < 1,
             "design.fraction is of too many factors": design.fraction == "1" or len(study.factors) <= MOST_OF_FRACTION,
         }
-        for problem, fine in sound.items():
-            if not fine:
+        for problem, holds in conditions.items():
+            if not holds:
                 raise MisshapenData(problem)
         return study
 
 
 def among(baseline: Mapping[str, Level], factors: Sequence[Factor]) -> Mapping[str, Level]:
-    """Return a baseline among the levels of factors: the first level of a factor that has not kept its own."""
+    """Return the baseline with levels that the factors have: the first level replaces one that a factor lacks."""
     first = {each.name: each.levels[0] for each in factors if baseline.get(each.name) not in each.levels}
     return {name: first.get(name, level) for name, level in baseline.items()}
 
 
 def _differ(named: Collection[Factor | Metric]) -> bool:
+    """Return whether all names are different."""
     return len({each.name for each in named}) == len(named)
 
 
 def _plain(value: Any) -> Any:
+    """Return a value of a study as JSON-serializable data."""
     if isinstance(value, Factor | Metric | Design | Exclusion | OwnFunction | VariantTest):
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""A network function that a study brings, and what is wrong with one."""
+"""A network function that a study defines in its table [functions], and the checks of its definition."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class OwnFunction:
     """The files of a network function, and the command that runs on them in an instance.
 
     The files are those of a `directory`, or of an OCI `image`, which may also have a command and an environment.
-    `ready` is a command that succeeds once the function is ready, within `ready_s`. What moves packets from port to
-    port is the instance's kernel, or the function itself (`forwarding`).
+    `ready` is a command that succeeds once the function is ready, within `ready_s` seconds. `forwarding` is what moves
+    packets from port to port: the kernel of the instance, or the function itself.
 
-    With a `repository` of Git, the files are those that `build` makes in a checkout of `revision`, and their place is
-    relative to the checkout."""
+    With a Git `repository`, the files are those that `build` makes in a checkout of `revision`; their paths are then
+    relative to the checkout, and otherwise to the study file."""
 
     name: str
     directory: str = ""
@@ -43,19 +43,19 @@ class OwnFunction:
     build: tuple[str, ...] = ()
 
     def below(self, folder: str) -> OwnFunction:
-        """Return it with the absolute path of its files or its repository, which were relative to the study."""
+        """Return the function with the absolute path of its repository, or else of its files, below `folder`."""
         if self.repository:
             return replace(self, repository=posixpath.join(folder, self.repository))
         return self.in_checkout(folder)
 
     def in_checkout(self, folder: str) -> OwnFunction:
-        """Return it with the absolute path of its files, which were named relative to `folder`."""
+        """Return the function with the absolute path of its files, which are relative to `folder`."""
         transport, _, place = self.image.partition(":")
         image = f"{transport}:{posixpath.join(folder, place)}" if transport in FILES else self.image
         return replace(self, image=image, directory=self.directory and posixpath.join(folder, self.directory))
 
     def check(self, known: Collection[str]) -> None:
-        """Check it; `known` are the functions that Lastro has. Raises: FieldError."""
+        """Raise FieldError if the definition is not valid; `known` are the names of the functions of Lastro."""
         if self.name in known:
             raise FieldError("Lastro has a function of this name", "choose another one")
         if not re.fullmatch(NAME, self.name):
@@ -76,6 +76,7 @@ class OwnFunction:
                 raise FieldError(f"`{each}` begins with an empty word")
 
     def _check_repository(self, transport: str, place: str) -> None:
+        """Raise FieldError if the repository is missing, or if the files are not inside the checkout."""
         if not self.repository:
             if self.build or self.revision != "HEAD":
                 raise FieldError("has `build` or `revision`, and no repository", 'add repository = "DIRECTORY"')

@@ -1,4 +1,4 @@
-"""What a part declares: its names, what it requires of the host, and options that a study may choose."""
+"""The base of all parts, and the check of what a part declares: requirements, options, metrics."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from lastro.study.model import Level, Setting
 
 
 def check_declared(cls: type, tuples: Mapping[str, Any], single: Mapping[str, Any]) -> None:
-    """Check what a class declares, {name: type}, since whoever reads it relies on its type. Raises: TypeError."""
-    own = vars(cls)
-    for name in tuples.keys() & own.keys():
-        if isinstance(values := own[name], property):
+    """Check the types of attributes that a class itself declares. Raises: TypeError.
+
+    `tuples` are {attribute: type of each entry}, and `single` are {attribute: type}. Inherited attributes, and
+    properties, are not checked."""
+    declared = vars(cls)
+    for name in tuples.keys() & declared.keys():
+        values = declared[name]
+        if isinstance(values, property):
             continue
         if not isinstance(values, tuple) or not all(isinstance(each, tuples[name]) for each in values):
             raise TypeError(f"{cls.__name__}.{name} must be a tuple of {_name(tuples[name])}, and is {values!r}")
         for each in values:
             if isinstance(each, Metric | Setting) and (wrong := _wrong(each)):
                 raise TypeError(f"{cls.__name__}.{name}: {each.name!r}: {wrong}")
-    for name in single.keys() & own.keys():
-        if not isinstance(own[name], single[name]):
-            raise TypeError(f"{cls.__name__}.{name} must be {_name(single[name])}, and is {own[name]!r}")
+    for name in single.keys() & declared.keys():
+        if not isinstance(declared[name], single[name]):
+            raise TypeError(f"{cls.__name__}.{name} must be {_name(single[name])}, and is {declared[name]!r}")
 
 
 def _name(kind: Any) -> str:
@@ -34,7 +38,7 @@ def _name(kind: Any) -> str:
 
 
 def _wrong(declared: Metric | Setting[Any]) -> str:
-    """Return what is wrong with the types in a metric or a setting; empty if nothing is."""
+    """Return the error in the types of a metric or a setting; empty if there is none."""
     try:
         if isinstance(declared, Metric):
             made(Metric, asdict(declared))
@@ -47,9 +51,10 @@ def _wrong(declared: Metric | Setting[Any]) -> str:
 
 
 class Part(ABC):
-    """The base of parts. `kind` is that of the base class of a kind; each part has its own `name` and `summary`.
+    """The base of parts. The base class of each kind of part sets `kind`; each part sets `name` and `summary`.
 
-    A study may choose `options` by a level such as `docker:storage=vfs`, or by a factor such as `platform.storage`."""
+    A study may choose `options` by a level such as `docker:storage=vfs`, or by a factor such as `platform.storage`.
+    `chosen` has the values of the options, with the defaults of those that the study does not choose."""
 
     kind: str
     name: ClassVar[str]

@@ -22,7 +22,7 @@ def contradiction(config: Mapping[str, Level]) -> str:
 
 
 def check_placement(study: Study) -> None:
-    """Raises: FieldError when a treatment has functions in one instance, but on several platforms."""
+    """Raise FieldError if a treatment has functions in one instance, but on several platforms."""
     levels = [*(level for factor in study.factors for level in factor.levels), study.settings.get(FUNCTION, "")]
     if not any(ON in str(level) for level in levels):
         return

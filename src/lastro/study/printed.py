@@ -1,4 +1,4 @@
-"""The tables and figures of a source as it prints them, as frozen data: a report shows a campaign beside them."""
+"""The printed tables and figures of a source, as frozen data, which a report shows beside the campaign's numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lastro.study.sides import Choice, FrozenTable, Listed, Side, Some, StandIns
 
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
 _PRINTED = re.compile(rf"({_NUMBER})\s*%?(?:\s*±\s*{_NUMBER}\s*%?)?")
-_SAME_UNITS = {"Mbps": "Mbit/s"}  # as printed, and as metrics have them
+_SAME_UNITS = {"Mbps": "Mbit/s"}  # {unit as printed: the same unit as metrics spell it}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class PrintedCell:
 
 
 class PrintedColumn(FrozenTable):
-    """A column of numbers: their metric, their unit as printed, and the levels that only this column has.
+    """A column of numbers: their metric, their unit as printed, and the levels `at` of only this column.
 
-    `heading` is the name of the column in the source, where that says more than the metric."""
+    `heading` is the name of the column in the source, if it differs from that of the metric."""
 
     metric: Some
     unit: Some
@@ -63,9 +63,9 @@ class PrintedRow(FrozenTable):
 
 
 class Passage(FrozenTable):
-    """A table or a figure of the source: its title and note, in English and by language code, and its place there.
+    """A table or a figure of the source: its title and note, in English and by language code, and its place `where`.
 
-    The note says how this study deviates from what was published. `at` are the conditions of all its numbers."""
+    The note says how this study deviates from the source. `at` are the levels that apply to all of its numbers."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
     says: Some
@@ -83,36 +83,35 @@ class Passage(FrozenTable):
 
 
 class PrintedTable(Passage):
-    """A table of the source; what neither it nor a cell names is averaged.
+    """A table of the source. A cell is the mean over all factors that neither the table nor the cell names.
 
-    `stand_in` is what is measured in place of levels of which a campaign has no valid trial."""
+    `stand_in` are the levels that replace published ones of which a campaign has no valid trial."""
 
     columns: Annotated[tuple[PrintedColumn, ...], Field(min_length=1, max_length=20), Listed]
     rows: Annotated[tuple[PrintedRow, ...], Field(min_length=1, max_length=200), Listed]
     stand_in: StandIns = ()
 
     def cell(self, metric: str, levels: Levels) -> tuple[PrintedColumn, PrintedCell]:
-        """Return the one cell of a metric whose own levels are among `levels`.
+        """Return the only cell of a metric whose row and column have levels among `levels`, with its column.
 
-        Raises: FieldError without one, or with several."""
-        cells = [
-            (column, cell)
-            for row in self.rows
-            for column, cell in zip(self.columns, row.cells, strict=False)  # a wrong number is reported
-            if column.metric == metric and {**row.at, **column.at}.items() <= dict(levels).items()
-        ]
+        Raises: FieldError if there is none, or several."""
+        cells = []
+        for row in self.rows:
+            for column, cell in zip(self.columns, row.cells, strict=False):  # a wrong number of cells is reported
+                if column.metric == metric and {**row.at, **column.at}.items() <= dict(levels).items():
+                    cells.append((column, cell))
         if len(cells) != 1:
-            where = ", ".join(f"{name} = {'|'.join(map(str, own))}" for name, own in levels.items())
+            where = ", ".join(f"{name} = {'|'.join(map(str, of_factor))}" for name, of_factor in levels.items())
             raise FieldError(f"table {shown(self.id)} has no single cell of {metric} at {where}")
         return cells[0]
 
 
 @dataclass(frozen=True, slots=True)
 class BarFigure:
-    """A figure of bars: a panel for each metric, a group for each choice of levels, and in each the same `bars`.
+    """A figure of bars: a panel for each metric, a group for each choice of levels, and the same `bars` in each group.
 
-    A group of one bar has a side without levels. `marks` are the ids of claims whose published figures are drawn beside
-    the bars."""
+    If groups have one bar, it has no levels. `marks` are the ids of claims whose published values are drawn beside the
+    bars."""
 
     passage: Passage
     at: Levels
@@ -124,11 +123,11 @@ class BarFigure:
 
 @dataclass(frozen=True, slots=True)
 class LineFigure:
-    """A figure of lines over time, laid over each other: a panel for each choice of levels, a line for each other one.
+    """A figure of lines over time: a panel for each of `panels`, and in it a line for each of `lines`.
 
-    `series` is the name of a figure of the scenario whose series are drawn, `line` the one of its lines. `marks` are
-    the ids of claims on levels, drawn across; `times` are tables of times, drawn upright in the colours of the
-    lines."""
+    Both are choices of levels. `series` is the name of the scenario's figure whose series are drawn, and `line` that of
+    its line. `marks` are the ids of claims on levels, drawn as horizontal lines; `times` are tables of times, drawn as
+    vertical lines in the colours of the lines."""
 
     passage: Passage
     at: Levels

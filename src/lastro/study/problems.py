@@ -13,7 +13,7 @@ from lastro.plain import plain
 _LONG = 10**60
 _MOST_LINES = 20  # problems to list; further ones are only counted
 Key = str | int
-Hint = str | Callable[[], str]  # the nearest name is searched for only when the hint is shown
+Hint = str | Callable[[], str]  # a function, such as a search for the nearest name, runs only if the hint is shown
 
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "true or false"),
@@ -27,7 +27,7 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 class FieldError(Exception):
-    """One problem, in one line. Its place in the file is known where it is caught, in `Problems.at`."""
+    """One problem of a file, in one line. `Problems.at` catches it, and adds the place in the file."""
 
     def __init__(self, message: str, hint: Hint = "") -> None:
         self.message, self.hint = plain(message), hint
@@ -35,7 +35,7 @@ class FieldError(Exception):
 
 
 class Problems:
-    """Collects the problems of one file, so that its author sees all of them at once, and notes that need no change."""
+    """The problems of one file, collected so that its author sees all of them together, and notes on the file."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -51,20 +51,22 @@ class Problems:
 
     @contextmanager
     def at(self, *keys: Key) -> Iterator[None]:
-        """Record a `FieldError` raised in the body as a problem at this key path, and continue after it."""
+        """Record a `FieldError` that the body raises as a problem at this key path, and continue after the body."""
         try:
             yield
         except FieldError as wrong:
             self.add(keys, wrong)
 
     def add(self, keys: Sequence[Key], wrong: FieldError) -> None:
+        """Record a problem at this key path."""
         self._found.append(((*self._above, *keys), wrong))
 
     def note(self, keys: Sequence[Key], text: str) -> None:
+        """Record a note at this key path, which is not an error."""
         self.notes.append(f"{self.file}: {key_path((*self._above, *keys))}: {text}")
 
     def raise_if_any(self) -> None:
-        """Raise StudyError if there are problems: with the first one and its hint, then one line for each other."""
+        """Raise StudyError if there are problems: with the first problem, its hint, and a line for each other one."""
         if not self._found:
             return
         (keys, wrong), *others = self._found
@@ -88,7 +90,7 @@ def _line(keys: Sequence[Key], wrong: FieldError) -> str:
 
 
 def key_path(keys: Sequence[Key]) -> str:
-    """Return ('factors', 'platform', 1) as 'factors.platform[1]'; keys that TOML would quote are quoted."""
+    """Return a key path as text: ('factors', 'platform', 1) is 'factors.platform[1]'. Unusual keys are quoted."""
     path = ""
     for key in keys:
         if isinstance(key, int):
@@ -99,12 +101,12 @@ def key_path(keys: Sequence[Key]) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return the everyday name for the type of a TOML value."""
+    """Return the name of the type of a TOML value for a message, such as 'a whole number'."""
     return next((name for types, name in _KINDS if isinstance(value, types)), "something else")
 
 
 def shown(value: object) -> str:
-    """Return a value for a message: on one line, short, free of control characters; of lists and tables, the kind."""
+    """Return a value for a message: on one line, short, without control characters; the type of lists and tables."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

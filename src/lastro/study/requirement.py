@@ -22,7 +22,9 @@ _HINT = "write it as in 'own-kernel', 'no daemon' or 'interfaces >= 8'"
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A property that the platform or the attachment must have (`wanted`) or not have, or a limit on its number."""
+    """A property that the platform or the attachment must have (`wanted`) or must not have, or a limit on its value.
+
+    With a `limit`, the value must be at least the limit if `at_least`, else at most."""
 
     name: str
     wanted: bool = True
@@ -31,7 +33,7 @@ class Requirement:
 
     @property
     def kind(self) -> str:
-        """Return the kind of the part whose property it is: "platform" or "attachment"."""
+        """The kind of the part that has the property: "platform" or "attachment"."""
         return PROPERTIES[self.name]
 
     @property
@@ -58,23 +60,28 @@ class Requirement:
 
     @classmethod
     def of(cls, name: str, value: bool | str) -> Requirement:
-        """Return what a line of the table [require] says: `own_kernel = true`, `interfaces = ">= 8"`."""
+        """Parse a line of the table [require] or [wish]: `own_kernel = true`, `interfaces = ">= 8"`.
+
+        Raises: InputError as `parse` does."""
         if isinstance(value, bool):
             return cls.parse(name if value else f"no {name}")
         return cls.parse(f"{name} {value}")
 
     def met_by(self, found: Mapping[str, Any]) -> bool | None:
-        """Return whether a property as a probe noted it meets this; None if that is not known.
+        """Return whether a property, as a probe recorded it, meets the requirement; None if that is not known.
 
-        What was found is untrusted: {"value": true, false, a count or a time in ms, "at_least": true if there may be
-        more}."""
+        `found` is untrusted: {"value": true, false, a count or a time in ms, "at_least": true if the value may be
+        larger}."""
         value = found.get("value")
         if not isinstance(value, bool | int | float):
             return None
         if self.limit is None:
             return bool(value) is self.wanted
-        if isinstance(value, bool):  # "false" stands for what there is none of
-            return False if not value else None
-        if self.at_least:
-            return True if value >= self.limit else None if found.get("at_least") is True else False
-        return None if found.get("at_least") is True else value <= self.limit
+        if isinstance(value, bool):  # false: there is none of it
+            return None if value else False
+        is_lower_bound = found.get("at_least") is True
+        if self.at_least and value >= self.limit:
+            return True
+        if is_lower_bound:
+            return None
+        return False if self.at_least else value <= self.limit

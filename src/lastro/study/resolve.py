@@ -1,4 +1,4 @@
-"""Check a study file of valid shape against its scenario, and make the model from it."""
+"""Check a study file of valid shape against its scenario, and build the `Study` from it."""
 
 from __future__ import annotations
 
@@ -43,21 +43,20 @@ _CHANGEABLE = "durations, amounts of work, tools, CPUs and memory"
 MAX_TRIALS = 1_000_000
 V = TypeVar("V", str, float)
 
-Factors = Mapping[str, Mapping[Level, Level]]  # for each factor, its levels: identity -> spelling
+Factors = Mapping[str, Mapping[Level, Level]]  # {factor: {identity of a level: its spelling}}
 
 
 def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Problems) -> Study:
     """Return the study that the file describes.
 
-    Raises: StudyError when it uses names that its scenario does not know, or describes a study that could not be
-    run."""
+    Raises: StudyError if it uses names that its scenario does not know, or if the study could not be run."""
     if (schema := schemas.get(file.study.scenario)) is None:
         hint = partial(did_you_mean, file.study.scenario, schemas)
         problems.add(("study", "scenario"), FieldError(f"no scenario is named {shown(file.study.scenario)}", hint))
         near = difflib.get_close_matches(file.study.scenario, schemas, n=1)
         if not near:
             problems.raise_if_any()
-        schema = schemas[near[0]]  # a misspelling hides no other problem
+        schema = schemas[near[0]]  # so that a misspelling hides no other problem
     functions = tuple(made(OwnFunction, {"name": name, **table.model_dump()}) for name, table in file.functions.items())
     schema = _own_functions(functions, schema, problems)
     factors = _factors(file, schema, problems)
@@ -80,10 +79,10 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         profiles=_profiles(file, schema, factors, problems),
         profile_exclusions=_profile_exclusions(file, schema, factors, problems),
         profile_levels=_profile_levels(file, schema, factors, problems),
-        sla=_decided(file.sla, metrics, problems, "sla"),
-        cost=_decided(file.cost, metrics, problems, "cost"),
-        require=_required(file.require, problems, "require"),
-        wish=_required(file.wish, problems, "wish"),
+        sla=_by_metric(file.sla, metrics, problems, "sla"),
+        cost=_by_metric(file.cost, metrics, problems, "cost"),
+        require=_requirements(file.require, problems, "require"),
+        wish=_requirements(file.wish, problems, "wish"),
         functions=functions,
         variants=variants,
     )
@@ -97,6 +96,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
 
 
 def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Factors:
+    """Return the factors of the file with their checked levels."""
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
         if name not in {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}:
@@ -117,36 +117,36 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
 
 
 def _own_functions(own: Sequence[OwnFunction], schema: ScenarioSchema, problems: Problems) -> ScenarioSchema:
-    """Return the schema with the functions that the study brings, even if more is wrong with them."""
+    """Return the schema with the functions that the study defines, and add the problems of their definitions."""
     if own and "function" not in schema.chainable:
         hint = "remove [functions], or use a scenario such as chain or load"
         problems.add(("functions",), FieldError(f"scenario {schema.name} sends nothing through a function", hint))
         return schema
-    for each in own:
-        with problems.at("functions", each.name):
-            each.check(schema.parts["function"])
+    for function in own:
+        with problems.at("functions", function.name):
+            function.check(schema.parts["function"])
     return schema.with_functions(own)
 
 
 def _require_its_part(file: StudyFile, name: str) -> None:
-    """Check that the factor decides in every treatment: elsewhere, its levels would be the same treatment.
+    """Raise FieldError unless a factor such as `platform.docker.storage` has an effect in every treatment.
 
-    Raises: FieldError."""
+    Without an effect, its levels would be the same treatment."""
     kind, part, option = name.split(".", 2)
     if f"{kind}.{option}" in {*file.factors, *file.settings}:
         raise FieldError(f"has no effect beside {kind}.{option}, which sets the same option", "keep one of them")
-    split = {level: written_parts({kind: level}, kind) for level in _levels_of(file, kind)}
-    hosts = {level: written_parts({FUNCTION: level}, kind)[1:] for level in _levels_of(file, FUNCTION)}
-    hosts = hosts if kind == PLATFORM else {}
-    everywhere = bool(hosts) and all(any(name == part for name, _ in found) for found in hosts.values())
-    others = sorted(level for level, found in split.items() if all(name != part for name, _ in found))
-    for of, each in ((kind, split), (FUNCTION, hosts)):
-        for level, found in each.items():
-            if any(name == part and option in written for name, written in found):
+    parts = {level: written_parts({kind: level}, kind) for level in _levels_of(file, kind)}
+    of_hops = {level: written_parts({FUNCTION: level}, kind)[1:] for level in _levels_of(file, FUNCTION)}
+    of_hops = of_hops if kind == PLATFORM else {}
+    for factor, parts_of_levels in ((kind, parts), (FUNCTION, of_hops)):
+        for level, in_level in parts_of_levels.items():
+            if any(name == part and option in written for name, written in in_level):
                 raise FieldError(
-                    f"has no effect in the {of} {shown(level)}, which sets the option itself", "keep one of them"
+                    f"has no effect in the {factor} {shown(level)}, which sets the option itself", "keep one of them"
                 )
-    if others and not everywhere:
+    in_all_hops = bool(of_hops) and all(any(name == part for name, _ in in_level) for in_level in of_hops.values())
+    others = sorted(level for level, in_level in parts.items() if all(name != part for name, _ in in_level))
+    if others and not in_all_hops:
         hint = f"write the option into the levels of {kind}: '{part}:{option}=VALUE'"
         raise FieldError(
             f"varies an option of {part}, but not every treatment has it: {kind} {', '.join(others)}", hint
@@ -154,11 +154,12 @@ def _require_its_part(file: StudyFile, name: str) -> None:
 
 
 def _levels_of(file: StudyFile, kind: str) -> list[str]:
+    """Return the levels of a factor, or the constant, that the file has for a kind of part; `NONE` without either."""
     return [str(level) for level in file.factors.get(kind) or [file.settings.get(kind, NONE)]]
 
 
 def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Level]:
-    """Return every constant of the study: those in the file, and defaults of those that are not factors either."""
+    """Return every constant of the study: those in the file, and the defaults of others that are not factors."""
     written: dict[str, Level] = {}
     for name, raw in file.settings.items():
         with problems.at("settings", name):
@@ -193,8 +194,8 @@ def _metrics(
     return tuple(metrics.values()) or metrics_of(schema, chosen)
 
 
-def _decided(table: Mapping[str, V], metrics: Sequence[Metric], problems: Problems, name: str) -> Mapping[str, V]:
-    """Return a table of service levels or weights by metric, after checking that the study reports the metrics."""
+def _by_metric(table: Mapping[str, V], metrics: Sequence[Metric], problems: Problems, name: str) -> Mapping[str, V]:
+    """Return the table "sla" or "cost", after a check that the study reports its metrics and of its values."""
     known = [metric.name for metric in metrics]
     priced = RESOURCES if name == "cost" else {}
     for key, value in table.items():
@@ -211,7 +212,8 @@ def _decided(table: Mapping[str, V], metrics: Sequence[Metric], problems: Proble
     return table
 
 
-def _required(table: Mapping[str, bool | str], problems: Problems, key: str) -> Mapping[str, bool | str]:
+def _requirements(table: Mapping[str, bool | str], problems: Problems, key: str) -> Mapping[str, bool | str]:
+    """Return the table "require" or "wish", after a check of its properties."""
     for name, value in table.items():
         with problems.at(key, name):
             try:
@@ -222,17 +224,18 @@ def _required(table: Mapping[str, bool | str], problems: Problems, key: str) -> 
 
 
 def metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-    """Return all metrics except those of parts that are not chosen; `chosen` has one name or a factor's levels."""
-    unseen: set[str] = set()
+    """Return all metrics except those of parts that are not chosen; `chosen` is as in `metrics_for`."""
+    absent: set[str] = set()
     for kind, parts in schema.metrics_of.items():
         levels = chosen.get(kind, "")
         names = {split_options(str(level))[0] for level in (levels if isinstance(levels, Mapping) else [levels])}
         yielded = frozenset[str]().union(*(parts.get(name, frozenset()) for name in names))
-        unseen |= frozenset[str]().union(*parts.values()) - yielded
-    return tuple(metric for metric in schema.metrics_for(chosen).values() if metric.name not in unseen)
+        absent |= frozenset[str]().union(*parts.values()) - yielded
+    return tuple(metric for metric in schema.metrics_for(chosen).values() if metric.name not in absent)
 
 
 def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
+    """Return the levels of a factor, {identity: spelling}. Raises: FieldError if the study does not have it."""
     if name not in factors:
         raise FieldError(f"this study has no factor {shown(name)}", partial(did_you_mean, name, factors))
     return factors[name]
@@ -241,14 +244,18 @@ def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
 def _design(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, metrics: Sequence[Metric], problems: Problems
 ) -> Design:
+    """Return the design, and add problems of keys that contradict each other."""
     baseline: dict[str, Level] = {}
     for name, raw in file.design.baseline.items():
         with problems.at("design", "baseline", name):
             baseline[name] = listed_level(schema, _known_factor(factors, name), name, raw)
     design = file.design
     sequential = design.stopping == "sequential"
-    (_check_sequential if sequential else _check_fixed)(file, metrics, problems)
-    found = Design(
+    if sequential:
+        _check_sequential(file, metrics, problems)
+    else:
+        _reject_sequential_keys(file, problems)
+    result = Design(
         replicates=max(design.replicates, LEAST_BLOCKS) if sequential else design.replicates,
         seed=design.seed,
         order=design.order,
@@ -263,17 +270,18 @@ def _design(
     )
     key = "allocation" if design.allocation == "adaptive" else "stopping"
     if key == "stopping" and design.stopping != "decided":
-        return found
+        return result
     if not file.sla:
         hint = "add the levels that must hold, such as latency_p95 = '< 1 ms'"
         problems.add(("design", key), FieldError("decides by service levels, but this study has no table [sla]", hint))
     if sequential:
         hint = "remove `stopping`: the campaign ends with the decision"
         problems.add(("design", key), FieldError("does not go with sequential stopping", hint))
-    return found.until_decided()
+    return result.until_decided()
 
 
 def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Problems) -> None:
+    """Add problems of the keys of sequential stopping: it needs a baseline, known metrics and a larger maximum."""
     design, known = file.design, {metric.name for metric in metrics}
     if not design.baseline:
         hint = "name a baseline, or leave the number of blocks fixed"
@@ -287,8 +295,8 @@ def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Prob
             problems.add(("design", "precise_metrics", index), wrong)
 
 
-def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems) -> None:
-    """Reject keys of sequential stopping in a study that stops otherwise."""
+def _reject_sequential_keys(file: StudyFile, problems: Problems) -> None:
+    """Add a problem for each key of sequential stopping, in a study without it."""
     fixed = file.design.stopping == "fixed" and file.design.allocation == "equal"
     how = "this study has a fixed number of blocks" if fixed else "this study ends with a decision"
     for name in ("precision", "max_replicates", "precise_metrics"):
@@ -326,9 +334,10 @@ def _exclusions(
 
 
 def _level_or_none(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level | None:
-    """Return the level as the factor spells it; None for another level of the scenario: a copied study may have fewer.
+    """Return a level in the spelling of the factor; None for a level that only the scenario has.
 
-    Raises: FieldError for a level that the scenario does not know, and for a value that is probably misspelt."""
+    A study that was copied and reduced may exclude such levels. Raises: FieldError for a level that the scenario does
+    not know, and for a value that is probably misspelt."""
     try:
         return listed_level(schema, levels, name, raw)
     except FieldError as wrong:
@@ -344,6 +353,7 @@ def _level_or_none(schema: ScenarioSchema, levels: Mapping[Level, Level], name: 
 def _profiles(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> dict[str, dict[str, Level]]:
+    """Return {profile: {setting, factor or number of blocks: its value}}."""
     offered = {name: [setting] for name, setting in schema.settings.items()}
     offered |= options_named(schema) | options_of_one(schema)
     changeable = {name for name, settings in offered.items() if any(setting.in_profiles for setting in settings)}
@@ -362,16 +372,17 @@ def _profiles(
                 if name not in changeable:
                     hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
                     raise FieldError(f"a profile can change only replicates, {_CHANGEABLE}", hint)
-                held = name in factors
-                level = _held_level(schema, factors[name], file, name, raw) if held else check_level(schema, name, raw)
-                changes[name] = level
+                if name in factors:
+                    changes[name] = _fixed_level(schema, factors[name], file, name, raw)
+                else:
+                    changes[name] = check_level(schema, name, raw)
     return profiles
 
 
 def _profile_exclusions(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> dict[str, tuple[Exclusion, ...]]:
-    """Return {profile: the treatments that only it leaves out}, for profiles that do so."""
+    """Return {profile: its exclusions}, for profiles that have any."""
     tables = {name: getattr(file.profiles, name) for name in type(file.profiles).model_fields}
     return {
         name: _exclusions(table.exclude, ("profiles", name, "exclude"), schema, factors, problems)
@@ -383,8 +394,8 @@ def _profile_exclusions(
 def _profile_levels(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> dict[str, dict[str, tuple[Level, ...]]]:
-    """Return {profile: {factor: the levels that it keeps, in the order of the study}}, for profiles that name some."""
-    found: dict[str, dict[str, tuple[Level, ...]]] = {}
+    """Return {profile: {factor: levels to keep, in the order of the study}}, for profiles with a table `only`."""
+    by_profile: dict[str, dict[str, tuple[Level, ...]]] = {}
     for profile in type(file.profiles).model_fields:
         table = getattr(file.profiles, profile)
         for name, raw_levels in table.only.items():
@@ -395,12 +406,14 @@ def _profile_levels(
                         raise FieldError("is already fixed by this profile", f"remove `{name}` or this")
                     kept.add(listed_level(schema, _known_factor(factors, name), name, raw))
             levels = tuple(level for level in factors.get(name, {}).values() if level in kept)
-            found.setdefault(profile, {})[name] = levels
-    return found
+            by_profile.setdefault(profile, {})[name] = levels
+    return by_profile
 
 
-def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level) -> Level:
-    """Return the only level of a factor in a profile. It must be the baseline's, if the baseline names the factor."""
+def _fixed_level(
+    schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level
+) -> Level:
+    """Return the level at which a profile fixes a factor. Raises: FieldError if it is not the level of the baseline."""
     level = listed_level(schema, levels, name, raw)
     if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
         raise FieldError(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
@@ -408,7 +421,9 @@ def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: Stu
 
 
 def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
-    """Return a profile's numbers of blocks. Sequential stopping needs ten or more to judge the spread."""
+    """Return the numbers of blocks of a profile: {"replicates": n, "max_replicates": n}, without those it leaves out.
+
+    Sequential stopping needs at least ten blocks to judge the spread. Raises: FieldError for a wrong maximum."""
     named = {"replicates": table.replicates, "max_replicates": table.max_replicates}
     changes: dict[str, Level] = {name: number for name, number in named.items() if number is not None}
     if table.max_replicates is None:
@@ -422,9 +437,9 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
 
 
 def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
-    """Check that the study in a campaign's database could be that of a file, since any user may have made the database.
+    """Check the study in a campaign's database as that of a study file: the database is untrusted.
 
-    `where` names the campaign. Raises: StudyError with everything that would be an error in a study file, except in its
+    `where` names the campaign. Raises: StudyError with all problems that a study file would have, except in its
     profiles."""
     problems = Problems(where)
     schema = _own_functions(study.functions, schema, problems)
@@ -441,17 +456,17 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         problems.add(
             ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
         )
-    _decided(study.sla, study.metrics, problems, "sla")
-    _decided(study.cost, study.metrics, problems, "cost")
-    _required(study.require, problems, "require")
-    _required(study.wish, problems, "wish")
+    _by_metric(study.sla, study.metrics, problems, "sla")
+    _by_metric(study.cost, study.metrics, problems, "cost")
+    _requirements(study.require, problems, "require")
+    _requirements(study.wish, problems, "wish")
     # The profile is already applied. `--only` may have left no treatment of another one, which is not used.
     _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()
 
 
 def _check_size(study: Study, problems: Problems) -> None:
-    """Check that the study has treatments, and not too many trials, also with each profile."""
+    """Add problems of a study without treatments, with too many trials or a wrong fraction, also for each profile."""
     n_treatments = factorial_size(study)
     if n_treatments > MAX_TRIALS:
         message = f"the levels make {n_treatments:,} treatments, but a study has at most {MAX_TRIALS:,} trials"

@@ -1,5 +1,7 @@
-"""What a variant changes in the root filesystem of instances: its Debian release, its packages, all of its files, or
-the revision of functions that are built from a repository. Pure."""
+"""The changes of a variant to the root filesystem of instances. Pure.
+
+They are the Debian release, more packages, another root filesystem, or the revision of functions that are built from a
+repository."""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ _REVISION = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._/@{}^~+-]{0,99}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RootChange:
-    """The changes of one variant; an empty one stands for what the study has. The names are those of studies.
+    """The changes of one variant to the root filesystem; an empty field leaves it as in the study, and all are false.
 
-    `rootfs` is a directory, or an OCI image as Podman reads it, in place of all that Debian has."""
+    `packages` are added. `rootfs` is a directory, or an OCI image as Podman writes it, that replaces all files. `git`
+    is a revision. The fields have the names of the keys in study files."""
 
     release: str = ""
     packages: tuple[str, ...] = ()
@@ -30,31 +33,31 @@ class RootChange:
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> RootChange:
-        """Return the changes in the configuration of a treatment."""
-        release, packages, rootfs, git = (str(config.get(each.name, "")) for each in fields(cls))
-        return cls(release, tuple(each.strip() for each in packages.split(",") if each.strip()), rootfs, git)
+        """Return the changes in the configuration of a treatment, whose packages are one text with commas."""
+        release, packages, rootfs, git = (str(config.get(item.name, "")) for item in fields(cls))
+        return cls(release, tuple(name.strip() for name in packages.split(",") if name.strip()), rootfs, git)
 
     def __bool__(self) -> bool:
         return self != UNCHANGED
 
     def __str__(self) -> str:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
         values["packages"] = ", ".join(self.packages)
         return "; ".join(f"{name} = {value}" for name, value in values.items() if value)
 
 
 UNCHANGED = RootChange()
-NAMES = tuple(each.name for each in fields(RootChange))
+NAMES = tuple(item.name for item in fields(RootChange))
 
 
 def checked(name: str, value: object) -> str:
-    """Return the value of one of `NAMES` as text. Raises: FieldError when it cannot be used."""
-    values = [str(each).strip() for each in value] if isinstance(value, list) else [str(value).strip()]
+    """Return the checked value of a change, one of `NAMES`, as text. Raises: FieldError if it cannot be used."""
+    values = [str(item).strip() for item in value] if isinstance(value, list) else [str(value).strip()]
     if name == "packages":
-        packages = [each.strip() for each in ",".join(values).split(",")]
-        for each in packages:
-            if not _PACKAGE.fullmatch(each):
-                raise FieldError(f"{shown(each)} is not the name of a Debian package", 'such as ["nftables"]')
+        packages = [package.strip() for package in ",".join(values).split(",")]
+        for package in packages:
+            if not _PACKAGE.fullmatch(package):
+                raise FieldError(f"{shown(package)} is not the name of a Debian package", 'such as ["nftables"]')
         return ", ".join(dict.fromkeys(packages))
     (text,) = values
     if name == "release" and not _RELEASE.fullmatch(text):
@@ -67,7 +70,7 @@ def checked(name: str, value: object) -> str:
 
 
 def with_place(changes: Mapping[str, Level], folder: str) -> dict[str, Level]:
-    """Return the changes of a variant with the absolute path of its root filesystem, named relative to a folder."""
+    """Return the changes of a variant with the absolute path of its root filesystem, which is relative to `folder`."""
     if not (rootfs := str(changes.get("rootfs", ""))):
         return dict(changes)
     transport, _, place = rootfs.partition(":")

@@ -63,7 +63,7 @@ def _requirement(value: Any) -> Any:
 
 
 def _setting(value: Any) -> Any:
-    """Return a value, or a list of values for a setting that has several (`levels.check_level`)."""
+    """Return a checked value, or a list of them for a setting that accepts lists (`levels.check_level`)."""
     return list(map(_level, value)) if isinstance(value, list) and value else _level(value)
 
 
@@ -286,9 +286,9 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> T:
-    """Return the document as the model of its kind of file.
+    """Return the document as an instance of the model of its kind of file.
 
-    Raises: StudyError when tables, keys, types or bounds do not match the model."""
+    Raises: StudyError if tables, keys, types or bounds do not match the model."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -301,9 +301,9 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
 
 
 def without_unknown_keys(document: dict[str, Any], problems: Problems, model: type[StrictTable]) -> dict[str, Any]:
-    """Return the document without keys that the model does not know, if all else is of its shape.
+    """Return the document without unknown keys, each of which is added as a problem; unchanged with other errors.
 
-    They are problems, but do not hide further ones, such as those of names that a scenario does not know."""
+    So an unknown key does not hide later problems, such as names that the scenario does not know."""
     try:
         model.model_validate(document)
     except ValidationError as error:
@@ -312,13 +312,14 @@ def without_unknown_keys(document: dict[str, Any], problems: Problems, model: ty
             return document
         document = copy.deepcopy(document)
         for detail in details:
-            *way, key = detail["loc"]
-            del functools.reduce(operator.getitem, way, document)[key]  # type: ignore[arg-type]
+            *path, key = detail["loc"]
+            del functools.reduce(operator.getitem, path, document)[key]  # type: ignore[arg-type]
             problems.add(detail["loc"], FieldError(_message(detail), _hint(detail, model)))
     return document
 
 
 def _message(detail: ErrorDetails) -> str:
+    """Return the message of Lastro for an error of pydantic."""
     if detail["type"] in _WANTED:
         return f"must be {_WANTED[detail['type']]}, but is {shown(detail['input'])}"
     kind = detail["type"]
@@ -331,26 +332,23 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
+    """Return the hint for an error of pydantic: to quote a name with dots, or the nearest known key."""
     loc = detail["loc"][2:] if detail["loc"][0] == "variants" else detail["loc"]
-    if (
-        loc[:1]
-        and loc[0] in ("settings", "factors", "sysctl", "programs")
-        and isinstance(detail["input"], dict)
-        and len(loc) == 2
-    ):
+    is_entry = len(loc) == 2 and loc[0] in ("settings", "factors", "sysctl", "programs")
+    if is_entry and isinstance(detail["input"], dict):
         line = _quoted(str(loc[1]), detail["input"])
         return f"TOML reads a name with dots as tables; put it in quotes: {line}"
     if detail["type"] != "extra_forbidden":
-        return str(detail.get("ctx", {}).get("hint", ""))  # of a check of our own
-    *way, key = detail["loc"]
-    for step in way:
+        return str(detail.get("ctx", {}).get("hint", ""))  # from a check in this module
+    *path, key = detail["loc"]
+    for step in path:
         if step in model.model_fields:  # not an index, nor a name in a table of tables
             model = _table_in(model.model_fields[str(step)].annotation) or model
     return partial(did_you_mean, str(key), model.model_fields)
 
 
 def _quoted(name: str, table: dict[str, Any]) -> str:
-    """Return the line that was meant: the name with its dots in quotes, and its value."""
+    """Return the line that the user probably meant: the whole name with its dots in quotes, and the value."""
     inner, value = next(iter(table.items()), ("OPTION", "VALUE"))
     name = f"{name}.{inner}"
     if isinstance(value, dict):
@@ -359,7 +357,7 @@ def _quoted(name: str, table: dict[str, Any]) -> str:
 
 
 def _table_in(annotation: Any) -> type[StrictTable] | None:
-    """Return the table in a field's type: Table, Table | None, list[Table]."""
+    """Return the model of a table in the type of a field: Table, Table | None, list[Table]; None without one."""
     if isinstance(annotation, type) and issubclass(annotation, StrictTable):
         return annotation
     return next((table for inner in get_args(annotation) if (table := _table_in(inner))), None)

@@ -26,10 +26,10 @@ def name_in(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a user chooses of a study: a profile, levels, constants, and the number of blocks.
+    """The choices of a user for a study: a profile, levels, constants, and the number of blocks.
 
-    `only` has texts such as 'platform=lxc,runc', and `settings` such as 'tcp_s=5'. Texts about the same factor add up.
-    A level that contains a comma stands alone in its text. `within_s` is 0 without a limit."""
+    `only` has texts such as 'platform=lxc,runc', and `settings` such as 'tcp_s=5'. Levels of the same factor in several
+    texts are joined. `within_s` is the time limit of `until_decided`; 0 without a limit."""
 
     profile: str | None = None
     only: tuple[str, ...] = ()
@@ -40,12 +40,18 @@ class Selection:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of the command line besides --profile, as stored with the study."""
-        replicates = () if self.replicates is None else ("--replicates", str(self.replicates))
-        given = [word for text in self.only for word in ("--only", text)]
-        until: list[str] = ["--until", "decided"] if self.until_decided else []
-        until += ["--within", f"{self.within_s:g}s"] if self.within_s else []
-        return (*given, *(word for text in self.settings for word in ("--set", text)), *replicates, *until)
+        """The options of the command line, without --profile, as stored with the study."""
+        words: list[str] = []
+        for option, texts in (("--only", self.only), ("--set", self.settings)):
+            for text in texts:
+                words += [option, text]
+        if self.replicates is not None:
+            words += ["--replicates", str(self.replicates)]
+        if self.until_decided:
+            words += ["--until", "decided"]
+        if self.within_s:
+            words += ["--within", f"{self.within_s:g}s"]
+        return tuple(words)
 
     def within(self, study: Study, schema: ScenarioSchema) -> Selection:
         """Return the selection without the factors and constants that a study does not have."""
@@ -60,9 +66,9 @@ class Selection:
     def of(self, study: Study, schema: ScenarioSchema) -> Study:
         """Return the study with these choices applied, the profile first.
 
-        If the level of the baseline is left out, the first level that is left becomes the baseline.
+        If the level of the baseline is left out, the first remaining level of the factor replaces it.
 
-        Raises: InputError when the study has no such profile, factor, level or setting, or no treatment remains."""
+        Raises: InputError if the study has no such profile, factor, level or setting, or if no treatment remains."""
         schema = schema.with_functions(study.functions)
         if self.profile is not None:
             if self.profile not in study.profiles:
@@ -70,7 +76,7 @@ class Selection:
                 raise InputError(f"{study.file} has no profile '{self.profile}'", hint)
             study = with_metrics(study.with_profile(self.profile), study, schema)
         for name, wanted in _by_name("--only", self.only).items():
-            study = _narrowed(study, schema, name, wanted)
+            study = _with_levels(study, schema, name, wanted)
         for name, texts in _by_name("--set", self.settings).items():
             study = _with_setting(study, schema, name, texts)
         if self.replicates is not None:
@@ -95,15 +101,17 @@ WHOLE = Selection()
 
 
 def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Sequence[str]) -> Study:
-    """Return the study with the variants a and b, which change what texts such as 'cpus=1' ask for; a is the reference.
+    """Return the study with the variants a and b, whose changes are texts such as 'cpus=1'; a is the reference.
 
-    Treatments in which the variants cannot differ are left out. A study that has variants keeps its own, with its
-    reference. Only the comparison of variants is left of what the study asks: no other ratios, no service levels.
+    Treatments in which the variants cannot differ are left out. A study with variants in its file keeps these, with its
+    reference. The comparison of variants replaces all other questions of the study: ratios and service levels.
 
-    Raises: InputError when nothing is changed, or what cannot be."""
-    if given := next((factor for factor in study.factors if factor.name == VARIANT.name), None):
+    Raises: InputError if there are no changes, or for a change that is not possible."""
+    variant = next((factor for factor in study.factors if factor.name == VARIANT.name), None)
+    if variant:
         if a or b:
-            raise InputError(f"{study.file} has variants: {', '.join(map(str, given.levels))}", "leave out --a and --b")
+            levels = ", ".join(map(str, variant.levels))
+            raise InputError(f"{study.file} has variants: {levels}", "leave out --a and --b")
     else:
         variants = {"a": _changes(study, schema, "--a", a), "b": _changes(study, schema, "--b", b)}
         if not (a or b):
@@ -111,48 +119,49 @@ def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Seq
                 "nothing says what differs between a and b",
                 "such as --b runc=/opt/runc-1.2/runc, or --a cpus=1 --b cpus=2",
             )
-        same = replace(study, variants=variants)
-        untouched = [levels for levels in combinations(study) if not touched(same, levels)]
-        rules = (Exclusion({name: (one,) for name, one in levels.items()}, ALIKE) for levels in untouched)
-        given = Factor(VARIANT.name, tuple(variants))
-        changed = replace(same, factors=(*study.factors, given), exclusions=(*study.exclusions, *rules))
+        with_changes = replace(study, variants=variants)
+        untouched = [levels for levels in combinations(study) if not touched(with_changes, levels)]
+        rules = [Exclusion({name: (level,) for name, level in levels.items()}, ALIKE) for levels in untouched]
+        variant = Factor(VARIANT.name, tuple(variants))
+        changed = replace(with_changes, factors=(*study.factors, variant), exclusions=(*study.exclusions, *rules))
         options = [word for option, texts in (("--a", a), ("--b", b)) for text in texts for word in (option, text)]
         study = with_metrics(replace(changed, changes=(*study.changes, *options)), study, schema)
         if not any(combinations(study)):
             raise InputError(
                 f"{shlex.join(options)} changes nothing in any treatment of {study.file}", "change another"
             )
-    reference = study.design.baseline.get(VARIANT.name, given.levels[0])
+    reference = study.design.baseline.get(VARIANT.name, variant.levels[0])
     design = replace(study.design, baseline={VARIANT.name: reference}, fraction="1", allocation="equal")
     return replace(study, design=design, sla={}, cost={}, require={}, wish={})
 
 
 def _changes(study: Study, schema: ScenarioSchema, option: str, texts: Sequence[str]) -> dict[str, Level]:
+    """Return the changes of a variant in the texts of --a or --b. Raises: InputError for one that is not possible."""
     changes: dict[str, Level] = {}
     for text in texts:
         try:
-            found = change_from_text(schema, text, study.functions)
-            check_changes(schema, found, {factor.name for factor in study.factors})
+            change = change_from_text(schema, text, study.functions)
+            check_changes(schema, change, {factor.name for factor in study.factors})
         except FieldError as wrong:
             hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
             raise InputError(f"{option} {text}: {wrong.message}", hint or None) from None
-        changes |= found
+        changes |= change
     return changes
 
 
 def _by_name(option: str, texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return {name: [value of each text]}. Raises: InputError when a text has no name or no value."""
-    found: dict[str, list[str]] = {}
+    """Return {name: [value of each text]} for NAME=VALUE. Raises: InputError if a text has no name or no value."""
+    values: dict[str, list[str]] = {}
     for text in texts:
         name, _, value = (word.strip() for word in text.partition("="))
         if not name or not value:
             example = "--only platform=lxc,runc" if option == "--only" else "--set tcp_s=5"
             raise InputError(f"{option} {shlex.quote(text)} is not NAME=VALUE", f"such as {example}")
-        found.setdefault(name, []).append(value)
-    return found
+        values.setdefault(name, []).append(value)
+    return values
 
 
-def _narrowed(study: Study, schema: ScenarioSchema, name: str, texts: Iterable[str]) -> Study:
+def _with_levels(study: Study, schema: ScenarioSchema, name: str, texts: Iterable[str]) -> Study:
     """Return the study with only these levels of a factor, in the order of the study."""
     factors = {factor.name: factor for factor in study.factors}
     if name not in factors:
@@ -161,15 +170,14 @@ def _narrowed(study: Study, schema: ScenarioSchema, name: str, texts: Iterable[s
         raise InputError(f"--only: {study.file} has no factor '{name}'", hint)
     find = partial(_level, study, schema, factors[name])
     wanted = {level for text in texts for level in listed(text.split(","), find)}
-    left = tuple(level for level in factors[name].levels if level in wanted)
-    factors[name] = Factor(name, left)
-    narrowed = tuple(factors.values())
-    return replace(
-        study, factors=narrowed, design=replace(study.design, baseline=among(study.design.baseline, narrowed))
-    )
+    factors[name] = Factor(name, tuple(level for level in factors[name].levels if level in wanted))
+    remaining = tuple(factors.values())
+    design = replace(study.design, baseline=among(study.design.baseline, remaining))
+    return replace(study, factors=remaining, design=design)
 
 
 def _level(study: Study, schema: ScenarioSchema, factor: Factor, text: str) -> Level:
+    """Return the level of a factor that a text means. Raises: InputError if the factor does not have it."""
     by_identity = {identity(schema, factor.name, level): level for level in factor.levels}
     try:
         return by_identity[identity(schema, factor.name, level_from_text(schema, factor.name, text))]
@@ -193,7 +201,9 @@ def _with_setting(study: Study, schema: ScenarioSchema, name: str, texts: list[s
 
 
 def with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study:
-    """Return a changed study with the metrics of its settings and, if its file lists none, those of its parts."""
+    """Return a changed study with the metrics that depend on its settings and parts.
+
+    The reported metrics are those of the study `before`, if its file lists any, else those of the chosen parts."""
     listed = before.metrics != metrics_of(schema, _chosen(before))
     return replace(
         changed,
@@ -203,6 +213,7 @@ def with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study
 
 
 def _chosen(study: Study) -> Mapping[str, object]:
+    """Return the choices of a study as `ScenarioSchema.metrics_for` needs them."""
     factors = {factor.name: {level: level for level in factor.levels} for factor in study.factors}
     return {**study.settings, **factors, **varied(study.settings, study.variants)}
 

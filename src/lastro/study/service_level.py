@@ -11,7 +11,7 @@ from lastro.results.samples import Metric
 from lastro.shapes import MOST_MEASURED
 from lastro.units import in_unit
 
-# The factors that a user chooses; the others are conditions, in each of which service levels must hold.
+# The factors that users choose. All others are conditions, and service levels must hold in every condition.
 CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
 _LEVEL = re.compile(r"(\w+)\s*(<=|>=|<|>|≤|≥)\s*(.+)")
 _TERM = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*\*\s*)?(\w+)\s*", re.ASCII)
@@ -24,7 +24,7 @@ def is_choice(factor: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLevel:
-    """A limit on a metric, in its unit: at least `limit`, or at most. `text` is the service level on one line."""
+    """A limit on a metric, in its unit: at least `limit` if `at_least`, else at most. `text` is the level as text."""
 
     metric: Metric
     limit: float
@@ -46,12 +46,15 @@ class ServiceLevel:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What has a price by the hour: `metrics` of scenarios that say how much of it is used, and their unit's share."""
+    """A resource with a price by the hour. `metrics` measure its use; their unit is the fraction `share` of its unit.
+
+    Of the metrics, the first that a study measures counts."""
 
     metrics: tuple[str, ...]
     share: float = 1.0
 
     def metric(self, known: Sequence[str]) -> str | None:
+        """Return the first metric of the resource that is known; None without one."""
         return next((name for name in self.metrics if name in known), None)
 
 
@@ -63,16 +66,16 @@ RESOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a candidate costs: a weighted sum of metrics, {name: weight}; `text` is that sum, as its user wrote it."""
+    """The cost of a candidate: a weighted sum of metrics, {name: weight}. `text` is the sum as the user wrote it."""
 
     weights: Mapping[str, float]
     text: str
 
     @classmethod
     def of(cls, weights: Mapping[str, float], metrics: Sequence[Metric]) -> Cost:
-        """Return the sum of metrics, and of prices of resources by the hour.
+        """Return the cost for {name of a metric: weight} or {name of a resource: price by the hour}.
 
-        Raises: InputError for what is neither, and for a resource that no metric measures."""
+        Raises: InputError for an unknown name, and for a resource that no metric measures."""
         by_metric: dict[str, float] = {}
         names = [metric.name for metric in metrics]
         for name, weight in weights.items():
@@ -104,6 +107,7 @@ class Cost:
 
 
 def _named(name: str, metrics: Sequence[Metric]) -> Metric:
+    """Return the metric of this name. Raises: InputError if there is none."""
     names = [metric.name for metric in metrics]
     if name not in names:
         raise InputError(f"no metric is named '{name}'", did_you_mean(name, names))

@@ -1,4 +1,4 @@
-"""Choices of levels, to which claims and tables refer, and stand-ins for levels that a host lacks."""
+"""The pydantic types of choices of levels, to which claims and tables refer, and of stand-ins for levels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _one_or_more(value: object) -> object:
 Listed = BeforeValidator(_several)
 Some = Annotated[OneLine, Field(min_length=1)]
 OneOrMore = Annotated[tuple[ALevel, ...], Field(min_length=1), BeforeValidator(_one_or_more)]
-Choice = dict[str, OneOrMore]  # maybe empty; more than one level of a factor means the mean over them
+Choice = dict[str, OneOrMore]  # {factor: levels}, may be empty; several levels of a factor mean the mean over them
 Side = Annotated[Choice, Field(min_length=1)]
 
 
@@ -29,9 +29,10 @@ class FrozenTable(StrictTable):
 
 
 class StandIn(FrozenTable):
-    """What is measured in place of published levels of which a campaign has no valid trial.
+    """The levels that replace published levels of which a campaign has no valid trial.
 
-    `levels` maps each published level of a factor to those in its place, by `metric` if that is another one."""
+    `levels` is {factor: {published level: levels in its place}}. `metric` is the metric to use, if not the published
+    one."""
 
     levels: Annotated[dict[str, dict[str, OneOrMore]], Field(min_length=1)]
     metric: OneLine = ""

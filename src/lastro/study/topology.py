@@ -1,7 +1,7 @@
-"""Graphs of routers from grids and files: their addresses, a spanning tree, and the routes to expect.
+"""Topologies of routers, from grids and files: addresses, spare links, and the routes that a protocol must find.
 
-A text names a topology: `3x3` is a grid, anything else is the text of a file for `parse`. Pure: the caller reads the
-file. Links and routers are numbered in the order of the file."""
+A topology is a grid such as `3x3` (`grid_size`, `grid`), or is parsed from the text of a file, which the caller reads
+(`parse`). Links and routers are numbered in the order of the file. Pure."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class RouterLink:
     cost: int = COST
 
     def other(self, router: int) -> int:
+        """Return the router at the other end of the link."""
         return self.b if router == self.a else self.a
 
 
 @dataclass(frozen=True)
 class RouterTopology:
-    """Routers by their `names`, and the links between them. It is connected, which the functions that make it check."""
+    """A connected graph: routers by their `names`, and the links between them. `grid` and `parse` check it."""
 
     names: tuple[str, ...]
     links: tuple[RouterLink, ...]
@@ -49,13 +50,14 @@ class RouterTopology:
     @cached_property
     def at(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of each router's links; the position of a link is the number of its interface."""
-        found: list[list[int]] = [[] for _ in self.names]
+        of_routers: list[list[int]] = [[] for _ in self.names]
         for number, link in enumerate(self.links):
-            found[link.a].append(number)
-            found[link.b].append(number)
-        return tuple(map(tuple, found))
+            of_routers[link.a].append(number)
+            of_routers[link.b].append(number)
+        return tuple(map(tuple, of_routers))
 
     def interface(self, router: int, link: int) -> str:
+        """Return the name of the interface of a router on one of its links."""
         return f"eth{self.at[router].index(link)}"
 
     def subnet(self, link: int) -> ipaddress.IPv4Network:
@@ -63,6 +65,7 @@ class RouterTopology:
         return ipaddress.IPv4Network((int(NETWORK.network_address) + (link << (32 - _PREFIX)), _PREFIX))
 
     def address(self, router: int, link: int) -> ipaddress.IPv4Address:
+        """Return the address of a router on one of its links."""
         return self.subnet(link)[1 if router == self.links[link].a else 2]
 
     # The routes that a routing protocol must find
@@ -80,10 +83,10 @@ class RouterTopology:
                 continue
             for number in self.at[router]:
                 link = self.links[number]
-                there, new = link.other(router), cost + link.cost
-                if number not in gone and new < costs[there]:
-                    costs[there] = new
-                    heapq.heappush(queue, (new, there))
+                neighbour, new_cost = link.other(router), cost + link.cost
+                if number not in gone and new_cost < costs[neighbour]:
+                    costs[neighbour] = new_cost
+                    heapq.heappush(queue, (new_cost, neighbour))
         return tuple(costs)
 
     def routes(
@@ -100,31 +103,29 @@ class RouterTopology:
     def _routes_of(
         self, router: int, costs: Sequence[Sequence[float]], gone: frozenset[int], subnets_gone: bool
     ) -> dict[ipaddress.IPv4Network, frozenset[str]]:
-        # A neighbour is a next hop when the path over it is as short as the shortest.
-        first = {
-            number: (self.links[number].other(router), self.links[number].cost)
-            for number in self.at[router]
-            if number not in gone
-        }
-        found = {}
+        """Return the routes of one router; `costs[a][b]` is the cost of the shortest path from router a to b."""
+        first_links = [number for number in self.at[router] if number not in gone]
+        routes = {}
         for number, link in enumerate(self.links):
             if number in self.at[router] or (subnets_gone and number in gone):
                 continue
             nearest = min(costs[router][link.a], costs[router][link.b])
             ends = [end for end in (link.a, link.b) if costs[router][end] == nearest]
-            hops = {
-                str(self.address(neighbour, over))
-                for over, (neighbour, cost) in first.items()
-                if any(cost + costs[neighbour][end] == costs[router][end] for end in ends)
-            }
-            if hops:
-                found[self.subnet(number)] = frozenset(hops)
-        return found
+            next_hops = set()
+            for first in first_links:
+                neighbour, cost = self.links[first].other(router), self.links[first].cost
+                if any(cost + costs[neighbour][end] == costs[router][end] for end in ends):  # on a shortest path
+                    next_hops.add(str(self.address(neighbour, first)))
+            if next_hops:
+                routes[self.subnet(number)] = frozenset(next_hops)
+        return routes
 
     # The effects of failures
 
     def spare_links(self) -> tuple[int, ...]:
-        """Return the links outside a minimum spanning tree (Kruskal 1956); of equal costs, the first link stays."""
+        """Return the numbers of the links outside a minimum spanning tree (Kruskal 1956), which are not needed.
+
+        Of links with equal costs, the first ones are in the tree."""
         tree_of, spare = list(range(len(self.names))), []
         for number in sorted(range(len(self.links)), key=lambda number: (self.links[number].cost, number)):
             a, b = tree_of[self.links[number].a], tree_of[self.links[number].b]
@@ -135,22 +136,22 @@ class RouterTopology:
         return tuple(sorted(spare))
 
     def detour(self, without: Collection[int]) -> tuple[int, int] | None:
-        """Return a router and a link, such that all shortest paths to the link's subnet lead over a link of `without`.
+        """Return (router, link) with the longest detour from the router to the link's subnet if `without` links fail.
 
-        It is the pair with the longest detour; None if there is none."""
-        best, found = 0.0, None
+        None if no path becomes longer."""
+        longest, pair = 0.0, None
         rest = [number for number in range(len(self.links)) if number not in set(without)]
         for router in range(len(self.names)):
             before, after = self.distances(router), self.distances(router, without)
             for number in rest:
                 ends = (self.links[number].a, self.links[number].b)
                 longer = min(after[end] for end in ends) - min(before[end] for end in ends)
-                if longer > best:
-                    best, found = longer, (router, number)
-        return found
+                if longer > longest:
+                    longest, pair = longer, (router, number)
+        return pair
 
     def corners(self) -> tuple[int, int]:
-        """Return two routers as far apart as any: the corners of a grid."""
+        """Return two routers that are far apart: opposite corners of a grid."""
         from_first = self.distances(0)
         a = max(range(len(self.names)), key=lambda router: (from_first[router], router))
         from_a = self.distances(a)
@@ -169,7 +170,7 @@ def grid(rows: int, columns: int, what: str = "") -> RouterTopology:
 
 
 def grid_size(text: str) -> tuple[int, int] | None:
-    """Return the rows and columns of a grid that a text names, or None."""
+    """Return (rows, columns) of a grid such as '3x3'; None for any other text."""
     match = _GRID.fullmatch(text.strip())
     return (int(match[1]), int(match[2])) if match else None
 
@@ -177,7 +178,7 @@ def grid_size(text: str) -> tuple[int, int] | None:
 def parse(text: str, name: str) -> RouterTopology:
     """Return the topology in the text of a file; the file's name decides the format, and appears in errors.
 
-    Raises: InputError when the text is not a topology that could be run."""
+    Raises: InputError if the text is not a topology, or not one that can be run."""
     if name.endswith(".toml"):
         return _parse_toml(text, name)
     if name.endswith((".graphml", ".xml")):
@@ -205,6 +206,7 @@ def _parse_toml(text: str, name: str) -> RouterTopology:
 
 
 def _toml_link(name: str, number: int, link: dict[str, object], nodes: Collection[str]) -> tuple[str, str, int]:
+    """Return the ends and the cost of a [[link]] table. Raises: InputError if it is not valid."""
     where, ends = f"{name}: link[{number}]", link.get("ends")
     if set(link) - {"ends", "cost"}:
         raise InputError(
@@ -219,7 +221,9 @@ def _toml_link(name: str, number: int, link: dict[str, object], nodes: Collectio
 
 
 def _cost(value: object, where: str) -> int:
-    """Return the cost of a link: OSPF's cost of an interface has 16 bits (RFC 2328, appendix C.3)."""
+    """Return the checked cost of a link, at most 16 bits as OSPF has it (RFC 2328, appendix C.3).
+
+    Raises: InputError for any other value."""
     try:
         cost = float(str(value))
     except ValueError:
@@ -273,17 +277,23 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
 
 
 def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """Keep one link between two routers: collections list a link in both directions, or in parallel."""
-    links_seen: dict[frozenset[str], tuple[str, str, int]] = {}
+    """Return the links with only one, the first, between two routers, and without loops.
+
+    Collections of topologies list links in both directions, or in parallel."""
+    links: dict[frozenset[str], tuple[str, str, int]] = {}
     for a, b, cost in pairs:
         if a != b:
-            links_seen.setdefault(frozenset((a, b)), (a, b, cost))
-    return list(links_seen.values())
+            links.setdefault(frozenset((a, b)), (a, b, cost))
+    return list(links.values())
 
 
 def _topology(
     what: str, nodes: Sequence[str], pairs: Sequence[tuple[str, str, int]], listed: Sequence[str] = ()
 ) -> RouterTopology:
+    """Return the topology of these nodes and links (end, end, cost), after checks.
+
+    `what` names it in errors; `listed` are the nodes that a file lists explicitly. Raises: InputError if it is not
+    valid, too large, or not connected."""
     names = list(dict.fromkeys(nodes))
     if len(set(listed)) < len(listed):
         twice = Counter(listed).most_common(1)[0][0]
@@ -305,15 +315,15 @@ def _topology(
     for a, b, _ in pairs:
         if a == b:
             raise InputError(f"{what}: a link joins {shown(a)} to itself", "drop it")
-    found = RouterTopology(tuple(names), tuple(RouterLink(number[a], number[b], cost) for a, b, cost in pairs))
-    cut_off = [name for name, cost in zip(names, found.distances(0), strict=True) if math.isinf(cost)]
+    topology = RouterTopology(tuple(names), tuple(RouterLink(number[a], number[b], cost) for a, b, cost in pairs))
+    cut_off = [name for name, cost in zip(names, topology.distances(0), strict=True) if math.isinf(cost)]
     if cut_off:
         some = ", ".join(map(shown, cut_off[:5])) + (" …" if len(cut_off) > 5 else "")
         raise InputError(
             f"{what}: is not connected: no path leads from {shown(names[0])} to {some}",
             "add links, or use one connected part: routes across a gap never converge",
         )
-    return found
+    return topology
 
 
 def _too_many(what: str, n: int) -> InputError:

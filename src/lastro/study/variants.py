@@ -1,9 +1,9 @@
-"""Variants of a study: named bundles of what may change between before and after. Pure.
+"""Variants of a study: named sets of changes, to compare before and after. Pure.
 
-Each is a level of the factor `variant`, so both sides of a change run in the same blocks. What a variant changes enters
-the configuration of its treatments (`Study.config`) under the names that studies use: settings, kinds of part, options
-of parts. A program is an option of a platform; a setting of the kernel's network has the name `sysctl.net.…` and is set
-in the network namespaces of instances. What changes in the root filesystem has the names of `root_change`."""
+Each variant is a level of the factor `variant`, so both sides of a change run in the same blocks. Its changes are part
+of the configuration of its treatments (`Study.config`), under the names that studies use: settings, kinds of part,
+options of parts. A program is an option of a platform. A setting of the kernel's network has the name `sysctl.net.…`,
+and is set in the network namespaces of instances. Changes of the root filesystem have the names of `root_change`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _GUESTS = (
 
 
 def change_of_sysctl(schema: ScenarioSchema, name: str, value: Level) -> Changes:
-    """Return the change of a setting in /proc/sys. Raises: FieldError when it is not one of a network namespace."""
+    """Return the change of a setting in /proc/sys. Raises: FieldError if it is not a setting of a network namespace."""
     if not _SYSCTL.fullmatch(name):
         raise FieldError(f"{shown(name)} is a setting of the whole host, and a variant changes those of net.*", _GUESTS)
     if not schema.sysctls:
@@ -56,7 +56,7 @@ def change_of_sysctl(schema: ScenarioSchema, name: str, value: Level) -> Changes
 def change_of_program(schema: ScenarioSchema, name: str, path: Level) -> Changes:
     """Return the change of a program that a platform starts, such as runc or docker.containerd.
 
-    Raises: FieldError for a platform that has no choice."""
+    Raises: FieldError for a platform whose program cannot be chosen, and for a path that is not allowed."""
     known = {
         part if option.name == PROGRAM else f"{part}.{option.name}": f"platform.{part}.{option.name}"
         for part, options in schema.options.get("platform", {}).items()
@@ -70,7 +70,7 @@ def change_of_program(schema: ScenarioSchema, name: str, path: Level) -> Changes
 
 
 def change_of_root(schema: ScenarioSchema, name: str, value: object, functions: Iterable[OwnFunction]) -> Changes:
-    """Return the change of the root filesystem of instances. Raises: FieldError."""
+    """Return a change of the root filesystem of instances. Raises: FieldError if it is not possible."""
     if not schema.roots:
         raise FieldError(f"scenario {schema.name} starts no instances, which have a root filesystem", "change another")
     if name == "git" and not any(each.repository for each in functions):
@@ -82,31 +82,33 @@ def change_of_root(schema: ScenarioSchema, name: str, value: object, functions: 
 
 
 def change_of_setting(schema: ScenarioSchema, name: str, value: Level | list[Level]) -> Changes:
-    """Return the change of a setting, a part, or an option of parts. Raises: FieldError."""
+    """Return the change of a setting, a part, or an option of parts. Raises: FieldError if it is not allowed."""
     _refuse_place(schema, name)
     return {name: check_level(schema, name, value)}
 
 
 def change_from_text(schema: ScenarioSchema, text: str, functions: Iterable[OwnFunction] = ()) -> Changes:
-    """Return the change that a text asks for: runc=/opt/runc, net.ipv4.x=1, release=trixie or cpus=1.
+    """Return the change in a text NAME=VALUE: runc=/opt/runc, net.ipv4.x=1, release=trixie or cpus=1.
 
-    Raises: FieldError."""
+    Raises: FieldError if it is not possible."""
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
         raise FieldError(f"{shown(text)} is not NAME=VALUE", "such as runc=/opt/runc/bin/runc or cpus=1")
-    own = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}
+    known = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}
     if name in root_change.NAMES:
         return change_of_root(schema, name, value, functions)
-    if value.startswith("/") and name not in own:
+    if value.startswith("/") and name not in known:
         return change_of_program(schema, name, value)
-    if name not in own and name.partition(".")[0] in _OF_KERNEL:
+    if name not in known and name.partition(".")[0] in _OF_KERNEL:
         return change_of_sysctl(schema, name, value)
     _refuse_place(schema, name)
     return {name: level_from_text(schema, name, value)}
 
 
 def check_changes(schema: ScenarioSchema, changes: Mapping[str, Level], factors: Iterable[str]) -> None:
-    """Check changes that a campaign's database has, or that come with a study. Raises: FieldError."""
+    """Check the changes of a variant, {name: value}, from a study or a campaign's database. Raises: FieldError.
+
+    `factors` are the factors of the study, which a variant cannot change."""
     for name, value in changes.items():
         if name in factors:
             raise FieldError(f"{name} is a factor of this study, and every variant has its levels", "keep one")
@@ -121,7 +123,7 @@ def check_changes(schema: ScenarioSchema, changes: Mapping[str, Level], factors:
 def variants_of(
     file: StudyFile, schema: ScenarioSchema, functions: Iterable[OwnFunction], problems: Problems
 ) -> dict[str, Changes]:
-    """Return what each variant of a study file changes. `functions` are those that the study brings."""
+    """Return {variant: its changes} of a study file. `functions` are those that the study defines."""
     levels = list(map(str, file.factors.get(VARIANT.name, [])))
     for name in set(file.variants) - set(levels):
         hint = f'add variant = ["{name}", …] to [factors]'
@@ -139,9 +141,9 @@ def variants_of(
         ):
             for name, value in given.items():
                 with problems.at("variants", level, key, name):
-                    found = change(schema, name, value)
-                    check_changes(schema, found, file.factors)
-                    changes.update(found)
+                    checked = change(schema, name, value)
+                    check_changes(schema, checked, file.factors)
+                    changes.update(checked)
         for name in root_change.NAMES:
             if given := getattr(table, name):
                 with problems.at("variants", level, name):
@@ -152,15 +154,18 @@ def variants_of(
 
 
 def varied(settings: Mapping[str, Level], variants: Mapping[str, Mapping[str, Level]]) -> dict[str, dict[Level, Level]]:
-    """Return {setting: its levels} of what variants change, as of factors; a variant may leave the constant."""
-    found: dict[str, dict[Level, Level]] = {}
-    for name in {name: None for changes in variants.values() for name in changes}:
+    """Return {setting that variants change: its values over all variants}, in the form of the levels of factors.
+
+    A variant that does not change a setting has the constant of the study."""
+    levels_of: dict[str, dict[Level, Level]] = {}
+    for name in dict.fromkeys(name for changes in variants.values() for name in changes):
         levels = [changes.get(name, settings.get(name)) for changes in variants.values()]
-        found[name] = {level: level for level in levels if level is not None}
-    return found
+        levels_of[name] = {level: level for level in levels if level is not None}
+    return levels_of
 
 
 def _refuse_place(schema: ScenarioSchema, name: str) -> None:
+    """Raise FieldError for a name that no variant may change: the variant itself, or where a treatment runs."""
     if name == VARIANT.name:
         raise FieldError("a variant cannot change which variant it is", "remove it")
     if name in schema.placed:
@@ -170,16 +175,18 @@ def _refuse_place(schema: ScenarioSchema, name: str) -> None:
 
 
 def touched(study: Study, levels: Mapping[str, Level]) -> bool:
-    """Return whether variants can make a difference in a treatment: an option is of parts that it has."""
-    built = {each.name for each in study.functions if each.repository}
+    """Return whether some change of a variant applies to a treatment: options only to parts that it has."""
+    built = {function.name for function in study.functions if function.repository}
     return any(_applies(study.config(levels), name, built) for changes in study.variants.values() for name in changes)
 
 
 def _applies(config: Mapping[str, Level], name: str, built: set[str]) -> bool:
+    """Return whether a change applies to a treatment; `built` are the functions that are built from a repository."""
     if name == "git":
         return bool(built.intersection(functions_in(str(config.get("function", "")))))
     kind, *part = name.split(".")
     if len(part) < 2 or name.startswith(SYSCTL) or kind not in config:
         return True
-    open_to_it = any(name == part[0] and part[1] not in written for name, written in written_parts(config, kind))
-    return open_to_it and f"{kind}.{part[1]}" not in config
+    part_name, option = part[0], part[1]
+    is_open = any(name == part_name and option not in written for name, written in written_parts(config, kind))
+    return is_open and f"{kind}.{option}" not in config

@@ -10,13 +10,13 @@ from lastro.words.language import Language
 def headline(report: HistoryReport, say: Language) -> str:
     """Return the answer in one line: how many changes for the worse nobody knows of yet."""
     if alarms := report.alarms:
-        series, change = max(alarms, key=lambda each: each[0].points[each[1].found.at].measured_utc)
+        series, change = max(alarms, key=lambda each: each[0].points[each[1].point.at].measured_utc)
         return say(
             "{changes} for the worse that nobody has acknowledged; the newest: {metric} of {treatment}, at {point}",
             changes=say.count(len(alarms), "change"),
             metric=series.metric.name,
             treatment=treatment_text(series, say),
-            point=series.points[change.found.at].name,
+            point=series.points[change.point.at].name,
         )
     if not any(series.decidable for series in report.series):
         return say("Nothing can be decided yet: a series needs {n} campaigns", n=2 * FEWEST)
@@ -31,7 +31,7 @@ def treatment_text(series: KeptSeries, say: Language) -> str:
 
 def range_text(series: KeptSeries, change: HistoryChange, say: Language) -> str:
     """Return at which campaign a series changed, or between which."""
-    first, at, last = (series.points[index] for index in (change.found.first, change.found.at, change.found.last))
+    first, at, last = (series.points[index] for index in (change.point.first, change.point.at, change.point.last))
     if first == last:
         return at.name
     return say("{at} ({first} to {last})", at=at.name, first=first.name, last=last.name)

@@ -14,12 +14,12 @@ from lastro.stats.intervals import t_quantile
 from lastro.stats.noise_floor import (
     FORMAT,
     distance,
+    is_below_floor,
     noise_floor,
     pairs_of,
     rescaled,
     scaled,
     toss,
-    within,
 )
 from lastro.study.aa_study import aa_study, first_treatments
 from lastro.study.design import treatments
@@ -83,8 +83,12 @@ def test_a_floor_made_for_other_blocks_is_scaled_to_what_they_would_have_given(m
 def test_the_floor_of_means_over_several_is_less_as_their_spread_is() -> None:
     assert scaled(0.03, (1, -1)) == pytest.approx(0.03)
     assert scaled(0.03, [1 / 4] * 4 + [-1 / 4] * 4) == pytest.approx(0.03 / 2)
-    assert within(0.03, 0.029, (1, -1)) and within(0.03, -0.029, (1, -1)) and not within(0.03, 0.031, (1, -1))
-    assert within(None, 0.1, (1, -1)) is None and within(0.03, None, (1, -1)) is None
+    assert (
+        is_below_floor(0.03, 0.029, (1, -1))
+        and is_below_floor(0.03, -0.029, (1, -1))
+        and not is_below_floor(0.03, 0.031, (1, -1))
+    )
+    assert is_below_floor(None, 0.1, (1, -1)) is None and is_below_floor(0.03, None, (1, -1)) is None
 
 
 def test_more_blocks_resolve_less() -> None:

@@ -1,4 +1,4 @@
-"""The verdict of a campaign on each claim of a file.
+"""Judge each claim of a file by a campaign.
 
 The rule, which docs/explanation-claims.md explains in full:
 
@@ -65,9 +65,9 @@ class Judgement:
     be None; `why_not` is the reason. `p` is raw; `p_adjusted` is corrected by Holm's method over the claims of the
     file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
     untestable. `n_blocks` counts the blocks with valid trials. `corrected` is true if the claim would be significant
-    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels.
-    `so`: `p` is evidence for the claim, not against it; `open`: the true value beyond a lower bound could overturn
-    it."""
+    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels. `so`
+    is true if `p` is evidence for the claim, and false if it is evidence against it. `open` is true if the true value
+    of a mean that is only a lower bound could overturn that evidence."""
 
     claim: Claim
     verdict: Verdict = "untestable here"
@@ -90,9 +90,9 @@ def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
 
 
 def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
-    """Return the effects of a claim in this campaign.
+    """Return the effects of a claim in this campaign. Raises: Untestable if it lacks the data.
 
-    An emulated guest shows nothing of how fast a host is. So a claim on a level is untestable there, and the effects of
+    The speed of an emulated guest is not that of a host. So a claim on a level is untestable there, and the effects on
     a metric that depends on the speed of a processor are marked as incomparable."""
     emulated = None
     if report.guest is not None and report.guest.emulated:
@@ -116,11 +116,13 @@ def judge_by(
 ) -> tuple[Judgement, ...]:
     """Judge each claim by its effects; the rule is the same for any number of reports of one study.
 
-    `effects` raises Untestable if the data for a claim is missing."""
-    blocks = {(at, block) for at, report in enumerate(reports) for block in _blocks(report)}
-    tested = [_tested(claim, reports, effects, len(blocks)) for claim in claims.claims]
-    adjusted = holm([one.p for one in tested])
-    return tuple(_judgement(one, p, reports[0], len(blocks)) for one, p in zip(tested, adjusted, strict=True))
+    `effects` returns the effects of a claim, and raises Untestable if the data for it is missing."""
+    n_blocks = sum(len(_blocks(report)) for report in reports)
+    tested = [_test_or_stand_in(claim, reports, effects, n_blocks) for claim in claims.claims]
+    adjusted = holm([judgement.p for judgement in tested])
+    return tuple(
+        _with_verdict(judgement, p, reports[0], n_blocks) for judgement, p in zip(tested, adjusted, strict=True)
+    )
 
 
 def _blocks(report: CampaignResults) -> set[int]:
@@ -128,24 +130,27 @@ def _blocks(report: CampaignResults) -> set[int]:
     return {point.block for row in report.rows for cell in row.cells for point in cell.points}
 
 
-def _tested(
+def _test_or_stand_in(
     claim: Claim, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects], n_blocks: int
 ) -> Judgement:
-    """Test a claim on its own levels, or on its stand-ins; if neither can test it, keep the reason for its own."""
+    """Test a claim, with stand-ins for published levels that were not measured.
+
+    If that is not possible, the reason is the one for the published levels."""
     statement, stand_in = as_measured(claim.statement, claim.stand_in, reports)
-    found = _test(claim.stating(statement), effects, n_blocks)
+    judgement = _test(claim.stating(statement), effects, n_blocks)
     if not stand_in:
-        return found
-    tested = found.effects is not None or found.p is not None
-    return replace(found, stand_in=stand_in) if tested else _test(claim, effects, n_blocks)
+        return judgement
+    is_tested = judgement.effects is not None or judgement.p is not None
+    return replace(judgement, stand_in=stand_in) if is_tested else _test(claim, effects, n_blocks)
 
 
 def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blocks: int) -> Judgement:
+    """Return the judgement of a claim before the correction for other claims: its p, and the part that decides it."""
     try:
         effects = effects_of_claim(claim)
     except Untestable as untestable:
         return Judgement(claim, why_not=untestable.why)
-    if n_blocks < 2:  # a first look, without intervals
+    if n_blocks < 2:  # there are values, but no intervals
         return Judgement(claim, effects=effects, part=effects.parts[0], why_not=(too_few_blocks(n_blocks),))
     for part in effects.parts:
         if part.p_for is None or part.p_against is None:
@@ -159,8 +164,8 @@ def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blo
     if p_for > p_against:
         return Judgement(claim, effects=effects, part=worst, p=p_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
-    opened = any(part.open_for for part in effects.parts)
-    return Judgement(claim, effects=effects, part=weakest, p=p_for, so=True, open=opened)
+    is_open = any(part.open_for for part in effects.parts)
+    return Judgement(claim, effects=effects, part=weakest, p=p_for, so=True, open=is_open)
 
 
 def too_few_blocks(n: int) -> Note:
@@ -169,23 +174,31 @@ def too_few_blocks(n: int) -> Note:
 
 
 def why_absent(*effects: Estimate | None) -> Note:
-    """Return why an effect has no p or no interval: the reason of the first effect that has one."""
+    """Return why there is no p or no interval: the first reason that an effect has."""
     reasons = (effect.absent_because for effect in effects if effect is not None)
     return next(filter(None, reasons), Note(N_("there is no interval")))
 
 
-def _judgement(one: Judgement, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
+def _with_verdict(tested: Judgement, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
+    """Return the judgement of a tested claim with its corrected p, and the verdict that follows from it."""
     alpha = report.study.design.alpha
-    unit = next((metric.unit for metric in report.metrics if metric.name == one.claim.statement.metric), "")
-    corrected = one.p is not None and one.p < alpha
-    one = replace(one, unit=unit, p_adjusted=p_adjusted, n_blocks=n_blocks, corrected=corrected)
-    verdict = _verdict(one, alpha)
-    if one.effects and _undecided(one, verdict):
-        return replace(one, effects=None, part=None, why_not=(Note(_LOWER_BOUND, levels=one.effects.bounded),))
-    return replace(one, verdict=verdict)
+    metric = tested.claim.statement.metric
+    judgement = replace(
+        tested,
+        unit=next((known.unit for known in report.metrics if known.name == metric), ""),
+        p_adjusted=p_adjusted,
+        n_blocks=n_blocks,
+        corrected=tested.p is not None and tested.p < alpha,
+    )
+    verdict = _verdict(judgement, alpha)
+    if judgement.effects and _is_left_open(judgement, verdict):
+        why = Note(_LOWER_BOUND, levels=judgement.effects.bounded)
+        return replace(judgement, effects=None, part=None, why_not=(why,))
+    return replace(judgement, verdict=verdict)
 
 
 def _verdict(judgement: Judgement, alpha: float) -> Verdict:
+    """Return the verdict by steps 3 to 5 of the rule, except for lower bounds."""
     if judgement.part is None or judgement.p is None or judgement.p_adjusted is None:
         return "untestable here"
     if judgement.p_adjusted >= alpha:
@@ -194,11 +207,9 @@ def _verdict(judgement: Judgement, alpha: float) -> Verdict:
         return "contradicted"
     if magnitude_agrees(judgement.claim, judgement.part):
         return "reproduced"
-    return (
-        "same direction, another size"
-        if magnitude_differs(judgement.claim, judgement.part)
-        else "same direction, too imprecise"
-    )
+    if magnitude_differs(judgement.claim, judgement.part):
+        return "same direction, another size"
+    return "same direction, too imprecise"
 
 
 _LOWER_BOUND = N_(
@@ -206,21 +217,20 @@ _LOWER_BOUND = N_(
 )
 
 
-def _undecided(judgement: Judgement, verdict: Verdict) -> bool:
-    """Return whether the true value beyond a lower bound could change the verdict.
+def _is_left_open(judgement: Judgement, verdict: Verdict) -> bool:
+    """Return whether the true value of a mean that is only a lower bound could change the verdict.
 
-    It could make an effect distinguishable that is not distinguishable here."""
+    It could overturn the evidence, or make an effect distinguishable that is not distinguishable here."""
     if judgement.effects is None or judgement.p is None:
         return False
-    return judgement.open or (
-        verdict == "not distinguishable here" and any(part.open for part in judgement.effects.parts)
-    )
+    has_open_part = any(part.open for part in judgement.effects.parts)
+    return judgement.open or (verdict == "not distinguishable here" and has_open_part)
 
 
 def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
-    """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any.
+    """Return whether the whole interval of the effect lies within the tolerance of the published figure.
 
-    The figure of an extreme is what the claim states, so its tests have judged it."""
+    True without a figure, and for a claim that states the figure itself (an extreme), since its tests judge that."""
     if claim.statement.states_figure:
         return True
     low, high = tolerated(claim)
@@ -236,14 +246,14 @@ def magnitude_differs(claim: Claim, part: ClaimContrast) -> bool:
 
 
 def has_magnitude(claim: Claim) -> bool:
-    """Return whether the size of an effect is judged, too: by a published figure, or by "slightly"."""
+    """Return whether the size of the effect is judged, not only its direction: by a published figure or "slightly"."""
     return any(map(math.isfinite, tolerated(claim)))
 
 
 def tolerated(claim: Claim) -> tuple[float, float]:
     """Return the smallest and largest effect within the tolerance of the published figure; infinite without one.
 
-    "Slightly" has one end; the other is that of the direction, which has a test of its own."""
+    "Slightly" has one finite end; the test of the direction judges the other."""
     if claim.slight is not None:
         higher = claim.direction == "higher"
         return (-math.inf, 1 + claim.slight) if higher else (1 / (1 + claim.slight), math.inf)
@@ -251,7 +261,7 @@ def tolerated(claim: Claim) -> tuple[float, float]:
 
 
 def judged_measure(claim: Claim, part: ClaimContrast) -> Measure:
-    """Return the measure of the published figure, or the effect's own without one."""
+    """Return the measure of the published figure; without one, that of the effect."""
     if claim.slight is not None:
         return "ratio"
     return claim.published.judged[0] if claim.published and has_magnitude(claim) else part.measure
@@ -270,6 +280,6 @@ def judged_interval(claim: Claim, part: ClaimContrast) -> Interval | None:
 
 
 def tally(judgements: Iterable[Judgement]) -> dict[Verdict, int]:
-    """Count the claims with each verdict, in the order from reproduced to untestable."""
-    verdicts = [one.verdict for one in judgements]
+    """Return {verdict: number of claims}, in the order from reproduced to untestable."""
+    verdicts = [judgement.verdict for judgement in judgements]
     return {verdict: verdicts.count(verdict) for verdict in get_args(Verdict)}

@@ -15,9 +15,12 @@ _ROUNDING = 1e-9  # of 0.9 - 1, for example
 
 
 def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, problems: Problems) -> bool:
-    """Record what is wrong with a claim, which has one of these kinds; return whether it states anything."""
+    """Add the problems of a claim; return whether it has exactly one statement, of one of these kinds.
+
+    `index` is its place in the file."""
     here: tuple[Key, ...] = ("claim", index)
-    if len(given := [kind for kind in kinds if getattr(claim, kind) is not None]) != 1:
+    given = [kind for kind in kinds if getattr(claim, kind) is not None]
+    if len(given) != 1:
         states = f"has {' and '.join(given)}" if given else "states nothing"
         problems.add(here, FieldError(states, f"a claim has exactly one of {', '.join(kinds)}"))
         return False
@@ -33,37 +36,39 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
         statement.check(claim, study)
     with problems.at(*here, "published"):
         _check_published(claim, study)
-    for place, each in enumerate(claim.stand_in):
-        _check_stand_in(each, statement, study, (*here, "stand_in", place), problems)
+    for place, stand_in in enumerate(claim.stand_in):
+        _check_stand_in(stand_in, statement, study, (*here, "stand_in", place), problems)
     return True
 
 
 def _check_names(statement: Statement, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
-    for key, name in zip(
-        ("metric", *itertools.repeat("also", len(statement.metrics) - 1)), statement.metrics, strict=True
-    ):
-        with problems.at(*here, key):
+    """Add a problem for each metric or factor of a statement that the study does not have, and for wrong sides."""
+    for place, name in enumerate(statement.metrics):
+        with problems.at(*here, "also" if place else "metric"):
             check_metric(name, study)
     factors, sides = factors_of(study), statement.choices()
     for key, side in (*sides.items(), ("at", statement.at)):
         for name in side:
             with problems.at(*here, key, name):
                 check_factor(name, factors, study)
-    key, own = statement.own_factors()
-    for name in own:
+    key, outside = statement.own_factors()
+    for name in outside:
         with problems.at(*here, key):
             check_factor(name, factors, study)
     with problems.at(*here):
-        _check_sides(statement, sides, own)
+        _check_sides(statement, sides, outside)
 
 
-def _check_sides(statement: Statement, sides: Mapping[str, Levels], own: Sequence[str]) -> None:
+def _check_sides(statement: Statement, sides: Mapping[str, Levels], outside: Sequence[str]) -> None:
+    """Raise FieldError if sides differ in their factors or are equal, or if a factor is named twice.
+
+    `outside` are the factors that the statement compares apart from sides (`Statement.own_factors`)."""
     if len({frozenset(side) for side in sides.values()}) > 1:
         raise FieldError(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
-    named = {name for side in sides.values() for name in side} | set(own)
-    if common := sorted(named & set(statement.at)):
+    in_sides = {name for side in sides.values() for name in side}
+    if common := sorted((in_sides | set(outside)) & set(statement.at)):
         raise FieldError(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
-    if twice := [name for name in own if own.count(name) > 1 or any(name in side for side in sides.values())]:
+    if twice := [name for name in outside if outside.count(name) > 1 or name in in_sides]:
         raise FieldError(f"names {shown(twice[0])} twice")
     for (first, one), (second, other) in itertools.combinations(sides.items(), 2):
         if one and {k: set(v) for k, v in one.items()} == {k: set(v) for k, v in other.items()}:
@@ -89,7 +94,7 @@ def _check_margin(claim: Claim) -> None:
 
 
 def _check_slight(claim: Claim) -> None:
-    """Check that "slightly" is said of a direction, and is the only magnitude of the claim."""
+    """Raise FieldError if "slightly" is without a direction, or is not the only magnitude of the claim."""
     if claim.slight is None:
         return
     if claim.direction not in ("higher", "lower"):
@@ -101,17 +106,18 @@ def _check_slight(claim: Claim) -> None:
 
 
 def _check_published(claim: Claim, study: Study) -> None:
+    """Raise FieldError if the published figure does not fit the statement, or is incomplete."""
     published, statement = claim.published, claim.statement
     if published is None:
         return
-    judged, allowed = published.given, () if statement.is_equivalence(claim) else statement.figures
-    if wrong := [name for name in judged if name not in allowed]:
+    given, allowed = published.given, () if statement.is_equivalence(claim) else statement.figures
+    if wrong := [name for name in given if name not in allowed]:
         raise FieldError(
             f"{wrong[0]} does not apply to {statement.key}", f"allowed here: {', '.join(allowed) or 'printed'}"
         )
-    valued = [name for name in judged if name not in ("at_least", "at_most")]
-    if judged != valued and len(judged) > 1:
-        raise FieldError(f"has {' and '.join(judged)}", "give one of them")
+    valued = [name for name in given if name not in ("at_least", "at_most")]
+    if given != valued and len(given) > 1:
+        raise FieldError(f"has {' and '.join(given)}", "give one of them")
     if published.tolerance is None and valued:
         raise FieldError("tolerance is missing", f"how far from {valued[0]} a measured effect may lie, in its unit")
     if published.tolerance is not None and not valued:
@@ -125,7 +131,9 @@ def _check_published(claim: Claim, study: Study) -> None:
 
 
 def _check_tolerance(published: PublishedFigure) -> None:
-    """Reject a tolerance larger than the published effect, or than all of a loss: almost any effect would be near."""
+    """Raise FieldError for a tolerance larger than the published effect, or than all of a loss.
+
+    With it, almost any effect would agree with the figure."""
     effect = published.difference if published.ratio is None else published.ratio - 1
     largest = 1.0 if published.share is not None else abs(effect or 0.0)
     if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
@@ -137,7 +145,7 @@ def _check_tolerance(published: PublishedFigure) -> None:
 
 
 def _check_sign(published: PublishedFigure, direction: str | None) -> None:
-    """Reject a figure that contradicts the direction, such as 'higher' with a ratio below 1: one is mistyped."""
+    """Raise FieldError for a figure that contradicts the direction, such as 'higher' with a ratio below 1."""
     signs = [] if published.ratio is None else [published.ratio - 1]
     signs += [] if published.difference is None else [published.difference]
     if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):
@@ -147,7 +155,7 @@ def _check_sign(published: PublishedFigure, direction: str | None) -> None:
 def _check_stand_in(
     stand_in: StandIn, statement: Statement, study: Study, here: tuple[Key, ...], problems: Problems
 ) -> None:
-    """Check that stand-ins are for levels of the statement, and that each has a metric of the same unit."""
+    """Add problems of stand-ins: for levels that the statement does not name, or with a metric in another unit."""
     named = _levels_named(statement)
     for factor, levels in stand_in.levels.items():
         for level, others in levels.items():
@@ -167,6 +175,7 @@ def _check_stand_in(
 
 
 def _levels_named(statement: Statement) -> set[tuple[str, Level]]:
+    """Return (factor, level) of every level that a statement names."""
     named: set[tuple[str, Level]] = set()
 
     def note(factor: str, levels: tuple[Level, ...]) -> tuple[Level, ...]:

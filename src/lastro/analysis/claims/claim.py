@@ -1,7 +1,7 @@
-"""Claims about a study by a paper or a user, as a claims file has them: a campaign can confirm or contradict them.
+"""The model of claims: statements of a paper or a user on a study, which a campaign can reproduce or contradict.
 
-A kind of claim is one module in `kinds`, with a `Statement`: the table in a file, its checks, its contrasts, its words.
-The models are frozen, and pydantic reads them from TOML."""
+A kind of claim is one module in `kinds`, with a subclass of `Statement`: the table in a claims file, its checks, its
+contrasts, its words. The models are frozen, and pydantic reads them from TOML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contra
 
 
 class VerdictWords(NamedTuple):
-    """Why a claim is reproduced, why it is contradicted, and what the data cannot show."""
+    """The messages that explain each verdict: why reproduced, why contradicted, or what the data cannot show."""
 
     reproduced: str
     contradicted: str
@@ -48,10 +48,11 @@ EQUIVALENCE = VerdictWords(
 
 
 class Statement(FrozenTable):
-    """What a claim states of a metric under the conditions `at`. Each kind is a subclass in a module of its own.
+    """What a claim states on a metric under the conditions `at`. Each kind is a subclass in a separate module.
 
-    `key` is the name of its table in a claims file; `figures` are the published figures by which it may be judged.
-    `states_figure`: the published figure is what it states, so its tests alone judge it."""
+    `key` is the name of the table in a claims file. `figures` are the kinds of published figures by which the effect
+    may be judged. `states_figure` is True if the statement is about the published figure itself: then only its tests
+    judge the figure."""
 
     key: ClassVar[str] = ""
     figures: ClassVar[tuple[str, ...]] = ()
@@ -62,28 +63,28 @@ class Statement(FrozenTable):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics whose values it compares."""
+        """The names of the metrics whose values the statement is about."""
         return (self.metric,)
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """The ends between which it states a mean to be, in the unit of the metric; None for a comparison."""
+        """The ends between which the mean lies by the statement, in the unit of the metric; None for a comparison."""
         return None
 
     def choices(self) -> Mapping[str, Levels]:
-        """Return the sides that it compares, by their keys; all have the same factors."""
+        """Return {key: side} of the sides that the statement compares; all have the same factors."""
         return {}
 
     def own_factors(self) -> tuple[str, Sequence[str]]:
-        """Return the key of the factors that it compares outside of the sides, and their names."""
+        """Return the key under which the table names factors to compare, apart from sides, and their names."""
         return "factor", ()
 
     def is_equivalence(self, claim: Claim) -> bool:
-        """Return whether it states that means are alike, for which the claim has a margin."""
+        """Return whether the statement is that means are alike, for which the claim has a margin."""
         return False
 
     def check(self, claim: Claim, study: Study) -> None:
-        """Check what only this kind has. Raises: FieldError."""
+        """Raise FieldError if keys of this kind of statement contradict each other or the claim."""
 
     def with_levels(self, change: Change) -> Self:
         """Return the statement with the levels that `change` returns for each factor and its levels."""
@@ -95,21 +96,23 @@ class Statement(FrozenTable):
         raise FieldError("only `compare` and `level` read a table")
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        """Return the contrasts on which it depends, by the comparisons of its metrics.
+        """Return the contrasts on which the statement depends; `cells` and `also` are those of `metrics`, in order.
 
-        Raises: Untestable when the campaign lacks the data that it needs."""
+        Raises: Untestable if the campaign lacks the data for them."""
         raise NotImplementedError
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
-        """Return where the published figure lies in a figure of means; None without one."""
+        """Return where the published value lies in a figure of means; None without one.
+
+        `others` are all claims of the file, and `mean` returns the campaign's mean of the metric at some levels."""
         return None
 
     def words(self, claim: Claim) -> VerdictWords:
-        """Return what is said of each verdict; {levels} are those of the part that decided."""
+        """Return the messages for each verdict; {levels} are filled with those of the part that decided."""
         return EQUIVALENCE if self.is_equivalence(claim) else DIRECTION
 
     def figure(self, claim: Claim) -> Note | Numeral:
-        """Return the {figure} that is said to be stated."""
+        """Return the text that fills {figure} in the messages: the stated value or margin."""
         return percent(claim.margin)
 
 
@@ -128,12 +131,12 @@ class PublishedMark:
 
 
 class PublishedFigure(FrozenTable):
-    """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
+    """A published figure: a ratio, a share (a fraction) or a difference in `unit`; one of them is judged.
 
     A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
-    measured effect from the judged figure, in its unit. A share may have a bound, `at_least` or `at_most`, in place of
-    a value with its tolerance. `printed` is the figure as the source prints it. Or the figure is that of a `table` of
-    the file; `columns` are the metrics whose cells are printed with a claim of a level."""
+    measured effect from the judged figure, in its unit. A share may have a bound, `at_least` or `at_most`, instead of a
+    value with a tolerance. `printed` is the figure as the source prints it. Alternatively, the figure is read from a
+    `table` of the file; `columns` are then the metrics whose cells are shown for a claim of a level."""
 
     table: OneLine = ""
     columns: Annotated[tuple[OneLine, ...], Listed] = ()
@@ -148,21 +151,24 @@ class PublishedFigure(FrozenTable):
 
     @property
     def given(self) -> list[str]:
-        """The names of the figures that it has."""
+        """The names of the figures that are set: ratio, share, at_least, at_most, difference."""
         return [name for name in _FIGURES if getattr(self, name) is not None]
 
     @property
     def judged(self) -> tuple[Measure, float]:
         """The measure by which an effect is judged against this figure, and the figure."""
-        if self.ratio is not None or self.difference is not None:
-            return ("difference", self.difference or 0.0) if self.ratio is None else ("ratio", self.ratio)
+        if self.ratio is not None:
+            return "ratio", self.ratio
+        if self.difference is not None:
+            return "difference", self.difference
         return "share", next((end for end in (self.share, self.at_least, self.at_most) if end is not None), 0.0)
 
     @property
     def tolerated(self) -> tuple[float, float]:
         """The smallest and the largest effect that agree with the figure; infinite without one."""
         if self.tolerance is not None:
-            return self.judged[1] - self.tolerance, self.judged[1] + self.tolerance
+            _, figure = self.judged
+            return figure - self.tolerance, figure + self.tolerance
         return (
             -math.inf if self.at_least is None else self.at_least,
             math.inf if self.at_most is None else self.at_most,
@@ -173,7 +179,7 @@ _FIGURES = ("ratio", "share", "at_least", "at_most", "difference")
 
 
 class Contradiction(FrozenTable):
-    """A passage of the same source that contradicts a claim: its sentence, the same by language code, its place."""
+    """A passage of the same source that contradicts a claim: its sentence, translations by language code, its place."""
 
     says: Some
     says_in: dict[str, OneLine] = Field(default_factory=dict)
@@ -185,15 +191,14 @@ class Contradiction(FrozenTable):
 
 
 class Claim(FrozenTable):
-    """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
+    """A claim: `says` is its sentence, `says_in` has translations by language code, `where` is its place in the source.
 
-    Its statement is in a field named by the `key` of the kind; `kinds` adds one for each.
-    `direction` is that of a comparison. `margin` is the largest relative difference that counts as alike: 0.05 means
-    from 1/1.05 to 1.05 times. `slight` is the largest relative difference that is "slightly" more or less: 0.1 means up
-    to 1.1 times, or down to 1/1.1. `note` says what differs between the claim as published and as judged, `note_in` the
-    same by language code. With `contradicted_by`, the source is not consistent, and the verdict is on this passage
-    alone. With `stand_in`, the claim is judged on its own levels where they were measured, and otherwise on others,
-    which the verdict names."""
+    Its statement is in a field with the name `key` of its kind, which `kinds` adds. `direction` is that of a
+    comparison. `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times.
+    `slight` is the largest relative difference that is "slightly" more or less: 0.1 means up to 1.1 times, or down to
+    1/1.1. `note` says how the claim as judged differs from the published one; `note_in` has translations. With
+    `contradicted_by`, the source contradicts itself, and the verdict is only on the passage of this claim. `stand_in`
+    has levels to judge the claim on if published levels were not measured; the verdict names them."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
     says: Some
@@ -210,7 +215,7 @@ class Claim(FrozenTable):
 
     @property
     def statements(self) -> list[Statement]:
-        """The statements that the claim makes; a claim with any other number than one is refused."""
+        """The statements in the fields of the claim, of which a valid claim has exactly one."""
         return [value for _, value in self if isinstance(value, Statement)]
 
     @property
@@ -250,10 +255,11 @@ class Claims:
 
 
 def changed(side: Levels, change: Change) -> Levels:
+    """Return a side with the levels that `change` returns for each factor and its levels."""
     return {factor: change(factor, levels) for factor, levels in side.items()}
 
 
 def check_distinct(levels: Sequence[Level]) -> None:
-    """Check that no level is compared with itself, by which a claim would always hold or never."""
+    """Raise FieldError if a level is compared with itself: the claim would hold always, or never."""
     if twice := [level for level in levels if levels.count(level) > 1]:
         raise FieldError(f"compares {shown(twice[0])} with itself", BOTH_WAYS)

@@ -1,7 +1,7 @@
-"""Claims files: TOML text to the Claims model. All problems of a file become one StudyError.
+"""Load claims files: from TOML text to the `Claims` model. All problems of a file become one StudyError.
 
-A metric or a factor that the study does not know is an error. A level that it does not have is not an error, but makes
-the claim untestable with this campaign."""
+A metric or a factor that the study does not know is an error. A level that the study does not have is not an error, but
+makes the claim untestable."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def load_claims(path: Path, study: Study) -> Claims:
 
 
 def claims_copy(path: Path, base: Path) -> dict[str, str]:
-    """Return the texts of a copy of a claims file: `claims.toml`, and the file beside it that it reads, if any.
+    """Return {file name: text} of a copy of a claims file, as `claims.toml`, and of the file whose tables it reads.
 
-    No link below the directory `base` is followed. Raises: StudyError unless both have the form of a claims file."""
+    No symbolic link below the directory `base` is followed. Raises: StudyError unless both are claims files."""
     text = read_text(path, "claims", "correct the file, or remove it", base=base)
     if beside := _shape(text, Problems(str(path))).tables_from:
         other = path.with_name(beside)
@@ -43,6 +43,7 @@ def claims_copy(path: Path, base: Path) -> dict[str, str]:
 
 
 def _shape(text: str, problems: Problems) -> ClaimsFile:
+    """Return the shape of the text of a claims file, without checks against a study. Raises: StudyError."""
     shape = read_shape(read_document(text, problems), problems, ClaimsFile)
     problems.raise_if_any()
     return shape

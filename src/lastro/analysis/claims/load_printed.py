@@ -1,4 +1,4 @@
-"""The tables and figures of a claims file: their shapes to the model, and the figures that claims read from tables."""
+"""Check the tables and figures of a claims file, and read the published figures of claims from tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMS = "a figure has `metrics`, `groups` and mostly `bars`, or `series`, `pane
 
 
 def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple[PrintedTable, ...]:
-    """Return the tables of a file, and record what is wrong with them for this study."""
+    """Return the tables of a claims file, and add their problems with this study."""
     _check_ids("table", shape.table, problems)
     for index, table in enumerate(shape.table):
         here = ("table", index)
@@ -40,10 +40,10 @@ def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple
 def checked_figures(
     shape: ClaimsFile, tables: Mapping[str, PrintedTable], study: Study, problems: Problems
 ) -> tuple[PrintedFigure, ...]:
-    """Return the figures of a file, and record what is wrong with them for this study."""
+    """Return the figures of a claims file, and add their problems with this study."""
     _check_ids("figure", shape.figure, problems)
     claims = [claim.id for claim in shape.claim]
-    found: list[PrintedFigure] = []
+    figures: list[PrintedFigure] = []
     for index, figure in enumerate(shape.figure):
         here = ("figure", index)
         sides: _Sides = {("at",): figure.at}
@@ -59,15 +59,15 @@ def checked_figures(
                     if name not in known:
                         raise FieldError(f"{shown(name)} is not in this file", partial(did_you_mean, name, known))
         with problems.at(*here):
-            found.append(_figure(figure, tables))
-    return tuple(found)
+            figures.append(_figure(figure, tables))
+    return tuple(figures)
 
 
 def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> PublishedFigure | None:
     """Return the figure published with a claim, read from its table if it names one.
 
-    A ratio is that of the cells of the two sides, its tolerance half of the effect unless the file gives one.
-    Raises: FieldError when the table has no such cells."""
+    A ratio is that of the cells of the two sides; its tolerance is half of the effect, unless the file has one. None
+    without a published figure. Raises: FieldError if the table does not have the cells."""
     given, stated = claim.published, claim.statements
     if given is None or not given.table:
         if given is not None and given.columns:
@@ -98,19 +98,20 @@ def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> 
 
 
 def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedFigure:
-    of_lines = bool(figure.series or figure.line or figure.panels or figure.lines or figure.times)
-    bars = bool(figure.metrics and figure.groups) and not of_lines
-    of_bars = bool(figure.metrics or figure.groups or figure.bars)
-    lines = bool(figure.series and figure.panels and figure.lines) and not of_bars
-    if bars == lines:
+    """Return a figure as one of bars or one of lines. Raises: FieldError if it has keys of both, or lacks some."""
+    has_keys_of_lines = bool(figure.series or figure.line or figure.panels or figure.lines or figure.times)
+    is_bars = bool(figure.metrics and figure.groups) and not has_keys_of_lines
+    has_keys_of_bars = bool(figure.metrics or figure.groups or figure.bars)
+    is_lines = bool(figure.series and figure.panels and figure.lines) and not has_keys_of_bars
+    if is_bars == is_lines:
         raise FieldError("must have exactly one of two forms", _FORMS)
     at, marks = figure.at, tuple(figure.marks)
-    if bars:
-        groups, each = (tuple(sides) for sides in (figure.groups, figure.bars or [{}]))
-        return BarFigure(figure, at, tuple(figure.metrics), groups, each, marks)
+    if is_bars:
+        groups, bars = (tuple(sides) for sides in (figure.groups, figure.bars or [{}]))
+        return BarFigure(figure, at, tuple(figure.metrics), groups, bars, marks)
     times = tuple(tables[name] for name in figure.times if name in tables)
-    panels, each = (tuple(sides) for sides in (figure.panels, figure.lines))
-    return LineFigure(figure, at, figure.series, figure.line, panels, each, marks, times)
+    panels, lines = (tuple(sides) for sides in (figure.panels, figure.lines))
+    return LineFigure(figure, at, figure.series, figure.line, panels, lines, marks, times)
 
 
 def _check_ids(kind: str, tables: Sequence[Passage], problems: Problems) -> None:
@@ -123,6 +124,7 @@ def _check_ids(kind: str, tables: Sequence[Passage], problems: Problems) -> None
 
 
 def _check_sides(sides: _Sides, here: tuple[Key, ...], study: Study, problems: Problems) -> None:
+    """Add a problem for each factor of these sides that the study does not have."""
     factors = factors_of(study)
     for key, side in sides.items():
         for name in side:

@@ -1,4 +1,4 @@
-"""What a claims file names: metrics and factors that the study must have, and levels that it need not have."""
+"""Check the names in a claims file against its study: metrics, factors and units. Levels may be unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lastro.study.problems import FieldError, shown
 
 
 def factors_of(study: Study) -> set[str]:
-    """Return the names that a choice of levels may have: factors, and settings that are constant."""
+    """Return the names that a choice of levels may have: factors, and constants."""
     return {factor.name for factor in study.factors} | set(study.settings)
 
 

@@ -1,6 +1,4 @@
-"""Move a statement to stand-ins: levels measured in place of published ones that have no valid trial here.
-
-Pure: a statement and a report in, a statement out."""
+"""Replace published levels that have no valid trial in a campaign by their stand-ins, which were measured. Pure."""
 
 from __future__ import annotations
 
@@ -28,40 +26,40 @@ class Substitution:
 def as_measured(
     statement: Statement, stand_ins: Sequence[StandIn], reports: Sequence[CampaignResults]
 ) -> tuple[Statement, tuple[Substitution, ...]]:
-    """Return the statement with a stand-in for each published level that no report measured, and these stand-ins.
+    """Return the statement with a stand-in for each published level that no report measured, and the substitutions.
 
     Of several stand-ins for one level, the first that was measured takes its place. If none was measured, the level
     stays."""
-    measured = measured_levels(reports) if stand_ins else {}
-    found, stood_in = list[Substitution](), dict[str, set[Level]]()
+    all_measured = measured_levels(reports) if stand_ins else {}
+    substitutions, replaced = list[Substitution](), dict[str, set[Level]]()
     for stand_in in stand_ins:
-        lacking: dict[str, dict[Level, tuple[Level, ...]]] = {}
+        in_place: dict[str, dict[Level, tuple[Level, ...]]] = {}
         for factor, levels in stand_in.levels.items():
-            there = measured.get(factor, set())
-            gone = [level for level in levels if level not in there and level not in stood_in.get(factor, ())]
-            own: dict[Level, tuple[Level, ...]] = {
-                level: levels[level] for level in gone if there.issuperset(levels[level])
-            }
-            found += [Substitution(level, others) for level, others in own.items()]
-            stood_in.setdefault(factor, set()).update(own)
-            lacking[factor] = own
-        if any(lacking.values()):
-            statement = statement.with_levels(partial(_replaced, lacking))
+            measured, in_place[factor] = all_measured.get(factor, set()), {}
+            for level, others in levels.items():
+                is_lacking = level not in measured and level not in replaced.get(factor, ())
+                if is_lacking and measured.issuperset(others):
+                    in_place[factor][level] = others
+                    substitutions.append(Substitution(level, others))
+            replaced.setdefault(factor, set()).update(in_place[factor])
+        if any(in_place.values()):
+            statement = statement.with_levels(partial(_replace_levels, in_place))
             statement = statement.model_copy(update={"metric": stand_in.metric or statement.metric})
-    return statement, tuple(found)
+    return statement, tuple(substitutions)
 
 
-def _replaced(
-    lacking: Mapping[str, Mapping[Level, tuple[Level, ...]]], factor: str, levels: tuple[Level, ...]
+def _replace_levels(
+    in_place: Mapping[str, Mapping[Level, tuple[Level, ...]]], factor: str, levels: tuple[Level, ...]
 ) -> tuple[Level, ...]:
-    return tuple(each for level in levels for each in lacking.get(factor, {}).get(level, (level,)))
+    """Return the levels of a factor, with those in place of each; `in_place` is {factor: {level: others}}."""
+    return tuple(other for level in levels for other in in_place.get(factor, {}).get(level, (level,)))
 
 
 def measured_levels(reports: Sequence[CampaignResults]) -> dict[str, set[Level]]:
-    """Return the levels of each factor that have a valid trial."""
-    found: dict[str, set[Level]] = {}
+    """Return {factor: levels that have a valid trial in some report}."""
+    measured: dict[str, set[Level]] = {}
     for row in (row for report in reports for row in report.rows):
         if any(cell.points for cell in row.cells):
             for factor, level in row.treatment.levels.items():
-                found.setdefault(factor, set()).add(level)
-    return found
+                measured.setdefault(factor, set()).add(level)
+    return measured

@@ -51,20 +51,20 @@ def _series(series: KeptSeries) -> dict[str, Any]:
         ],
         "changes": [
             {
-                "at": change.found.at,
-                "first": change.found.first,
-                "last": change.found.last,
-                "ratio": change.found.ratio.value,
+                "at": change.point.at,
+                "first": change.point.first,
+                "last": change.point.last,
+                "ratio": change.point.ratio.value,
                 "low": ends and ends.low,
                 "high": ends and ends.high,
-                "p": change.found.p,
+                "p": change.point.p,
                 "verdict": change.verdict,
                 "cause": change.cause,
                 "acknowledged": change.acknowledged and change.acknowledged.text,
                 "facts": [_fact(fact) for fact in change.facts],
             }
             for change in series.changes
-            for ends in [change.found.ratio.interval]
+            for ends in [change.point.ratio.interval]
         ],
     }  # fmt: skip
 
@@ -84,7 +84,7 @@ def junit(report: HistoryReport) -> bytes:
 
 
 def _change_text(series: KeptSeries, change: HistoryChange) -> str:
-    return f"worse at {range_text(series, change, ENGLISH)}: {ratio_text(change.found.ratio, ENGLISH)}"
+    return f"worse at {range_text(series, change, ENGLISH)}: {ratio_text(change.point.ratio, ENGLISH)}"
 
 
 def _fact(fact: FactChange) -> dict[str, str | None]:

@@ -43,9 +43,10 @@ class Additive(Statement):
         mean = weighted_sum((side, 1 / len(pairs)) for side in weights)
         parts = []
         for a, b in pairs:
-            off = weighted_sum(
-                (side, (a == x) * (b == y) - (a == x) / len(second[1]) - (b == y) / len(first[1]) + 1 / len(pairs))
-                for side, (x, y) in zip(weights, pairs, strict=True)
-            )
-            parts.append(deviation(f"{a} · {b}", off, mean, claim.margin or 0.0, cells))
+            terms = []
+            for side, (x, y) in zip(weights, pairs, strict=True):
+                # The mean of the pair, less the means of both of its levels, plus the grand mean.
+                of_first, of_second = (a == x) / len(second[1]), (b == y) / len(first[1])
+                terms.append((side, (a == x) * (b == y) - of_first - of_second + 1 / len(pairs)))
+            parts.append(deviation(f"{a} · {b}", weighted_sum(terms), mean, claim.margin or 0.0, cells))
         return ClaimEffects(tuple(parts), used, total)

@@ -65,17 +65,19 @@ class Extreme(Statement):
         of places, and refuted by the largest."""
         ratio, tolerance = _stated(claim)
         falls, places = ratio < 1, [*itertools.product(*self.over.values())]
-        held: list[Levels] = [{name: (one,) for name, one in zip(self.over, place, strict=True)} for place in places]
-        sides = [{**place, **side} for place in held for side in (self.of, self.to)]
+        levels: list[Levels] = [
+            {name: (level,) for name, level in zip(self.over, place, strict=True)} for place in places
+        ]
+        sides = [{**place, **side} for place in levels for side in (self.of, self.to)]
         away = tolerance if falls else -tolerance
         parts, close, used, total = list[ClaimContrast](), list[ClaimContrast](), 0, 0
-        for own in (cells, *also):
-            weights, used, total = own.sides(sides, self.at)
-            named = (own.metric.name,) if also else ()
+        for of_metric in (cells, *also):
+            weights, used, total = of_metric.sides(sides, self.at)
+            named = (of_metric.metric.name,) if also else ()
             for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
                 label = " · ".join(map(str, (*named, *place)))
-                parts.append(ratio_beyond(label, of, to, ratio - away, falls, own))
-                close.append(ratio_beyond(label, of, to, ratio + away, not falls, own))
+                parts.append(ratio_beyond(label, of, to, ratio - away, falls, of_metric))
+                close.append(ratio_beyond(label, of, to, ratio + away, not falls, of_metric))
         shown = [part.p_for for part in close if part.p_for is not None]
         refuted = [part.p_against for part in close if part.p_against is not None]
         best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)
@@ -96,5 +98,6 @@ class Extreme(Statement):
 
 
 def _stated(claim: Claim) -> tuple[float, float]:
+    """Return the published ratio of a claim, and its tolerance."""
     published = claim.published or PublishedFigure()
     return published.ratio or 1.0, published.tolerance or 0.0

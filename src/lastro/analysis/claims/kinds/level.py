@@ -66,11 +66,12 @@ class Absolute(Statement):
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         if self.over == "mean":
             (of,), used, total = cells.sides([{}], self.at)
-            found = {without_common(self.at, {}) or self.metric: of}
+            by_label = {without_common(self.at, {}) or self.metric: of}
         else:
-            found, total = cells.conditions(self.at)
-            used = len(found)
-        return ClaimEffects(tuple(level(label, of, *self.limits, cells) for label, of in found.items()), used, total)
+            by_label, total = cells.conditions(self.at)
+            used = len(by_label)
+        parts = tuple(level(label, of, *self.limits, cells) for label, of in by_label.items())
+        return ClaimEffects(parts, used, total)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark:
         low, high = self.limits

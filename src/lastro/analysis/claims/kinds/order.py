@@ -64,24 +64,25 @@ class Order(Statement):
         groups: list[list[tuple[str, list[Levels]]]] = [
             [(str(level), self._sides_at(level)) for level in group] for group in self.falling
         ] or [[(without_common(side, {}), [side]) for side in group] for group in self.sides]
-        each = [one for group in groups for one in group]
-        weights, used, total = cells.sides([side for _, sides in each for side in sides], self.at)
-        share = len(weights) // len(each)
-        shares = iter([weights[at * share : (at + 1) * share] for at in range(len(each))])
-        ordered = [[(label, next(shares)) for label, _ in group] for group in groups]
+        entries = [entry for group in groups for entry in group]
+        weights, used, total = cells.sides([side for _, sides in entries for side in sides], self.at)
+        n_sides = len(weights) // len(entries)  # of each entry
+        of_entries = iter([weights[at * n_sides : (at + 1) * n_sides] for at in range(len(entries))])
+        ordered = [[(label, next(of_entries)) for label, _ in group] for group in groups]
         compare = farther if self.distance else larger
         parts: list[ClaimContrast] = []
         for upper, lower in itertools.pairwise(ordered):
             for (first, above), (second, below) in itertools.product(upper, lower):
-                if share == 1:
+                if n_sides == 1:
                     parts.append(direction(f"{first} / {second}", above[0], below[0], True, cells))
                 else:
                     parts.append(compare(f"{first} − {second}", less(*above), less(*below), cells))
         return ClaimEffects(tuple(parts), used, total)
 
     def _sides_at(self, level: Level) -> list[Levels]:
-        own: Levels = {self.factor: (level,)}
-        return [{**own, **self.of}, {**own, **self.to}] if self.of else [own]
+        """Return the sides to compare at a level: the level itself, or `of` and `to` at this level."""
+        at_level: Levels = {self.factor: (level,)}
+        return [{**at_level, **self.of}, {**at_level, **self.to}] if self.of else [at_level]
 
     def words(self, claim: Claim) -> VerdictWords:
         return VerdictWords(

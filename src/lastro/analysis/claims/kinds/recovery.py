@@ -33,7 +33,7 @@ class Recovery(Statement):
         return {"ideal": self.ideal, "without": self.without, "protected": self.protected}
 
     def check(self, claim: Claim, study: Study) -> None:
-        """Check that how much is recovered is judged, too, where the sentence says how much."""
+        """Raise FieldError if the sentence says how much is recovered, and no published figure judges it."""
         said = _AMOUNT.search(claim.says)
         if said and not (claim.published and claim.published.given):
             raise FieldError(
@@ -45,7 +45,7 @@ class Recovery(Statement):
         return recovery_of(self.ideal, self.without, self.protected, self.at, cells)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
-        """Return the mark of a published share, of the loss that a comparison of the file states."""
+        """Return the mark of a published share of the loss; the loss is the ratio of a comparison in the file."""
         ideal = mean({**self.at, **self.ideal})
         loss = next((other.published.ratio for other in others if other.published and self._is_loss(other)), None)
         if claim.published is None or claim.published.share is None or ideal is None or loss is None:
@@ -55,5 +55,6 @@ class Recovery(Statement):
         )
 
     def _is_loss(self, claim: Claim) -> bool:
+        """Return whether a claim compares `without` with `ideal`, in the same metric and conditions."""
         other, sides = claim.statement, {"of": self.without, "to": self.ideal}
         return other.key == "compare" and (other.metric, other.at, other.choices()) == (self.metric, self.at, sides)
