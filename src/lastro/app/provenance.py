@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lastro import registry
 from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, any_of, named_facts, recorded
 from lastro.app.messages import say
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
 from lastro.host import facts
@@ -73,7 +73,7 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
         )
         for part in tried:
             found.setdefault(part.kind, {})[part.level] = {
-                each.name: {"text": each.text, **only(each, "value at_least how")} for each in part.properties
+                each.name: {"text": each.text, **pick(each, "value at_least how")} for each in part.properties
             }
     return found
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lastro import papers
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.cli._properties import property_list
 from lastro.platforms.base import Availability
 from lastro.scenarios.shared.properties import PartProperties
@@ -45,7 +45,7 @@ def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
 
 def _plain(availability: Availability) -> dict[str, Any]:
     mark = WORKS if availability else FAILS
-    return {"available": bool(availability), "mark": mark, **only(availability, "reason remedy")}
+    return {"available": bool(availability), "mark": mark, **pick(availability, "reason remedy")}
 
 
 def document(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lastro import registry
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.registry import PartInfo
 from lastro.study.model import Setting
 
@@ -60,7 +60,7 @@ def _option_lines(info: PartInfo) -> Iterator[str]:
 
 def _plain(info: PartInfo) -> dict[str, Any]:
     options = [
-        only(option, "name default summary") | {"choices": option.choices or None} | only(option, "minimum maximum")
+        pick(option, "name default summary") | {"choices": option.choices or None} | pick(option, "minimum maximum")
         for option in _options(info)
     ]
-    return only(info, "kind name summary origin broken") | {"options": options}
+    return pick(info, "kind name summary origin broken") | {"options": options}

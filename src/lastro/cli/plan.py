@@ -22,7 +22,7 @@ from lastro.app import plans
 from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, ProbeOptions, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.campaign.duration import EMULATED_TRIAL_S
 from lastro.cli._common import language_argument, selection, share, study_arguments, testbed_argument
 from lastro.cli._terminal import print_blocks, table
@@ -187,11 +187,11 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
     study, treatments = plan.study, plan.treatments
     found: dict[str, Any] = {
         "study": study.name,
-        **only(study, "profile changes scenario"),
-        **only(study.design, "replicates stopping"),
+        **pick(study, "profile changes scenario"),
+        **pick(study.design, "replicates stopping"),
         "most_replicates": study.design.most_blocks,
         "seed": study.design.seed,
-        **only(plan, "trials probed emulated"),
+        **pick(plan, "trials probed emulated"),
         "expected_s": round(plan.forecast.total_s, 1),
         "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequ
         "parts": [
             {
                 "kind": finding.part.kind or None,
-                **only(finding.part, "name required"),
+                **pick(finding.part, "name required"),
                 "status": "unavailable" if finding.reason else "ready" if finding.ready else "missing",
-                **only(finding, "reason remedy"),
+                **pick(finding, "reason remedy"),
             }
             for finding in findings
         ],

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lastro.app.campaign_dirs import open_campaign
-from lastro.builders.data.encoder import encode, only
+from lastro.builders.data.encoder import encode, pick
 from lastro.campaign.script import shell_script, undoing
 from lastro.cli._common import campaign_argument
 from lastro.cli._terminal import print_document
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         elif args.json:
             found = {
                 "trial": trial.number,
-                **only(trial, "block state"),
+                **pick(trial, "block state"),
                 "levels": _levels(store, trial),
                 "attempts": [_attempt_document(store, attempt) for attempt in attempts],
             }
@@ -144,7 +144,7 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
     return {
         **({"testbed": attempt.testbed} if attempt.testbed else {}),
         **({"measured_in": where} if (where := _measured_in(store, attempt)) != HOST else {}),
-        **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
+        **pick(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
         **({"histograms": {each.name: _histogram_document(each) for each in histograms}} if histograms else {}),
         "transcript": store.transcript(attempt.trial, attempt.attempt),
