@@ -35,7 +35,7 @@ from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import exact_percent, of_guest, place_of
+from lastro.words.campaign import exact_percent, guest_sentences, place_of
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
@@ -47,7 +47,7 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     """Yield the document on the blocks needed for a precision: their table, its legend, and a recommendation."""
     where = place_of([advice.guest], say) or say("here")
     yield Title(advice.title)
-    yield Items((*of_guest(advice.guest, say), *_planned(advice, where, say)))
+    yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
     quantities = say("ratios to the baseline") if advice.of_ratio else say("means")
     yield Paragraph(
         say(

@@ -17,7 +17,7 @@ from lastro.words.comparison import (
     label,
     not_compared,
     notes,
-    why_only,
+    why_unmatched,
 )
 from lastro.words.estimates import numeric, p_text
 from lastro.words.language import Language
@@ -134,7 +134,7 @@ def _below(comparison: Comparison, say: Language) -> Iterator[str]:
         yield say("Nothing could be compared.")
     for side in comparison.one_sided:
         n = say.count(len(side.levels), "treatment")
-        yield say("only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=why_only(side, say))
+        yield say("only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=why_unmatched(side, say))
     yield from _not_compared(comparison, say)
     yield from filter(None, [conclusion(comparison, say)])
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from lastro.builders.crate import Crate, licence_url
 from lastro.render.markdown import escape
-from lastro.words.campaign import of_guest, when
+from lastro.words.campaign import guest_sentences, when
 from lastro.words.language import ENGLISH
-from lastro.words.phrases import said_once
+from lastro.words.phrases import merged_sentences
 
 SOFTWARE_TITLE = "Lastro: what virtualization costs a network function, and what isolation saves"
 SOFTWARE_AUTHORS = "The Lastro maintainers"
@@ -67,8 +67,10 @@ def _readme(crate: Crate) -> Iterator[str]:
     many = "These are the results of several campaigns" if len(runs) > 1 else "These are the results of a campaign"
     yield f"{many} of Lastro, which measures what virtualization costs a network function:"
     yield "\n".join(runs)
-    measured = [(campaign.title or campaign.name, of_guest(campaign.guest, ENGLISH)) for campaign in crate.campaigns]
-    yield from map(escape, said_once(measured, ENGLISH, len(measured)))
+    measured = [
+        (campaign.title or campaign.name, guest_sentences(campaign.guest, ENGLISH)) for campaign in crate.campaigns
+    ]
+    yield from map(escape, merged_sentences(measured, ENGLISH, len(measured)))
     if crate.authors:
         yield f"Authors: {'; '.join(escape(campaign.name) for campaign in crate.authors)}"
     licence = (

@@ -10,7 +10,7 @@ from lastro.document import Block, Items, Table
 from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
-from lastro.words.campaign import of_guest, place_of
+from lastro.words.campaign import guest_sentences, place_of
 from lastro.words.language import Language
 from lastro.words.numbers import ratio_text
 
@@ -19,7 +19,7 @@ KEPT_WITH, KEPT_IN = N_("kept with {place}, for its report"), N_("kept in {place
 
 def noise_floor_blocks(floors: NoiseFloors, say: Language) -> Iterator[Block]:
     """Yield the guest in which the noise floors were measured, if any, their table and an explanation."""
-    yield Items(tuple(of_guest(floors.guest, say)))
+    yield Items(tuple(guest_sentences(floors.guest, say)))
     columns = (say("metric"), say("noise floor"), say("A/A ratio"), say("noisiest baseline"))
     yield Table("noise-floor", "", columns, tuple(_row(metric_floor, say) for metric_floor in floors.metrics))
     yield Items(tuple(_explanation(floors, say)))

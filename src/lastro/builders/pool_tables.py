@@ -19,7 +19,7 @@ from lastro.words.claims_text import TALLY_WORDS
 from lastro.words.estimates import estimate_text, numeric, p_text
 from lastro.words.language import Language
 from lastro.words.numbers import direction_text, metric_heading, ratio_range, ratio_text, verdict_counts, verdict_text
-from lastro.words.phrases import joined, said_once
+from lastro.words.phrases import joined, merged_sentences
 from lastro.words.pool import ratio_on
 
 _FEW = 3  # ratios, which the first sentences name one by one
@@ -109,7 +109,9 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
             yield say("The campaign of {host} is unfinished.", host=host.name)
     if any(named_facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
         yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
-    yield from said_once(((host.name, premises(host.report, say)) for host in pooled.hosts), say, len(pooled.hosts))
+    yield from merged_sentences(
+        ((host.name, premises(host.report, say)) for host in pooled.hosts), say, len(pooled.hosts)
+    )
 
 
 # Tables

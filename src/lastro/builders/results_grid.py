@@ -14,7 +14,7 @@ from lastro.document import Grid, GridCell, GridRow, Span
 from lastro.stats.intervals import Estimate
 from lastro.words import campaign as words
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
+from lastro.words.absences import DASH, absences, has_ratios, lacks_ratio, lacks_spread
 from lastro.words.language import Language
 from lastro.words.remarks import meaning
 
@@ -105,7 +105,7 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     ]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))
-    interval, is_single = formats.interval_text(cell.summary, say), is_alone(cell)
+    interval, is_single = formats.interval_text(cell.summary, say), lacks_spread(cell)
     known = cell.summary.interval is not None
     n_valid = (Span(f" (n = {cell.summary.n})", "dim"),) if cell.missing else ()
     lines = [(Span(formats.mean_text(cell.summary, say), "mean", interval if known else ""), *n_valid, *marks)]

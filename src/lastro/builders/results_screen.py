@@ -14,7 +14,7 @@ from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, growth_tables, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, is_alone, lacks_ratio
+from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, lacks_ratio, lacks_spread
 from lastro.words.campaign import legend, premises, sequential_note
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
@@ -114,8 +114,8 @@ def _cell(row: Row, cell: Cell, *, compared: bool) -> GridCell:
         lines += [(DASH, "dim")] if compared else []
     elif comparison := formats.comparison_text(row, cell, judged):
         kind = "baseline" if row.is_baseline else judged or "dim"
-        lines.append((comparison.removesuffix(f" {formats.NO_INTERVAL}") if is_alone(cell) else comparison, kind))
-    if cell.summary.interval is None and not is_alone(cell):
+        lines.append((comparison.removesuffix(f" {formats.NO_INTERVAL}") if lacks_spread(cell) else comparison, kind))
+    if cell.summary.interval is None and not lacks_spread(cell):
         lines.append((formats.interval_text(cell.summary), "dim"))
     return _lines(*lines)
 

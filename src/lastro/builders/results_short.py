@@ -16,7 +16,7 @@ from lastro.document import Block, CommandLine, Figure, Figures, Items, Paragrap
 from lastro.plain import plain
 from lastro.stats.notes import N_
 from lastro.words import campaign as words
-from lastro.words.absences import ALONE, NOT_RUN, is_alone
+from lastro.words.absences import ALONE, NOT_RUN, lacks_spread
 from lastro.words.language import Language
 from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided
 from lastro.words.opening import opening
@@ -64,7 +64,7 @@ def _legend(content: Content) -> Iterator[str]:
     cells = [cell for row in report.rows for cell in row.cells]
     if any(row.status == "pending" for row in report.rows):
         yield say(NOT_RUN)
-    if any(map(is_alone, cells)):
+    if any(map(lacks_spread, cells)):
         yield say(ALONE)
     if any(cell.ratio and is_undecided(cell.ratio) for cell in cells):
         yield say(UNDECIDED, widest=WIDEST)

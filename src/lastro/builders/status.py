@@ -10,10 +10,10 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.document import Block, CommandLine, Grid, GridCell, GridRow, Items, Paragraph, Span, Table, Title
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import of_guest, when
+from lastro.words.campaign import guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
-from lastro.words.phrases import said_once
+from lastro.words.phrases import merged_sentences
 
 Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
 _BAR = 24  # characters, which fit on a telephone
@@ -83,7 +83,7 @@ def _title(text: str, facts: Facts, say: Language) -> Title:
 def _of_guests(measured: Sequence[tuple[str, Facts]], say: Language) -> Iterator[str]:
     """Yield in which guests campaigns are measured; nothing for real hosts. `measured` are (name, status)."""
     guests = ((name, MeasuredIn(**facts["guest"]) if facts["guest"] else None) for name, facts in measured)
-    return said_once(((name, of_guest(guest, say)) for name, guest in guests), say, len(measured))
+    return merged_sentences(((name, guest_sentences(guest, say)) for name, guest in guests), say, len(measured))
 
 
 def _progress(facts: Facts, say: Language) -> Iterator[str]:

@@ -19,10 +19,10 @@ from lastro.figures.scenario_additions import growth_of
 from lastro.grouping import by_key
 from lastro.words import campaign as words
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, is_alone
+from lastro.words.absences import DASH, lacks_spread
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
 from lastro.words.language import Language
-from lastro.words.numeric import against_text, level_text, sizes_text, why_missing
+from lastro.words.numeric import growth_text, level_text, sizes_text, why_missing
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short, sign, signs
 
@@ -81,7 +81,7 @@ def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
     if row.status == "pending":
         return DASH
     _, mean, comparison = _result(row, cell, say, under_floor)
-    if is_alone(cell) and cell.summary is not None:
+    if lacks_spread(cell) and cell.summary is not None:
         mean = formats.mean_text(cell.summary, say) + signs(cell.marks)
         comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}")
     if cell.summary is None or (cell.ratio is None and not row.is_baseline):
@@ -201,7 +201,7 @@ def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str,
     if growth is None:
         return say("not measured"), *"—" * (n_measures + 1)
     ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
-    return "; ".join(sizes_text(growth)), ratio, *(against_text(against, say) for against in growth.against.values())
+    return "; ".join(sizes_text(growth)), ratio, *(growth_text(against, say) for against in growth.against.values())
 
 
 def really_table(report: CampaignResults) -> Table:

@@ -45,7 +45,15 @@ from lastro.builders.data.encoder import Forms, as_object, encode, pick
 from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
-from lastro.words.comparison import changed_host_text, differences, guest_notes, label, not_compared, notes, why_only
+from lastro.words.comparison import (
+    changed_host_text,
+    differences,
+    guest_notes,
+    label,
+    not_compared,
+    notes,
+    why_unmatched,
+)
 from lastro.words.estimates import p_text
 from lastro.words.numbers import ratio_text
 
@@ -68,7 +76,11 @@ def document(comparison: Comparison) -> dict[str, Any]:
         else [difference.what for difference in comparison.changed_host],
         "notes": list(notes(comparison)),
         "only_in": [
-            {"side": side.only_in, "treatments": [dict(levels) for levels in side.levels], "reason": why_only(side)}
+            {
+                "side": side.only_in,
+                "treatments": [dict(levels) for levels in side.levels],
+                "reason": why_unmatched(side),
+            }
             for side in comparison.one_sided
         ],
         "tests": comparison.n_tests,
