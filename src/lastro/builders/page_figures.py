@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lastro.builders.content import Content
 from lastro.document import Figure
 from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, Kind, plans
-from lastro.figures.svg import own_ids
+from lastro.figures.svg import with_unique_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def svgs_of(plan: FigurePlan) -> tuple[str, ...]:
     """Draw a figure as two SVGs, for a wide and a narrow page, with ids unique on a page; empty without data."""
     pictures = [plan.picture(width_in) for width_in in (WIDE_IN, NARROW_IN)]
     svgs = [picture.svg() for picture in pictures if picture]
-    return tuple(own_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)
+    return tuple(with_unique_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)
 
 
 def _page_figure(plan: FigurePlan, figure: Figure) -> PageFigure:

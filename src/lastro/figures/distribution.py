@@ -263,8 +263,8 @@ def _ends(view: MetricView) -> AxisEnds | None:
     """Return the ends of the axis by every trial and interval; None without any."""
     summaries = [cell.summary for cell in view.cells if cell.summary is not None]
     values = [point.value for cell in view.cells for point in cell.points]
-    intervals = [(each.interval.low, each.interval.high) for each in summaries if each.interval is not None]
-    return reach(view.metric, values, intervals, [each.mean for each in summaries]) if values else None
+    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
+    return reach(view.metric, values, intervals, [summary.mean for summary in summaries]) if values else None
 
 
 def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, Look]]:

@@ -82,7 +82,7 @@ def _bars(series: KeptSeries) -> dict[float, Ends]:
     if series.sentinel is not None:
         return {}
     return {
-        float(at): (each.low, each.high)
-        for at, each in enumerate(series.summaries)
-        if each.low is not None and each.high is not None
+        float(at): (summary.low, summary.high)
+        for at, summary in enumerate(series.summaries)
+        if summary.low is not None and summary.high is not None
     }

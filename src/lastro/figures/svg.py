@@ -21,18 +21,18 @@ _ID = re.compile(r'(?<=\bid=")[^"]+(?=")|(?<=url\(#)[^)]+(?=\))|(?<=xlink:href="
 
 
 def compact(svg: str) -> str:
-    """Return the same picture in a sixth of the bytes; text stays text, in a font that every machine has.
+    """Return a smaller SVG of the same picture, about a sixth of the bytes; text remains text, in a common font.
 
     Identifiers are numbered: matplotlib's are hashes of coordinates, whose last digits depend on the processor."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", _POINTS.sub(_one_path, svg), flags=re.DOTALL)
     svg = _BETWEEN.sub("><", _TAG.sub(_short_tag, svg))
     while (less := _EMPTY.sub("", svg)) != svg:
         svg = less
-    return own_ids(svg.replace("<svg ", f'<svg font-family="{FAMILY}" ', 1), "i")
+    return with_unique_ids(svg.replace("<svg ", f'<svg font-family="{FAMILY}" ', 1), "i")
 
 
-def own_ids(svg: str, prefix: str) -> str:
-    """Return the figure with unique ids, for a page with several: a clip path in a hidden figure would clip nothing."""
+def with_unique_ids(svg: str, prefix: str) -> str:
+    """Number the ids of an SVG after `prefix`, so that figures on a page do not use each other's clip paths."""
     numbers: dict[str, str] = {}
 
     def renamed(match: re.Match[str]) -> str:

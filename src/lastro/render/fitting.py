@@ -16,7 +16,7 @@ _LEAST = 2 * _WORDS + 2 * _TEXT  # bytes in which a table fits with its title an
 
 
 def markdown_within(document: Document, say: Language, whole: str) -> str:
-    """Return the document in at most `LIMIT` bytes, with the command `whole` that shows what is left out.
+    """Return the document in at most `LIMIT` bytes; it names the command `whole`, which shows the omitted parts.
 
     Tables in folds are shortened or left out first, then other tables."""
     blocks = list(document)
@@ -25,14 +25,14 @@ def markdown_within(document: Document, say: Language, whole: str) -> str:
         "" if at in tables else block_text(block, say, _cut, lambda items: _fitting(items, say))
         for at, block in enumerate(blocks)
     ]
-    room, left = LIMIT - _size(joined(parts)), 0
+    room, n_left = LIMIT - _size(joined(parts)), 0
     for at, (table, summary) in sorted(tables.items(), key=lambda item: bool(item[1][1])):
         if room < _LEAST:
-            left += 1
+            n_left += 1
             continue
         parts[at] = joined(_table_within(table, room, say, whole, summary))
         room -= _size(parts[at]) + 2
-    more = f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`" if left else ""
+    more = f"{escape(say('and {n} more tables', n=say.integer(n_left)))}: `{whole}`" if n_left else ""
     return joined([*parts, more]) + "\n"
 
 
@@ -51,7 +51,7 @@ def _size(text: str) -> int:
 
 
 def _fitting(parts: Sequence[str], say: Language) -> Iterator[str]:
-    """Yield the parts that fit into a list, and how many do not."""
+    """Yield the first parts that fit into the size of a list, and a line with the number of further parts."""
     kept = _fit(parts, _LIST)
     yield from parts[:kept]
     if kept < len(parts):
