@@ -61,7 +61,7 @@ WRITERS = ("new", "run", "ab", "resume", "noise-floor", "results", "report", "co
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code. The only place where errors become messages."""
+    """Run one command and return its exit code; turn all errors into messages on standard error."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
     if not sys.warnoptions:

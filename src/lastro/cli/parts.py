@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _singular(word: str) -> str:
-    """Return the kind for its plural or its package's name, which differ for isolations; else the word itself."""
+    """Convert the plural of a kind, or the name of its package, to the kind; return any other word unchanged."""
     plurals = {f"{kind}s": kind for kind in registry.KINDS}
     return (plurals | {package: kind for kind, package in registry.KINDS.items()}).get(word, word)
 

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     plan.require_feasible(command)
     ended = execute(plan.steps, plan.machine, lambda line: print(line, file=sys.stderr if args.json else None))
-    failures = {one.step.name: one.last_line for one in ended if one.failed}
+    failures = {step.step.name: step.last_line for step in ended if step.failed}
     findings = after(plan, wanted, failures)
     print(_as_json(plan, findings, ended) if args.json else _summary(plan, findings), end="")
     _raise_for(findings)
@@ -98,7 +98,7 @@ def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
 
 
 def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequence[EndedStep]) -> str:
-    by_name = {one.step.name: one for one in ended}
+    by_name = {step.step.name: step for step in ended}
     document: dict[str, Any] = {
         "parts": [
             {
