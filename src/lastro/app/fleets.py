@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 def provenance(fleet: FleetFile) -> dict[str, Any]:
-    """Return the provenance of a campaign on a fleet, before that of its testbeds."""
+    """Return the provenance of a campaign on a fleet, which its testbeds complete later."""
     return {"fleet": {"file": fleet.place}, "controller": facts.controller()}
 
 
-def fleet_of(store: Store, given: Path | None) -> FleetFile:
-    """Load the given fleet file, or the one with which a campaign began.
+def fleet_of(store: Store, place: Path | None) -> FleetFile:
+    """Load the fleet file at `place`, or, without it, the file with which a campaign began.
 
     Raises: StudyError when the file is not valid, or belongs to another user; InputError when the campaign has none."""
     from lastro.host.fleet_file import load, load_named
 
-    if given is not None:
-        return load(given)
+    if place is not None:
+        return load(place)
     began = store.provenance.get("fleet", {}).get("file")
     if not began:
         raise InputError(f"{store.directory} does not name its fleet file", "pass it with --fleet")
