@@ -183,7 +183,7 @@ class Campaign(_Shown):
         attempts and for trials without an attempt. Raises: InputError for an unknown metric."""
         from lastro.results.export import columns, rows
 
-        self._known(metric, [known.name for known in (*self._data.study.all_metrics, *self._data.study.metrics)])
+        self._known(metric, [listed.name for listed in (*self._data.study.all_metrics, *self._data.study.metrics)])
         names = list(columns(self._data))
         valid, of_metric = names.index("valid"), names.index("metric")
         selected = (
@@ -203,6 +203,7 @@ class Campaign(_Shown):
         return self._in_place(("treatment", *self.factors, *_MEANS), self._means(self._known(metric)))
 
     def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
+        """Yield the rows of `means`."""
         for name in metrics:
             for treatment in self.document["treatments"]:
                 measured = treatment["metrics"].get(name) or {}
@@ -224,6 +225,7 @@ class Campaign(_Shown):
         return self._in_place(_EFFECTS, self._effects(self._known(metric)))
 
     def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
+        """Yield the rows of `effects`."""
         for name in metrics:
             for effect in self.document["analysis"][name]["effects"] or ():
                 head = (name, effect["factor"], effect["level"], effect["reference"])

@@ -147,6 +147,7 @@ def foreign() -> list[str]:
 
 
 def _load_file(package: str, file: Path) -> ModuleType:
+    """Import a module from a file, once, and return it. Raises: any error of the module."""
     name = f"lastro_parts_{package}_{file.stem}"
     if name in sys.modules:
         return sys.modules[name]

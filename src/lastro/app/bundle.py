@@ -214,6 +214,7 @@ def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -
 
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
+    """Write the index of a suite to the bundle, without private words."""
     suite = suites.read(directory)
     cleaners = [private({}, {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
@@ -222,7 +223,7 @@ def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
                 cleaners.append(private(store.provenance, {}, anonymous=wanted.anonymous))
 
     def clean(text: str | None) -> str | None:
-        return text and reduce(lambda words, member: member.clean(words), cleaners, text)
+        return text and reduce(lambda words, cleaner: cleaner.clean(words), cleaners, text)
 
     studies = tuple(
         replace(member, stopped=clean(member.stopped), remedy=clean(member.remedy)) for member in suite.studies
@@ -232,6 +233,7 @@ def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
 
 
 def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: BundleOptions) -> Crate:
+    """Return the description of a bundle. Raises: InputError if no trial has run."""
     ran = tuple(campaign for campaign in campaigns if campaign.ended)
     if not ran:
         raise InputError(f"{directory} has no results: no trial has run", f"run it with `lastro resume {directory}`")

@@ -104,6 +104,7 @@ def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
 
 
 def _load_all(directories: Sequence[Path]) -> list[CampaignData]:
+    """Load campaigns. Raises: as `loaded`; InputError for a suite among several directories."""
     from lastro.campaign import suite as suites
 
     if len(directories) > 1:

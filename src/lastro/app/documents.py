@@ -65,6 +65,7 @@ def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Docume
 
 
 def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document]:
+    """Yield the provenance of a campaign, and the transcript of each attempt."""
     testbeds = {member.directory: member.provenance for member in data.members}
     chapters = {
         "provenance": data.provenance,
@@ -82,6 +83,7 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 
 
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
+    """Yield the figures, the reports in all formats, and the tables of a campaign."""
     from lastro.builders.data.results import document
     from lastro.builders.page_figures import drawn, linked, planned
     from lastro.builders.results import paper_blocks, results_blocks

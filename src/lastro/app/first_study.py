@@ -118,6 +118,7 @@ def _efforts(n_platforms: int) -> Iterator[_Effort]:
 
 
 def _text(name: str, answers: Answers, effort: _Effort) -> str:
+    """Return the text of a study file for these answers and this effort."""
     known_metrics = tuple(schemas()[_SCENARIO].metrics.values())
     parsed = [ServiceLevel.parse(level_text, known_metrics) for level_text in answers.levels]
     bounded = [level.metric.name for level in parsed]

@@ -47,7 +47,7 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
 def _ask(near: Session, image: Image, name: str, file: TestbedFile, *, wait: bool) -> AskedTestbed:
     try:
         with placed(near, image, file, guests_to_boot(file, tuple(file.guests)), _PURPOSE, wait_reporter(wait)) as bed:
-            kernels = {held.host.read_text(_BOOT_ID).strip() for held in bed.sessions}
+            kernels = {host_session.host.read_text(_BOOT_ID).strip() for host_session in bed.sessions}
             facts_of_hosts = provenance_of(bed, file)
             return AskedTestbed(
                 name, hosts(file), facts_of_hosts, frozenset(kernels), frozenset(facts_of_hosts["machines"])

@@ -85,9 +85,9 @@ def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
         return pool
     orders = {name: TestbedOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
     if scenario_of(study).needs_root:
-        held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
-        image_for(held, study)  # now, since each testbed would build it
-        return LocalWorkerPool(orders, held.ledger.clean)
+        host_session = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
+        image_for(host_session, study)  # now, since each testbed would build it
+        return LocalWorkerPool(orders, host_session.ledger.clean)
     return LocalWorkerPool(orders)
 
 

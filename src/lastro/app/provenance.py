@@ -96,7 +96,7 @@ def _cores(bed: Testbed, host_facts: Mapping[str, Any], *, with_neighbour: bool 
 
 def machines(bed: Testbed) -> list[str]:
     """Return the fingerprint of each host of a testbed; for a guest, that of the machine below."""
-    hosts = [LocalHost()] if bed.guest is not None else [held.host for held in bed.sessions]
+    hosts = [LocalHost()] if bed.guest is not None else [host_session.host for host_session in bed.sessions]
     return [facts.fingerprint(host) for host in hosts]
 
 
@@ -149,18 +149,20 @@ def identity(scenario: Scenario) -> dict[str, Any]:
     """Return the facts that must be equal for trials to be comparable; they are quick to collect."""
     if not scenario.needs_root:
         return facts.machine(LocalHost())
-    found = _identity_of(scenario.testbed)
+    facts_by_chapter = _identity_of(scenario.testbed)
     if beds := {name: guest_scenario.testbed for name, guest_scenario in scenario.guests.items()}:
         machines = {name: facts.machine(bed.host)["host"] for name, bed in beds.items()}
         cpus_differ = len({guest_machine["cpus"] for guest_machine in machines.values()}) > 1
         for key in ("kernel", "cpus") if cpus_differ else ("kernel",):
-            found["host"][key] = ", ".join(f"{guest_machine[key]} ({name})" for name, guest_machine in machines.items())
-        found["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
+            facts_by_chapter["host"][key] = ", ".join(
+                f"{guest_machine[key]} ({name})" for name, guest_machine in machines.items()
+            )
+        facts_by_chapter["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
     if scenario.roots:
-        found["root_filesystem"]["variants"] = {
+        facts_by_chapter["root_filesystem"]["variants"] = {
             str(change): _files(root_scenario.testbed) for change, root_scenario in scenario.roots.items()
         }
-    return found
+    return facts_by_chapter
 
 
 def _identity_of(bed: Testbed) -> dict[str, Any]:

@@ -95,10 +95,10 @@ class Campaigns:
 
     def page(self, place: Path | None) -> str:
         """Return the page of a campaign or a suite; None is the list of all."""
-        document = self._list() if place is None else self._one(place)
+        document = self._list_page() if place is None else self._campaign_page(place)
         return without_controls(html(document, self._say, str(place or self.directory), served=True))
 
-    def _list(self) -> Document:
+    def _list_page(self) -> Document:
         listed = [
             ListedCampaign(
                 name, f"/c/{_address(name)}/", reading.facts, reading.problem.message if reading.problem else ""
@@ -107,7 +107,7 @@ class Campaigns:
         ]
         return list_blocks(str(self.directory), listed, self._say)
 
-    def _one(self, place: Path) -> Document:
+    def _campaign_page(self, place: Path) -> Document:
         reading = self._read(place)
         if reading.facts is None:
             problem = reading.problem
@@ -140,7 +140,7 @@ class Campaigns:
                 problem = LastroError(what, f"`lastro status {shlex.quote(str(place))}` says more")
             took_s = time.thread_time() - began_s if last_reading else 0.0  # the first one loads modules
             again_s = time.monotonic() + took_s / BUSY
-            running = [each["running"] for each in campaigns_of(facts or {}) if each.get("running")]
+            running = [status["running"] for status in campaigns_of(facts or {}) if status.get("running")]
             runners = tuple(process["pid"] for process in running)
             self._known[place] = CampaignReading(stamp, facts, problem, again_s, runners)
             return self._known[place]

@@ -152,8 +152,8 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
 
 def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:
     """Count the testbeds of a fleet that work: the last event of each says that it is ready or back."""
-    said = (text.partition(" ") for _, kind, text in events if kind == "testbed")
-    last = {name: words for name, _, words in said}
+    last_texts = (text.partition(" ") for _, kind, text in events if kind == "testbed")
+    last = {name: words for name, _, words in last_texts}
     return sum(last.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
 
 

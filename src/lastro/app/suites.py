@@ -101,6 +101,7 @@ class SuiteRun:
             say(f"  remedy: {error.hint}")
 
     def _run(self, member: SuiteStudy, place: Place) -> None:
+        """Begin or resume the campaign of a study of the suite."""
         directory = self.directory / member.name
         if suites.begun(self.directory, member):
             self.ran |= campaigns.resume(directory, self.how, place)

@@ -158,6 +158,7 @@ def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
 def _compared(
     bundle: BundleArchive, name: str, expected: str, description: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[BundleFault]:
+    """Yield a fault if a file does not have the expected hash, or cannot be read."""
     try:
         actual = digest(bundle, name)
     except DamagedFile as error:

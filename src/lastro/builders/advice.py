@@ -115,6 +115,7 @@ def _blocks_text(n: int | None, say: Language) -> str:
 
 
 def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
+    """Yield the recommended number of blocks, or why none can be recommended."""
     sure = advice.sure_blocks
     if advice.vague:
         yield say(

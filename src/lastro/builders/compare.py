@@ -53,6 +53,7 @@ def _headline(comparison: Comparison, say: Language) -> str:
 
 
 def _gate(comparison: Comparison, margin: float, say: Language) -> str:
+    """Return the outcome of the gate in one line: FAIL, PASS undecided, or PASS shown."""
     limit = margin_text(margin, say)
     if regressions := comparison.regressions:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
@@ -76,6 +77,7 @@ def _gate(comparison: Comparison, margin: float, say: Language) -> str:
 
 
 def _tally(comparison: Comparison, say: Language) -> str:
+    """Return how many ratios differ, without a gate."""
     if not comparison.n_tests:
         return say("Nothing could be compared")
     kinds = [cell.verdict for cell in comparison.cells if cell.verdict not in ("", "same")]
@@ -123,6 +125,7 @@ def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
 
 
 def _below(comparison: Comparison, say: Language) -> Iterator[str]:
+    """Yield the methods, the treatments of only one campaign, why cells were not compared, and the conclusion."""
     if comparison.n_tests:
         yield say(
             "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "

@@ -236,11 +236,11 @@ def _software(crate: Crate) -> Iterator[dict[str, Any]]:
     for name, version in crate.versions.items():
         entity = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
         yield entity | ({"license": "Apache-2.0"} if name == "Lastro" else {})
-    seen = set()
+    known_ids = set()
     for campaign in crate.campaigns:
         for entity in (*_tools(campaign), *_image(campaign)):
-            if entity["@id"] not in seen:
-                seen.add(entity["@id"])
+            if entity["@id"] not in known_ids:
+                known_ids.add(entity["@id"])
                 yield entity
 
 

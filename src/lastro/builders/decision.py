@@ -176,6 +176,7 @@ def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
 
 
 def _question(decision: SlaDecision, say: Language) -> str:
+    """Return what was compared: the candidates, the number of conditions, and the levels common to all."""
     candidates, n = say.count(len(decision.candidates), "candidate"), len(decision.conditions)
     given = ", ".join(f"{name} = {level}" for name, level in decision.given.items())
     where = say("in each of {n} conditions", n=n) if n > 1 else ""
@@ -202,11 +203,11 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
         row = [decision.candidates[at].label, verdict, *(odds_text(p, say) for p in (odds.holds, odds.next_holds))]
         if decision.question.cost is not None:
             row += [spread_text(odds.cost, say), odds_text(odds.cheapest, say) if not odds.missing else "—"]
-        found = zip(decision.question.wished, decision.candidates[at].wishes, strict=True)
-        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in found)] if decision.question.wished else []
+        wishes = zip(decision.question.wished, decision.candidates[at].wishes, strict=True)
+        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in wishes)] if decision.question.wished else []
         rows.append(tuple(row))
     blank = ("—",) * (len(columns) - 2)
-    rows += [(each.label, say("✕ requirement not met"), *blank) for each in decision.lacking]
+    rows += [(candidate.label, say("✕ requirement not met"), *blank) for candidate in decision.lacking]
     return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))))
 
 
@@ -272,6 +273,7 @@ def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def _dose(point: BreakingPoint | None, say: Language) -> str:
+    """Format the dose at which a level breaks, with the doses around it; a dash if it is not known."""
     if point is None:
         return "—"
     if math.isinf(point.low):

@@ -156,7 +156,7 @@ def here_text(here: MatchedMean, say: Language) -> str:
     text = _mean_text(here.mean.value, here.mean.interval, say)
     text = f"≥ {text}" if here.bounded else text
     if here.stand_in:
-        levels = ", ".join(str(level) for each in here.stand_in for level in each.measured)
+        levels = ", ".join(str(level) for stand_in in here.stand_in for level in stand_in.measured)
         text += f" ({say('stand-in')}: {levels})"
     if here.strata < here.all_strata:
         text += f" ({say('{n} of {all}', n=here.strata, all=here.all_strata)})"

@@ -162,7 +162,7 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
         )
         sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
     pending = [NOT_RUN] if any(row.status == "pending" for row in report.rows) else []
-    yield from (" ".join(each) for each in (sentences, [*pending, *absences(report, ENGLISH)]) if each)
+    yield from (" ".join(group) for group in (sentences, [*pending, *absences(report, ENGLISH)]) if group)
     if report.on_logs:
         yield f"{', '.join(report.on_logs)}: {formats.GEOMETRIC}."
     if any(map(formats.is_undecided, ratios)):

@@ -106,6 +106,7 @@ def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
 
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
+    """Return the cells of an effect after the factor, as in `_effect_columns`."""
     mark = VERDICT_MARKS[judged(metric.metric, effect)]
     ratio = f"{mark} {ratio_text(effect.ratio, say)}".strip() + signs_of(effect.kinds)
     return (

@@ -33,6 +33,7 @@ def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ..
 
 
 def _of_metric(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield what cannot be estimated, the leading factor, the largest effect, and the interactions."""
     if metric.anova is None and metric.why_none is not None:
         yield say("The effects of its factors cannot be estimated: {why}.", why=say.note(metric.why_none))
     if metric.bounded:

@@ -118,6 +118,7 @@ def _done(counts: Mapping[str, int]) -> tuple[int, int]:
 
 
 def _now(facts: Facts, say: Language) -> Iterator[str]:
+    """Yield what runs now, the last decision and event, the process, and the time to go."""
     live = facts["live"] or {"trials": (), "probing": False, "look": None}
     for trial in live["trials"]:
         words = N_("now: trial {trial} in block {block}, attempt {attempt}: {treatment}")
@@ -156,6 +157,7 @@ def suite_status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
 
 
 def _row(member: Facts, say: Language) -> tuple[str, ...]:
+    """Return the row of a study: its name, its trials by state, and its state."""
     left_s = member["remaining_s"]
     state = say("finished") if member["finished"] else say("unfinished")
     if left_s and not member["finished"]:

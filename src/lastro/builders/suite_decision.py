@@ -35,6 +35,7 @@ def suite_decision_blocks(
 
 
 def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
+    """Yield the best candidate and its score, the source's recommendation, and who keeps all levels."""
     names, studies = decision.candidates, say.count(len(decision.columns), "study")
     leader, reference = decision.leader, names[decision.reference]
     if leader is None:

@@ -42,6 +42,7 @@ def _row(answer: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, 
 
 
 def _notes(answer: VariantAnswer, say: Language) -> Iterator[str]:
+    """Yield the changes of each variant, differing tools, the design, and what the intervals hold for."""
     for variant, changes in answer.report.study.variants.items():
         change_text = ", ".join(f"{name} = {value}" for name, value in changes.items())
         yield f"{variant}: {change_text or say('nothing is changed')}"

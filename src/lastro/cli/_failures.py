@@ -55,8 +55,8 @@ def _refused(error: BaseException) -> str:
     """Describe what the host has run out of, such as disk space or files; empty for any other error.
 
     Any call may fail for such a reason, also in a library. It is not a defect of Lastro."""
-    found = (each for each in _chain(error) if isinstance(each, OSError) and each.errno in _OF_HOST)
-    return next((f"{each.filename or 'this host'}: {each.strerror}" for each in found), "")
+    refusals = (cause for cause in _chain(error) if isinstance(cause, OSError) and cause.errno in _OF_HOST)
+    return next((f"{cause.filename or 'this host'}: {cause.strerror}" for cause in refusals), "")
 
 
 def _hidden_interrupt(error: BaseException) -> int:
@@ -65,11 +65,11 @@ def _hidden_interrupt(error: BaseException) -> int:
     A library in another language may keep no more than the name of the interrupt, in the text of its error; Python
     makes it the cause of another error while it creates a class. An error that has an interrupt as its context is a
     defect of the clean-up."""
-    for each in _chain(error):
-        if isinstance(each.__cause__, KeyboardInterrupt):
-            return exit_code(each.__cause__)
+    for cause in _chain(error):
+        if isinstance(cause.__cause__, KeyboardInterrupt):
+            return exit_code(cause.__cause__)
         for kind, code in EXIT_CODES.items():
-            if f"{kind.__name__}:" in _text(each):
+            if f"{kind.__name__}:" in _text(cause):
                 return code
     return 0
 

@@ -129,13 +129,13 @@ def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
     """Return {platform: version} of the platforms that work, as their own programs print it."""
     from lastro.host import facts
 
-    found: dict[str, str] = {}
-    for each in findings:
-        if each.kind == "platform" and each.availability:
-            argv = registry.get(Platform, split_options(each.name)[0]).version_argv
+    versions: dict[str, str] = {}
+    for finding in findings:
+        if finding.kind == "platform" and finding.availability:
+            argv = registry.get(Platform, split_options(finding.name)[0]).version_argv
             with suppress(LastroError):
-                found |= {each.name: facts.version(host, argv)} if argv else {}
-    return found
+                versions |= {finding.name: facts.version(host, argv)} if argv else {}
+    return versions
 
 
 def _width() -> int:

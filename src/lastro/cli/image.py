@@ -114,6 +114,7 @@ def _kept(args: argparse.Namespace) -> int:
 
 
 def _build_guest(session: Session, image: Image) -> None:
+    """Build what the guest of `--testbed guest` boots, unless it exists."""
     from lastro.app.hosts import announce_builds
     from lastro.host.testbed_file import GUEST, load
     from lastro.image import guest_host

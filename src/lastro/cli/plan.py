@@ -134,6 +134,7 @@ def _not_probed(busy: str = "") -> str:
 
 
 def _lines(plan: StudyPlan) -> list[str]:
+    """Return the plan of a study as lines: design, availability and expected duration."""
     study, treatments, runnable = plan.study, plan.treatments, len(plan.runnable)
     replicates, most = study.design.replicates, study.design.most_blocks
     lines = [f"{study.name}: {study.title}" if study.title else study.name]

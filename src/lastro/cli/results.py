@@ -109,7 +109,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     suite = suites.read(directory)
     data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
     _export(args, data)
-    reports = {name: build_report(each, all_metrics=args.all_metrics) for name, each in data.items()}
+    reports = {name: build_report(campaign_data, all_metrics=args.all_metrics) for name, campaign_data in data.items()}
     if args.json:
         studies = [
             {"suite_study": name, **document(report, published_of(directory / name, data[name]))}

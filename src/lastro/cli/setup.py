@@ -77,23 +77,25 @@ def _summary(plan: SetupPlan, findings: Sequence[UnmetRequirements]) -> str:
     lines = [] if plan.steps or missing else ["nothing to install"]
     lines += [f"ready: {shown}"] if ready else []
     lines += [f"left to build: {', '.join(unbuilt)}"] if unbuilt else []
-    if len(lost := _lost(findings)) == 1:
-        missing.remove(lost[0])  # it becomes the error
+    if len(not_installed := _not_installed(findings)) == 1:
+        missing.remove(not_installed[0])  # it becomes the error
     return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])
 
 
-def _lost(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
+def _not_installed(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
     """Return the required parts that cannot be installed."""
     return [finding for finding in findings if finding.reason and finding.part.required]
 
 
 def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
     """Raise HostError when a required part cannot be installed."""
-    lost = _lost(findings)
-    if len(lost) == 1:
-        raise HostError(f"{lost[0].part.title} cannot be installed: {lost[0].reason}", lost[0].remedy)
-    if lost:
-        names = ", ".join(finding.part.title for finding in lost)
+    not_installed = _not_installed(findings)
+    if len(not_installed) == 1:
+        raise HostError(
+            f"{not_installed[0].part.title} cannot be installed: {not_installed[0].reason}", not_installed[0].remedy
+        )
+    if not_installed:
+        names = ", ".join(finding.part.title for finding in not_installed)
         raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
 
 

@@ -108,6 +108,7 @@ def _levels(store: Store, trial: TrialRow) -> dict[str, Any]:
 
 
 def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: bool) -> str:
+    """Return the shell script that repeats an attempt. Raises: InputError if it has not run, or is not trusted."""
     if attempt is None:
         raise InputError(f"trial {trial.number} has not run ({trial.state})", "there are no commands to repeat")
     records = store.transcript(trial.number, attempt.attempt)

@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _listed() -> list[ListedStudy]:
+    """Return the built-in studies, each suite before its first study."""
     listed = list[ListedStudy]()
     for name in papers.names():
         suite, _, member = name.partition("/")

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdict(verification: Verification) -> tuple[int, str]:
+    """Return the exit code and the verdict of a verification."""
     if verification.damaged:
         return NOT_VERIFIED, "not verified: damaged"
     if not verification.different:

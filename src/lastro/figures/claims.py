@@ -58,6 +58,7 @@ def judged_effect(judgement: Judgement) -> tuple[str, Estimate | None]:
 
 
 def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
+    """Return the panel of the claims with one measure and unit, a row for each."""
     measure, unit = group
     scale, ends, rows = 100.0 if measure == "share" else 1.0, _reach(judgements, measure, unit, metrics), []
     for judgement in judgements:

@@ -50,6 +50,7 @@ def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Langu
 
 
 def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[FigureRow]:
+    """Yield a heading, a row for each host and, if pooled, the mean over hosts and the range for a new host."""
     title = say("{level}, against {reference}", level=effect.level, reference=effect.reference)
     yield FigureRow(title, heading=True)
     for host_effect in effect.hosts:

@@ -58,6 +58,7 @@ def _y_text(series: KeptSeries, say: Language) -> str:
 
 
 def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
+    """Return bands where a change may be, lines for the levels between changes, and the means with intervals."""
     items: list[Item] = [
         PanelRule(
             "x", (change.found.first - 0.5, change.found.last - 0.5 + (change.found.first == change.found.last) * 0.06),

@@ -48,6 +48,7 @@ def draw_paired(paired: PairedSeries, report: CampaignResults, say: Language) ->
 
 
 def _pairs(report: CampaignResults, attempts: Sequence[Attempt], paired: PairedSeries) -> list[_Pair]:
+    """Return the pairs (x, y) of both series of all attempts whose x is positive."""
     pairs: list[_Pair] = []
     for series in report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts]):
         by_name: dict[str, Series] = {one_series.name: one_series for one_series in series}

@@ -88,7 +88,7 @@ def interval_bars(
         for side, (end, limit) in enumerate(zip(bars[at], inside[at], strict=True))
     ]
     for side, head in enumerate("<>" if along == "x" else "v^"):
-        beyond = [(limit, at) for end, limit, at, own in tips if end != limit and own == side]
+        beyond = [(limit, at) for end, limit, at, tip_side in tips if end != limit and tip_side == side]
         _plot(axes, beyond, along, marker=head, ms=4.5, mew=0, **_TIP, color=colour, zorder=3.3)
     ended = [(limit, at) for end, limit, at, _ in tips if end == limit and caps]
     _plot(axes, ended, along, marker="_" if along == "y" else "|", ms=4.5, mew=1.0, **_TIP, color=colour, zorder=3.2)

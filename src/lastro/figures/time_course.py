@@ -85,11 +85,12 @@ def _clock(report: CampaignResults) -> _Clock | None:
 
 
 def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[PlotPanel]:
+    """Yield a panel for each metric: deviations from the treatment means over time, with the drift."""
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
     for view, known in zip(report.views, analysis.metrics, strict=True):
         metric, drift = known.metric, known.drift
-        found, relative = deviations(view)
-        timed = [(at, value) for key, value in found if (at := clock.at(starts.get(key, ""))) is not None]
+        deviating, relative = deviations(view)
+        timed = [(at, value) for key, value in deviating if (at := clock.at(starts.get(key, ""))) is not None]
         if not timed:
             continue
         unit = "%" if relative else metric.unit

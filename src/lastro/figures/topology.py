@@ -191,9 +191,9 @@ class _Sketch:
         for (source, target), instruments in loads(self.topology).items():
             way = self.say("inside {role}", role=source) if source == target else f"{source} → {target}"
             self._entry(f"{way}: {', '.join(instruments)}", _LOADS)
-        for number, each in enumerate(self.topology.witnesses, 1):
+        for number, witness in enumerate(self.topology.witnesses, 1):
             self._number(number, 0.15, self.y_in)
-            self._entry(f"{each.name}: {each.watches}", _WITNESS)
+            self._entry(f"{witness.name}: {witness.watches}", _WITNESS)
         if n_hosts(self.topology) == 1 and len(self.topology.nodes) > 1:
             self._entry(self.say("Everything is on one host."), GREY)
 

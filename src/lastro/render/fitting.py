@@ -52,10 +52,10 @@ def _size(text: str) -> int:
 
 def _fitting(parts: Sequence[str], say: Language) -> Iterator[str]:
     """Yield the first parts that fit into the size of a list, and a line with the number of further parts."""
-    kept = _fit(parts, _LIST)
-    yield from parts[:kept]
-    if kept < len(parts):
-        yield f"- {escape(say('and {n} more', n=say.integer(len(parts) - kept)))}"
+    n_fitting = _fit(parts, _LIST)
+    yield from parts[:n_fitting]
+    if n_fitting < len(parts):
+        yield f"- {escape(say('and {n} more', n=say.integer(len(parts) - n_fitting)))}"
 
 
 def _cut(text: str) -> str:
@@ -73,21 +73,21 @@ def _table_within(table: Table, room: int, say: Language, whole: str, summary: s
     With a `summary`, or if it is long, the table is folded."""
     title, note = f"**{_cut(table.title)}**" if table.title else "", _cut(table.note)
     head, rule, *rows = table_lines(table)
-    kept = _fit(rows, room - _size(title + note + escape(summary) + head + rule + whole) - _WORDS)
-    body = "\n".join((head, rule, *rows[:kept]))
-    if not summary and kept > FOLD_ABOVE:
-        summary = say("Show all {n}", n=say.integer(kept))
-        if kept < len(rows):
-            summary = say("Show {n} of {all}", n=say.integer(kept), all=say.integer(len(rows)))
-    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if kept else ""))
-    if left := len(rows) - kept:
+    n_rows = _fit(rows, room - _size(title + note + escape(summary) + head + rule + whole) - _WORDS)
+    body = "\n".join((head, rule, *rows[:n_rows]))
+    if not summary and n_rows > FOLD_ABOVE:
+        summary = say("Show all {n}", n=say.integer(n_rows))
+        if n_rows < len(rows):
+            summary = say("Show {n} of {all}", n=say.integer(n_rows), all=say.integer(len(rows)))
+    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if n_rows else ""))
+    if left := len(rows) - n_rows:
         yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
 
 
 def _fit(parts: Sequence[str], room: int) -> int:
     """Return how many of the first parts fit into `room` bytes, each with a line break."""
-    for kept, part in enumerate(parts):
+    for n_parts, part in enumerate(parts):
         room -= _size(part) + 1
         if room < 0:
-            return kept
+            return n_parts
     return len(parts)

@@ -115,4 +115,4 @@ def fold(summary: str, body: str) -> str:
 
 def _address(path: str) -> str:
     """Escape a relative address for use inside < >: line breaks and brackets would end it."""
-    return re.sub(r"[<>\\\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", path)
+    return re.sub(r"[<>\\\x00-\x1f]", lambda match: f"%{ord(match[0]):02X}", path)

@@ -35,6 +35,7 @@ def styled_lines(document: doc.Document, width: int, say: Language, *, everythin
 
 
 def _block(block: doc.Block, width: int, say: Language, everything: bool) -> Iterator[Text]:
+    """Yield the lines of one block; a fold is only its summary, unless `everything`."""
     match block:
         case doc.Title(text, answer, lead):
             for sentence in answer:

@@ -243,6 +243,7 @@ def _limits_of_host(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _limits_of_attempts(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield that trials were repeated late, and that excluded attempts may bias means."""
     if n_late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
         yield say(
             "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the rest of "

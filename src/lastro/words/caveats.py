@@ -36,6 +36,7 @@ def _conditions(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield a caveat if CPUs share a core and a neighbour used the CPU; nothing otherwise."""
     recorded = report.provenance.get("cores")
     cores: Mapping[str, Any] = recorded if isinstance(recorded, Mapping) else {}
     shared = cores.get("shared")
@@ -110,6 +111,7 @@ def _paced(metric: str) -> bool:
 
 
 def _unequal_doses(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield a caveat if neighbours of compared levels did unequal work."""
     unequal = unequal_doses(doses_of(report))
     if unequal is None:
         return

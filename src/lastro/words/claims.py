@@ -93,6 +93,7 @@ def reason_text(judgement: Judgement, say: Language = ENGLISH) -> str:
 
 
 def _reason(judgement: Judgement, say: Language) -> str:
+    """Explain the verdict on a claim by the position of its interval."""
     claim, part, effects = judgement.claim, judgement.part, judgement.effects
     if judgement.verdict == "untestable here" or effects is None or part is None:
         return "; ".join(map(say.note, judgement.why_not))

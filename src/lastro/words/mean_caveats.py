@@ -71,6 +71,7 @@ def _more(n: int, say: Language) -> tuple[str, ...]:
 
 
 def _lost(lost: LostTrials, say: Language) -> Iterator[str]:
+    """Yield the lost trials of a treatment, and the bounds of its ratio or mean."""
     words = {"treatment": lost.treatment.label, "n": say.integer(lost.lost), "trials": say.count(lost.trials, "trial")}
     words["and_baseline"] = (
         say(", and {n} of its baseline", n=say.integer(lost.baseline_lost)) if lost.baseline_lost else ""

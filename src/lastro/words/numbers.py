@@ -101,6 +101,7 @@ def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
 
 
 def _mean(summary: Summary) -> str:
+    """Format a mean that is not a bound, as `mean_text`."""
     if summary.interval is None or summary.interval.half_width <= _ROUNDING * abs(summary.mean):
         alone = significant(summary.mean, 5).replace("-", MINUS)
         return alone if summary.interval is None else f"{alone} ± 0"
@@ -214,7 +215,7 @@ def axis_numbers(values: Sequence[float], say: Language = ENGLISH) -> list[str]:
 def no_exponent(text: str) -> str:
     """Replace '1.2e+09' by '1.2·10⁹' in a text that Lastro wrote."""
     return re.sub(
-        r"(?<=\d)e([-+])0*(\d+)", lambda found: f"·10{(found[1] + found[2]).lstrip('+').translate(_RAISED)}", text
+        r"(?<=\d)e([-+])0*(\d+)", lambda match: f"·10{(match[1] + match[2]).lstrip('+').translate(_RAISED)}", text
     )
 
 

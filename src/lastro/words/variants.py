@@ -31,9 +31,9 @@ def headline(answer: VariantAnswer, say: Language) -> str:
         return say("{told}, confirmed by {blocks}", told=text, blocks=confirmed) if answer.alarm else text
     if outcome in ("unconfirmed", "alarm"):
         return _alarm(answer, say)
-    if lost := [pair for pair in answer.pairs if pair.is_lost]:
-        where = f" ({lost[0].label})" if lost[0].label else ""
-        return say("undecided: {variant} could not be measured{where}", variant=lost[0].variant, where=where)
+    if unmeasured := [pair for pair in answer.pairs if pair.is_lost]:
+        where = f" ({unmeasured[0].label})" if unmeasured[0].label else ""
+        return say("undecided: {variant} could not be measured{where}", variant=unmeasured[0].variant, where=where)
     if outcome == "no worse":
         return _no_worse(answer, say)
     if (blocks := answer.more_blocks) is None:

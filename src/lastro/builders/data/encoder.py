@@ -19,6 +19,7 @@ def encode(document: Mapping[str, Any], forms: Forms) -> dict[str, Any]:
 
 
 def _encoded(value: Any, forms: Forms) -> Any:
+    """Encode one value: its form if it has one, else by its type."""
     if form := forms.get(type(value)):
         value = form(value)
     elif is_dataclass(value):
