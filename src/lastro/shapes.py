@@ -133,7 +133,7 @@ def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
     for field in fields(kind):
         if field.name not in value and field.default is MISSING and field.default_factory is MISSING:
             raise MisshapenData(f"{where} has no '{field.name}'".strip())
-    return kind(**{name: made(hints[name], field, f"{where}.{name}") for name, field in value.items()})
+    return kind(**{name: made(hints[name], element, f"{where}.{name}") for name, element in value.items()})
 
 
 @cache

@@ -87,7 +87,7 @@ def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
 
 
 def _cores(bed: Testbed, host_facts: Mapping[str, Any], *, with_neighbour: bool = True) -> dict[str, Any]:
-    """Return which CPUs of the DUT share a core; `own` are the facts of its host.
+    """Return which CPUs of the DUT share a core, as `host.processors.shared_cores`; `host_facts` are of its host.
 
     If the topology does not show it, a calibration takes most of a second; it runs only `with_neighbour`."""
     virtual = bool(host_facts["host"]["virtual_machine"])

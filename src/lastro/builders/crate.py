@@ -114,7 +114,7 @@ class CrateCampaign:
 
 @dataclass(frozen=True, slots=True)
 class Crate:
-    """A bundle: one campaign, or the campaigns of a suite. `versions` of Lastro, Python and libraries: {name: version}."""
+    """A bundle: one campaign, or the campaigns of a suite. `versions` are {software: version}, with libraries."""
 
     name: str
     title: str

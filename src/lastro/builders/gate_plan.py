@@ -74,7 +74,7 @@ def _row(power: GatePower, say: Language) -> tuple[str, ...]:
 def _needed(plan: GatePlan, say: Language) -> Iterator[str]:
     """Yield the blocks needed to find a loss of twice the margin, and those needed to show that nothing regressed."""
     needed = {metric: _blocks(plan, n, say) for metric, n in plan.blocks_to_find.items()}
-    texts = [f"{metric}, {blocks}" for metric, blocks in needed.items()] if len(needed) > 1 else needed.values()
+    texts = [f"{metric}, {blocks}" for metric, blocks in needed.items()] if len(needed) > 1 else list(needed.values())
     yield say(
         "To find a loss of {loss} (twice the margin) in any one cell with {power} power: {blocks}.",
         loss=margin_text(2 * plan.margin, say),

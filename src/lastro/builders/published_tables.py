@@ -53,12 +53,12 @@ def published_blocks(content: Content, page_figures: PageFigures) -> Iterator[Bl
         if figure := drawn.get(titled(title, measured)):
             note = matched_figure.figure.passage.notes(say.code).removesuffix(".")
             blocks.append(Figures((replace(figure, note=note),)))
-        table = None
+        bars: Table | None = None
         if isinstance(matched_figure, MatchedBars):
-            table = bars_table(matched_figure, confidence, say, noted=not figure)
-        if table:
-            name, many = titled(table.title, measured), figure and len(table.rows) > _MANY_BARS
-            blocks.append(Fold(name, (replace(table, title=""),)) if many else replace(table, title=name))
+            bars = bars_table(matched_figure, confidence, say, noted=not figure)
+        if bars:
+            name, many = titled(bars.title, measured), figure and len(bars.rows) > _MANY_BARS
+            blocks.append(Fold(name, (replace(bars, title=""),)) if many else replace(bars, title=name))
         elif not figure and (page_figures or isinstance(matched_figure, MatchedBars)):
             blocks.append(Paragraph(say(NOTHING_OF_IT, title=title), dim=True))
     if blocks:

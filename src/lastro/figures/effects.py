@@ -39,7 +39,7 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
 def draw_interaction(
     analysis: MetricAnalysis, interaction: Interaction, say: Language, confidence: float
 ) -> Figure | None:
-    """Draw the effects of one factor by level of `given`, as in published figures of isolation and anomaly."""
+    """Draw the effects of one factor under each level of another, as in published figures of isolation and anomaly."""
     if not interaction.effects:
         return None
     groups = [

@@ -54,7 +54,7 @@ class _Sentences:
         return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")
 
     def _loss_words(self, tested: TestedLevel) -> str:
-        """Return what a neighbour takes from, adds to or changes in the metric, or that no effect is distinguishable."""
+        """Return what a neighbour takes from, adds to or changes in the metric, or that no effect is significant."""
         say, amount = self.say, self._amount(tested.change)
         words = {"neighbour": tested.level, "metric": self.metric.name}
         if not tested.distinguishable:

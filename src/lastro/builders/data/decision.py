@@ -42,6 +42,7 @@ def document(decision: SlaDecision) -> dict[str, Any]:
 
 
 def _document(decision: SlaDecision) -> dict[str, Any]:
+    """Return the decision with the keys of this module's docstring, before it is encoded."""
     choice, best = decision.choice, decision.choice.recommended
     return {
         "format": FORMAT,
