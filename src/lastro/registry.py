@@ -116,13 +116,13 @@ def _broken(kind: str, name: str, origin: str, error: BaseException) -> PartInfo
     if isinstance(error, ImportError):
         reason, remedy = str(error), f"install what {origin} imports"
     else:
-        reason, line = _told(error, origin)
+        reason, line = _error_and_line(error, origin)
         remedy = f"correct {origin}{line}"
     name = "-".join(re.findall(r"[a-z0-9.]+", name.lower()))
     return PartInfo(kind, name, "cannot be imported", origin, broken=plain(reason)[:_LONGEST], remedy=remedy)
 
 
-def _told(error: BaseException, origin: str) -> tuple[str, str]:
+def _error_and_line(error: BaseException, origin: str) -> tuple[str, str]:
     """Return (type and message of an error, ', line N' of the file `origin`, or empty if it was raised elsewhere)."""
     import traceback  # which no other part needs
 
@@ -138,7 +138,7 @@ def culprit(error: BaseException) -> str:
         modules.append(trace.tb_frame.f_globals.get("__name__", ""))
         trace = trace.tb_next
     origin = next((_foreign[name] for name in reversed(modules) if name in _foreign), "")
-    return origin and origin + _told(error, origin)[1]
+    return origin and origin + _error_and_line(error, origin)[1]
 
 
 def foreign() -> list[str]:

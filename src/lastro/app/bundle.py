@@ -111,6 +111,7 @@ def _members(directory: Path) -> list[SuiteStudy | None]:
 
 
 def _check_output(output: Path, *, as_zip: bool) -> None:
+    """Raise InputError unless a bundle can be written to `output`; OutputError if it cannot be looked at."""
     try:
         exists = output.is_dir() if as_zip else os.path.lexists(output)
     except OSError as error:

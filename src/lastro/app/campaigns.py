@@ -102,7 +102,7 @@ def _begin_on_fleet(
     from lastro.app import fleets
 
     with fleets.fleet_held(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
-        fleet.wait_for_first(fleets.said)
+        fleet.wait_for_first(fleets.say_for)
         provenance = {**fleets.provenance(file), **marks}
         with Store.create(directory, study, *schedule(study), provenance, fleet=True) as store, _running_alone(store):
             _run_trials(store, partial(fleet.run, store, scenario_of(study)), "started", place)
@@ -197,7 +197,7 @@ def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None
         fleets.fleet_held(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet,
         _running_alone(store, how),
     ):
-        fleet.wait_for_first(fleets.said)
+        fleet.wait_for_first(fleets.say_for)
         _reopen(store, how)
         _run_trials(store, partial(fleet.run, store, scenario_of(study)), "resumed", place)
 

@@ -91,5 +91,6 @@ def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
     return LocalWorkerPool(orders)
 
 
-def said(testbed: str, line: str) -> None:
+def say_for(testbed: str, line: str) -> None:
+    """Print a message on a testbed."""
     say(f"{testbed}: {line}")

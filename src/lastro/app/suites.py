@@ -138,12 +138,15 @@ class SuiteRun:
         assumed to be as slow as the studies so far."""
         trials, done, begun_s, later_s, emulated, missing_parts = 0, 0, 0.0, 0.0, 0, set[str]()
         took_s = wanted_s = 0.0
-        for other in (begun_study for begun_study in self.suite.studies if suites.begun(self.directory, begun_study)):
+        for other in self.suite.studies:
+            if not suites.begun(self.directory, other):
+                continue
             with Store.open(self.directory / other.name, readonly=True) as store:
                 missing_parts |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
                 pace, counts = pace_of(store, installed_scenario(store.study)), store.counts()
-            took_s, wanted_s = took_s + pace.actual_and_expected_s[0], wanted_s + pace.actual_and_expected_s[1]
+            actual_s, expected_s = pace.actual_and_expected_s
+            took_s, wanted_s = took_s + actual_s, wanted_s + expected_s
             if other != member:
                 begun_s += pace.remaining_s if other in later else 0.0
                 trials += sum(counts.values()) - counts["unavailable"]

@@ -93,13 +93,13 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         )
     from lastro.builders.claims import claims_blocks
 
-    rows = {name: (judged.judgements, judged.report) for name, judged in judged_by_study.items()}
+    rows = {name: (result.judgements, result.report) for name, result in judged_by_study.items()}
     print_answer(
         args,
         lambda: _suite_document(directory, suite, judged_by_study, waiting, language(args.lang)),
         partial(claims_blocks, suite.label, rows, suite=True, waiting=waiting),
     )
-    judgements = [judgement for judged in judged_by_study.values() for judgement in judged.judgements]
+    judgements = [judgement for result in judged_by_study.values() for judgement in result.judgements]
     return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 
 

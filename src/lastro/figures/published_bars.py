@@ -82,6 +82,7 @@ def _panel(panel: PublishedPanel, x: PlotAxis, n_bars: int, say: Language) -> Pl
 
 
 def _bar(published: PublishedBar, bar: int, at: float, width: float, say: Language) -> Iterator[Item]:
+    """Yield a bar with the interval of its mean, or the word 'missing' in its place."""
     mean = published.here.mean
     if mean is None or mean.value is None:
         upright: Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}

@@ -104,6 +104,7 @@ def _gate(comparison: Comparison) -> dict[str, Any]:
 
 
 def _cell(cell: ComparedCell) -> dict[str, Any]:
+    """Return a cell with the keys of `cells` in this module's docstring."""
     return {
         "metric": cell.metric.name,
         **pick(cell.metric, "unit better"),

@@ -101,6 +101,7 @@ def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
 
 
 def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
+    """Return the candidate of index `at` with the keys of `candidates` in this module's docstring."""
     candidate, odds = decision.candidates[at], decision.choice.odds[at]
     return {
         **pick(candidate, "label levels"),
