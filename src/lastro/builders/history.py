@@ -80,7 +80,7 @@ def _change_row(series: KeptSeries, change: HistoryChange, say: Language) -> tup
 
 
 def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
-    """Yield how many series could be tested, which are muted or lack values, the legend of marks, and what causes mean."""
+    """Yield how many series could be tested, which are muted or lack values, what marks mean, and notes on causes."""
     decidable = sum(series.decidable for series in report.series)
     if decidable:
         yield say(
