@@ -11,10 +11,10 @@ if TYPE_CHECKING:  # `typing` is not cheap
 
 
 def __getattr__(name: str) -> object:
-    """Import what is for Python programs when it is asked for: commands need not wait for it."""
+    """Import the interface for Python programs on first use, so that commands start without it."""
     if name not in __all__:
         raise AttributeError(f"module 'lastro' has no attribute '{name}'")
     from lastro import api
 
-    found: object = getattr(api, name)
-    return found
+    attribute: object = getattr(api, name)
+    return attribute

@@ -1,9 +1,9 @@
 """Campaigns from Python, as in a notebook: `import lastro; c = lastro.open("c1")`.
 
 Tables are dictionaries of columns, {name: [value]}: `pandas.DataFrame(c.values())` and `polars.DataFrame(c.values())`
-take them as they are, and nothing needs either. All numbers are those that commands print, from the same functions:
+take them as they are, but Lastro needs neither. All numbers are those that commands print, from the same functions:
 `values` is the CSV of `lastro results`, `means` and `effects` are in the JSON of `lastro results`, and `decide` answers
-as `lastro decide` does. What is here stays as it is from 0.1.0 on."""
+as `lastro decide` does. This interface is stable from 0.1.0 on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Columns(dict[str, list[Value]]):
         return cls(zip(names, map(list, values), strict=True))
 
     def rows(self) -> list[dict[str, Value]]:
-        """Return the same row by row, each as {name: value}."""
+        """Return the rows of the table, each as {name of a column: value}."""
         return [dict(zip(self, row, strict=True)) for row in zip(*self.values(), strict=True)]
 
     def _repr_html_(self) -> str:
@@ -77,7 +77,7 @@ class Drawing:
 
 
 class _Shown:
-    """What prints as text in a terminal, and as Markdown in a notebook."""
+    """An object that prints as text in a terminal, and as Markdown in a notebook."""
 
     def _blocks(self) -> Iterator[Block]:
         raise NotImplementedError
@@ -116,8 +116,13 @@ class SlaAnswer(_Shown):
     def candidates(self) -> Columns:
         """Return the candidates, the best first: label, verdict, holds (a probability), cost and its interval."""
         rows = (
-            (each["label"], each["verdict"], each["holds"], *((each["cost"] or {}).get(key) for key in _SPREAD))
-            for each in self.document["candidates"]
+            (
+                candidate["label"],
+                candidate["verdict"],
+                candidate["holds"],
+                *((candidate["cost"] or {}).get(key) for key in _SPREAD),
+            )
+            for candidate in self.document["candidates"]
         )
         return Columns.of(("candidate", "verdict", "holds", "cost", "cost_low", "cost_high"), rows)
 
@@ -128,7 +133,7 @@ class SlaAnswer(_Shown):
 
 
 class Campaign(_Shown):
-    """A campaign as it was when it was opened. Its analysis is made when it is first asked for."""
+    """A campaign as it was when it was opened. It is analysed on first use, which takes seconds."""
 
     def __init__(self, directory: Path, *, all_metrics: bool = False) -> None:
         self.directory = directory
@@ -158,29 +163,35 @@ class Campaign(_Shown):
 
     @property
     def treatments(self) -> Columns:
-        """Return the treatments: id, the level of each factor, status, the number of valid trials, and any reason."""
+        """Return the treatments: id, level of each factor, status, number of valid trials, why it is unavailable."""
         rows = (
-            (each["id"], *each["levels"].values(), each["status"], each["trials"].get("valid", 0), each["reason"])
-            for each in self.document["treatments"]
+            (
+                treatment["id"],
+                *treatment["levels"].values(),
+                treatment["status"],
+                treatment["trials"].get("valid", 0),
+                treatment["reason"],
+            )
+            for treatment in self.document["treatments"]
         )
         return Columns.of(("treatment", *self.factors, "status", "valid", "reason"), rows)
 
     def values(self, metric: str | None = None, *, invalid: bool = False) -> Columns:
         """Return all values of valid trials, one in each row, as `lastro results DIR --csv FILE` writes them.
 
-        All metrics that were measured are there; `metric` chooses one. With `invalid`, so are the rows of invalid
-        attempts, and of trials without any. Raises: InputError for an unknown metric."""
+        The table has all metrics that were measured, or only `metric`. With `invalid`, it also has rows for invalid
+        attempts and for trials without an attempt. Raises: InputError for an unknown metric."""
         from lastro.results.export import columns, rows
 
-        self._known(metric, [each.name for each in (*self._data.study.all_metrics, *self._data.study.metrics)])
+        self._known(metric, [listed.name for listed in (*self._data.study.all_metrics, *self._data.study.metrics)])
         names = list(columns(self._data))
         valid, of_metric = names.index("valid"), names.index("metric")
-        kept = (
+        selected = (
             row
             for row in rows(self._data)
             if (invalid or (row[valid] and row[of_metric])) and (metric is None or row[of_metric] == metric)
         )
-        return Columns.of(names, kept)
+        return Columns.of(names, selected)
 
     def means(self, metric: str | None = None) -> Columns:
         """Return the mean of each treatment with its interval, and the ratio to its baseline with its interval.
@@ -192,15 +203,17 @@ class Campaign(_Shown):
         return self._in_place(("treatment", *self.factors, *_MEANS), self._means(self._known(metric)))
 
     def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
+        """Yield the rows of `means`."""
         for name in metrics:
-            for each in self.document["treatments"]:
-                found = each["metrics"].get(name) or {}
-                ratio = found.get("ratio") or {}
+            for treatment in self.document["treatments"]:
+                measured = treatment["metrics"].get(name) or {}
+                ratio = measured.get("ratio") or {}
                 yield (
-                    each["id"], *each["levels"].values(), name, self.metrics[name], found.get("n", 0),
-                    found.get("bounded", 0), found.get("mean"), *_ends(found), ratio.get("value"), *_ends(ratio),
+                    treatment["id"], *treatment["levels"].values(), name, self.metrics[name], measured.get("n", 0),
+                    measured.get("bounded", 0), measured.get("mean"), *_ends(measured),
+                    ratio.get("value"), *_ends(ratio),
                     ratio.get("bound"), ratio.get("verdict"),
-                    ", ".join(mark["kind"] for mark in found.get("marks", ())),
+                    ", ".join(mark["kind"] for mark in measured.get("marks", ())),
                 )  # fmt: skip
 
     def effects(self, metric: str | None = None) -> Columns:
@@ -212,14 +225,22 @@ class Campaign(_Shown):
         return self._in_place(_EFFECTS, self._effects(self._known(metric)))
 
     def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
+        """Yield the rows of `effects`."""
         for name in metrics:
-            for each in self.document["analysis"][name]["effects"] or ():
-                head = (name, each["factor"], each["level"], each["reference"])
-                more = (", ".join(each["aliases"]), ", ".join(each["marks"]))
-                yield *head, each["ratio"]["value"], *_ends(each["ratio"]), each["p_adjusted"], each["decision"], *more
+            for effect in self.document["analysis"][name]["effects"] or ():
+                head = (name, effect["factor"], effect["level"], effect["reference"])
+                remarks = (", ".join(effect["aliases"]), ", ".join(effect["marks"]))
+                yield (
+                    *head,
+                    effect["ratio"]["value"],
+                    *_ends(effect["ratio"]),
+                    effect["p_adjusted"],
+                    effect["decision"],
+                    *remarks,
+                )
 
     def _in_place(self, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
-        """Return a table; of a guest, with the column `measured_in`, since its times compare with no host's."""
+        """Return a table; for a guest, add the column `measured_in`: its times are not comparable with a host's."""
         if (guest := self.document["guest"]) is None:
             return Columns.of(names, rows)
         return Columns.of((*names, "measured_in"), ((*row, guest["title"]) for row in rows))
@@ -233,10 +254,11 @@ class Campaign(_Shown):
         wish: Sequence[str] = (),
         confidence: float | None = None,
     ) -> SlaAnswer:
-        """Say which choice of platform, link and isolation holds service levels such as "latency_p99 < 1 ms".
+        """Decide which choice of platform, link and isolation holds service levels such as "latency_p99 < 1 ms".
 
-        Whatever is not given is what the study asks. `cost` is a sum such as "chain_cpus + 0.1*function_memory",
-        `under` are levels of conditions, such as {"anomaly": "memory"}, and `require` and `wish` name properties.
+        The tables of the study replace arguments that are left out. `cost` is a sum such as
+        "chain_cpus + 0.1*function_memory", `under` are levels of conditions, such as {"anomaly": "memory"}, and
+        `require` and `wish` name properties.
         Raises: InputError as `lastro decide` does."""
         from lastro.analysis.decision import SlaQuestion, decide
 
@@ -250,9 +272,9 @@ class Campaign(_Shown):
         return {plan.name: plan.title for plan in self._plans()}
 
     def figure(self, name: str) -> Drawing:
-        """Draw a figure by its name; the beginning of a name, such as "effects", is the first that begins so.
+        """Draw a figure by its name, or the first figure whose name begins with `name` and a hyphen.
 
-        Raises: InputError for an unknown one, and for one that has nothing to show."""
+        Raises: InputError for an unknown figure, and for a figure that has nothing to show."""
         plans = {plan.name: plan for plan in self._plans()}
         plan = plans.get(name) or next((plan for key, plan in plans.items() if key.startswith(f"{name}-")), None)
         if plan is None:
@@ -275,7 +297,7 @@ class Campaign(_Shown):
         return planned(self._content)
 
     def _known(self, metric: str | None, among: Sequence[str] = ()) -> Sequence[str]:
-        """Return the metrics to show. Raises: InputError for one that is not among those analysed, or among these."""
+        """Return the metrics to show, all or `metric`. Raises: InputError if `among` or the analysis lacks it."""
         known = list(among or self.metrics)
         if metric is not None and metric not in known:
             raise InputError(f"no metric is named '{metric}'", did_you_mean(metric, known))
@@ -294,8 +316,8 @@ _MEANS = (
 _EFFECTS = ("metric", "factor", "level", "reference", "ratio", "low", "high", "p", "decision", "aliases", "marks")
 
 
-def _ends(found: Mapping[str, Any]) -> tuple[Value, Value]:
-    interval = found.get("interval") or {}
+def _ends(estimate: Mapping[str, Any]) -> tuple[Value, Value]:
+    interval = estimate.get("interval") or {}
     return interval.get("low"), interval.get("high")
 
 

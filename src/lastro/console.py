@@ -23,23 +23,25 @@ class PlainConsole(Console):
 
 
 def grid(rows: Sequence[Sequence[Text | str]], right: Iterable[int] = (), widths: Sequence[int] = ()) -> list[Text]:
-    """Lay out rows in columns two cells apart, and return the lines; a cell may have several.
+    """Lay out rows in columns two characters apart, and return the lines; a table cell may have several lines.
 
-    `right` are the positions of right-aligned columns; `widths` are in cells, by default those of the widest cells."""
+    `right` are the indices of right-aligned columns; the `widths` of columns default to those of the widest cells."""
     cells = [[_lines(cell) for cell in row] for row in rows]
     widths = widths or [max(line.cell_len for lines in column for line in lines) for column in zip(*cells, strict=True)]
-    found, aligned = [], set(right)
+    laid_out, aligned = [], set(right)
     for row in cells:
         for number in range(max(map(len, row), default=0)):
             line = Text()
-            for at, (lines, width) in enumerate(zip(row, widths, strict=True)):
-                own = lines[number] if number < len(lines) else Text()
-                blank = " " * (width - own.cell_len)
-                line.append(blank if at in aligned else "").append_text(own).append("" if at in aligned else blank)
+            for column, (lines, width) in enumerate(zip(row, widths, strict=True)):
+                cell_line = lines[number] if number < len(lines) else Text()
+                blank = " " * (width - cell_line.cell_len)
+                line.append(blank if column in aligned else "").append_text(cell_line).append(
+                    "" if column in aligned else blank
+                )
                 line.append("  ")
             line.rstrip()
-            found.append(line)
-    return found
+            laid_out.append(line)
+    return laid_out
 
 
 def _lines(cell: Text | str) -> list[Text]:

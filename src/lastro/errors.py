@@ -114,7 +114,7 @@ _NO_OVERLAY = (
 
 
 def _shown(argv: Sequence[str]) -> str:
-    """Shorten a command for a message: a long or multi-line word is cut to its first 30 characters."""
+    """Shorten a command for a message to 300 characters; a long or multi-line word is cut to its first 30."""
     words = [word if len(word) <= _LONG_WORD and "\n" not in word else word.split("\n")[0][:30] + "…" for word in argv]
     return " ".join(words)[:300]
 
@@ -131,7 +131,7 @@ class CommandFailed(TrialError):
 
 @contextmanager
 def hinted(remedy: str | None) -> Iterator[None]:
-    """Give the error of a command that fails in the block a hint, unless it has one."""
+    """Add the hint `remedy` to a CommandFailed that the block raises, unless the error has a hint."""
     try:
         yield
     except CommandFailed as error:
@@ -186,18 +186,18 @@ _MOST_NAMES = 30
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the names that may be meant, as a question.
+    """Return a hint for an unknown word: 'did you mean 'docker'?', or else the valid names.
 
-    They are the name for which the word is another term of the field, those that begin with the word, or the nearest.
-    If there are none, return the valid names, or the nearest of many."""
+    Candidates are names of which the word is a synonym or the beginning, or else the nearest name. Of more than 30
+    valid names, the nearest are listed."""
     names = sorted(set(known))
-    low = word.lower()
-    begin = [name for name in names if len(low) > 2 and name.startswith(low)]
-    meant = [name for name in names if low.removesuffix("s") in _SYNONYMS.get(name, ())]
+    lowered = word.lower()
+    begin = [name for name in names if len(lowered) > 2 and name.startswith(lowered)]
+    meant = [name for name in names if lowered.removesuffix("s") in _SYNONYMS.get(name, ())]
     near = (meant or begin)[:3] or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     if len(names) > _MOST_NAMES:
-        some = sorted(difflib.get_close_matches(word, names, n=_MOST_NAMES, cutoff=0))
-        return f"valid names are {', '.join(some)} and {len(names) - len(some)} more"
+        nearest = sorted(difflib.get_close_matches(word, names, n=_MOST_NAMES, cutoff=0))
+        return f"valid names are {', '.join(nearest)} and {len(names) - len(nearest)} more"
     return f"valid names: {', '.join(names) or 'none'}"

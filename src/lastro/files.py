@@ -43,7 +43,7 @@ def trusting() -> Iterator[None]:
 
 
 def callers() -> frozenset[int]:
-    """Return the caller's user IDs: the effective one and, for root, also that of the user who invoked sudo."""
+    """Return the user IDs of the caller: the effective ID and, for root, also the ID of the user who invoked sudo."""
     user, invoked = os.geteuid(), os.environ.get("SUDO_UID", "")
     return frozenset({0, int(invoked)} if user == 0 and invoked.isdecimal() else {user})
 
@@ -96,7 +96,7 @@ def require_kind(status: os.stat_result, wanted: int) -> None:
 
 
 def has_plain(path: Path) -> bool:
-    """Return whether a file is at a path. Raises: OSError when something else is there, such as a link or a FIFO."""
+    """Return whether a regular file is at a path. Raises: OSError for anything else there, such as a link or a FIFO."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -125,23 +125,23 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
     place = Path.cwd()
     strict_from = len((place / base).parts) if base and directory.is_relative_to(base) else None
     parts = (place / directory).parts
-    todo = [(part, strict_from is not None and at >= strict_from) for at, part in enumerate(parts)][:0:-1]
-    at, links = _stepped(None, "/"), 0
+    pending = [(part, strict_from is not None and at >= strict_from) for at, part in enumerate(parts)][:0:-1]
+    at, n_links = _stepped(None, "/"), 0
     try:
-        while todo:
-            part, strict = todo.pop()
+        while pending:
+            part, strict = pending.pop()
             status = _look(at, part, make=make)
             if not stat.S_ISLNK(status.st_mode):
                 at = _stepped(at, part)
                 continue
-            links += 1
+            n_links += 1
             if strict:
                 raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, which Lastro does not follow there")
-            if links > _MOST_LINKS:
+            if n_links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             _require_ours(status, at, part)
             target = Path(os.readlink(part, dir_fd=at))
-            todo += [(each, False) for each in reversed(target.parts) if each != target.root]
+            pending += [(component, False) for component in reversed(target.parts) if component != target.root]
             at = _stepped(at, "/") if target.is_absolute() else at
     except BaseException:
         os.close(at)
@@ -150,6 +150,7 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
 
 
 def _look(at: int, part: str, *, make: bool) -> os.stat_result:
+    """Return the status of `part` in the directory `at`; with `make`, create a missing directory first."""
     try:
         return os.stat(part, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:
@@ -161,16 +162,16 @@ def _look(at: int, part: str, *, make: bool) -> os.stat_result:
 
 
 def _stepped(at: int | None, part: str) -> int:
-    """Open the directory `part` inside the directory `at`, and close `at`."""
-    found = os.open(part, _STEP, dir_fd=at)
+    """Open the directory `part` inside the directory `at`, close `at`, and return the new descriptor."""
+    opened = os.open(part, _STEP, dir_fd=at)
     try:
-        _require_ours(os.fstat(found), found)
+        _require_ours(os.fstat(opened), opened)
     except BaseException:
-        os.close(found)
+        os.close(opened)
         raise
     if at is not None:
         os.close(at)
-    return found
+    return opened
 
 
 def _require_ours(status: os.stat_result, at: int, part: str = "") -> None:

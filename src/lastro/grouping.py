@@ -1,4 +1,4 @@
-"""Values grouped by what they have in common. Pure."""
+"""Group values by a key. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Value = TypeVar("Value")
 
 
 def by_key(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return {key: its values} of (key, value), in the order of first appearance."""
-    found: dict[Key, list[Value]] = {}
+    """Group (key, value) pairs as {key: its values}; keys and values keep the order of first appearance."""
+    grouped: dict[Key, list[Value]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        grouped.setdefault(key, []).append(value)
+    return grouped

@@ -70,7 +70,7 @@ _ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; don
 
 @dataclass(frozen=True, slots=True)
 class BootedGuest:
-    """A booted guest. `steps` are the commands that booted it; `home` ends with it. `pid` is QEMU's."""
+    """A booted guest. `steps` are the commands that booted it; its directory `home` is removed with it. `pid`: QEMU."""
 
     reach: SshTarget
     home: Path
@@ -83,8 +83,8 @@ class BootedGuest:
 def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest]:
     """Boot a guest with the root filesystem of instances, and end it after the block.
 
-    Raises: HostError when none boots; GuestLost when it ended or hung inside the block; ImageError when its files
-    cannot be made."""
+    Raises: HostError when it boots neither on KVM nor in software; GuestLost when it ended or hung inside the block;
+    ImageError when its files cannot be made."""
     host = near.host
     with host.recorded():
         host.require(_QEMU, _REMEDY)
@@ -129,20 +129,22 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
 
 
 def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the chapter of several guests that share the treatments of a campaign, from that of each, by name.
+    """Return the chapter of several guests that share the treatments of a campaign; `facts` are {name: its chapter}.
 
-    `full_title` names their kernels, if these differ. `title` does not: it identifies the guests, and the chapter of
-    the host has the kernels. What they boot is named once if it is the same, otherwise for each guest. `partly` is true
-    if only some of them are emulated."""
-    found: dict[str, Any] = {"title": _in_turn({name: str(each["title"]) for name, each in facts.items()})}
-    if len({each["kernel"] for each in facts.values()}) > 1:
-        found["full_title"] = _in_turn({name: f"{each['title']} with {each['kernel']}" for name, each in facts.items()})
-    known = [key for key in _BOOTED if all(key in each for each in facts.values())]
-    found |= {key: _of_each({name: str(each[key]) for name, each in facts.items()}) for key in known}
-    fixed = [name for name, each in facts.items() if "address_randomization" in each]
-    found |= {"address_randomization": f"off in {', '.join(fixed)}"} if fixed else {}
-    emulated = [bool(each["emulated"]) for each in facts.values()]
-    return found | {"emulated": any(emulated)} | ({"partly": True} if any(emulated) and not all(emulated) else {})
+    `full_title` also names their kernels, if these differ. `title` does not, because it identifies the guests and the
+    chapter of the host has the kernels. A release or hash that is common to all guests is named once, otherwise for
+    each guest. `partly` is true if only some guests are emulated."""
+    chapter: dict[str, Any] = {"title": _in_turn({name: str(guest["title"]) for name, guest in facts.items()})}
+    if len({guest["kernel"] for guest in facts.values()}) > 1:
+        chapter["full_title"] = _in_turn(
+            {name: f"{guest['title']} with {guest['kernel']}" for name, guest in facts.items()}
+        )
+    known = [key for key in _BOOTED if all(key in guest for guest in facts.values())]
+    chapter |= {key: _of_each({name: str(guest[key]) for name, guest in facts.items()}) for key in known}
+    fixed = [name for name, guest in facts.items() if "address_randomization" in guest]
+    chapter |= {"address_randomization": f"off in {', '.join(fixed)}"} if fixed else {}
+    emulated = [bool(guest["emulated"]) for guest in facts.values()]
+    return chapter | {"emulated": any(emulated)} | ({"partly": True} if any(emulated) and not all(emulated) else {})
 
 
 def _of_each(values: Mapping[str, str]) -> str:
@@ -156,7 +158,7 @@ def _in_turn(titles: Mapping[str, str]) -> str:
 
 
 def _furnish(host: Host, home: Path, files: GuestHost, hypervisor: str) -> None:
-    """Make the keys of this boot, and put those of the guest on a disk: a tar, which needs no file system."""
+    """Make the SSH keys of this boot and the disk with the guest's files: a tar, which needs no file system."""
     host.run(
         ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
     )  # the first for a script that repeats it
@@ -209,7 +211,7 @@ class _Start:
         )
 
     def _booted(self, accelerator: str) -> tuple[int, Process]:
-        """Boot with one accelerator. Raises: PlatformError."""
+        """Boot with one accelerator; return the forwarded port and QEMU. Raises: PlatformError."""
         if accelerator == "kvm" and not _has_kvm():
             raise PlatformError("this host has no usable /dev/kvm")
         for tried in range(_PORTS_TRIED):
@@ -307,7 +309,7 @@ class _Start:
 
 
 def surely_emulated(plan: GuestPlan) -> bool:
-    """Return whether a guest will be emulated, as far as that is known without booting it."""
+    """Return whether a guest is certain to be emulated; False if only booting it can show that."""
     return plan.accelerator == "tcg" or (plan.accelerator == "auto" and not _has_kvm())
 
 
@@ -329,13 +331,13 @@ def _console(host: Host, home: Path) -> str:
 
 
 def _fault(host: Host, home: Path) -> str:
-    """Return the last message of a guest's kernel that it cannot go on; empty if there is none."""
+    """Return the last message on the console that the guest's kernel hangs or has panicked; empty if there is none."""
     lines = [line.strip() for line in _console(host, home).splitlines() if any(fault in line for fault in _FAULTS)]
     return lines[-1][-300:] if lines else ""
 
 
 def _last_words(host: Host, home: Path, qemu: Process) -> str:
-    """Return why QEMU has ended, or else the end of the guest's console."""
+    """Return why QEMU has ended or, while it runs, the last two lines of the guest's console."""
     if not qemu.alive():
         done = qemu.stop()
         lines = done.error_text.strip().splitlines() or [f"QEMU exited with {done.returncode}"]

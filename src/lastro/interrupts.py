@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP, which end a command. None is lost, and none interrupts the clean-up of the host."""
+"""Handle Ctrl-C, SIGTERM and SIGHUP, which end a command: no signal is lost or interrupts the clean-up of the host."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _hung_up(_number: int, _frame: FrameType | None) -> None:
 
 
 def _print(text: str) -> None:
-    """Print to standard error, without `print`, which may be what was interrupted.
+    """Print to standard error, without `print`, since the signal may have interrupted `print`.
 
     If the terminal is gone, further output is discarded: a command that fails to print would not clean up."""
     try:
@@ -130,7 +130,7 @@ def _call_soon(handler: Handler) -> None:
 
 
 def _deferred(handler: Handler) -> Handler:
-    """Return a handler that waits while the interrupted code must not be left."""
+    """Return a handler that calls `handler` as soon as the interrupted code is neither entering a block nor forking."""
 
     def deferred(number: int, frame: FrameType | None) -> None:
         if _is_entering_a_block(frame) or _is_starting_a_process(frame):

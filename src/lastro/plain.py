@@ -33,7 +33,7 @@ def without_controls(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace each unprintable character by a space, which leaves a single line."""
+    """Replace each unprintable character, newlines too, by a space."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 
@@ -63,8 +63,8 @@ def _substituted(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
-    found = "".join(SUBSTITUTES.get(char, "?") for char in lacking)
-    return "".join(char if char.isascii() else "?" for char in found), error.end
+    substitutes = "".join(SUBSTITUTES.get(char, "?") for char in lacking)
+    return "".join(char if char.isascii() else "?" for char in substitutes), error.end
 
 
 codecs.register_error(SUBSTITUTING, _substituted)
@@ -104,7 +104,7 @@ class PlainStream:
 
 
 def _of_output(error: OSError) -> OSError:
-    """The error as one of the output; a reader that has gone is none."""
+    """Convert an error of a standard stream to UnwritableOutput, except BrokenPipeError: the reader has enough."""
     return error if isinstance(error, BrokenPipeError) else UnwritableOutput(error.errno, error.strerror)
 
 

@@ -41,7 +41,7 @@ KINDS = {
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _LONGEST = 300  # characters of a reason
-_foreign: dict[str, str] = {}  # {name of a module that is not Lastro's: where it is}
+_foreign: dict[str, str] = {}  # {name of a module from outside Lastro: its file or entry point}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PartInfo:
 
 
 def _scanned(kind: str) -> Iterator[PartInfo]:
-    """Yield what is in every module that may hold a part of a kind."""
+    """Yield the parts in every module that may hold parts of a kind, and an entry for each module that is broken."""
     package = KINDS[kind]
     home = importlib.import_module(f"lastro.{package}")
     for module in pkgutil.iter_modules(home.__path__):
@@ -82,19 +82,20 @@ def _scanned(kind: str) -> Iterator[PartInfo]:
 
 
 def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], ModuleType]) -> list[PartInfo]:
-    """Return the parts of a module that is not Lastro's, or why it is broken, whatever it does.
+    """Return the parts of a module from outside Lastro, or one entry that says why it is broken.
 
-    What it prints, now and later, goes to standard error: standard output may be a document."""
+    Only an interrupt or a lack of memory ends the scan. What the module prints goes to standard error, because standard
+    output may be a document."""
     try:
         with redirect_stdout(sys.stderr):
             module = load()
             vars(module).setdefault("print", _print)
             _foreign[module.__name__] = origin
-            found = _parts_in(kind, module, origin)
-            if wrong := next((each for each in found if not _is_named(each)), None):
-                shown = f"{reprlib.repr(wrong.name)} and {reprlib.repr(wrong.summary)}"
+            infos = _parts_in(kind, module, origin)
+            if unnamed := next((info for info in infos if not _is_named(info)), None):
+                shown = f"{reprlib.repr(unnamed.name)} and {reprlib.repr(unnamed.summary)}"
                 raise TypeError(f"name and summary must be a short name and a line, and are {shown}")
-            return found
+            return infos
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # sys.exit, too
@@ -115,14 +116,14 @@ def _broken(kind: str, name: str, origin: str, error: BaseException) -> PartInfo
     if isinstance(error, ImportError):
         reason, remedy = str(error), f"install what {origin} imports"
     else:
-        reason, line = _told(error, origin)
+        reason, line = _error_and_line(error, origin)
         remedy = f"correct {origin}{line}"
     name = "-".join(re.findall(r"[a-z0-9.]+", name.lower()))
     return PartInfo(kind, name, "cannot be imported", origin, broken=plain(reason)[:_LONGEST], remedy=remedy)
 
 
-def _told(error: BaseException, origin: str) -> tuple[str, str]:
-    """Return the kind and message of an error, and in which line of a file it is, if it is in one."""
+def _error_and_line(error: BaseException, origin: str) -> tuple[str, str]:
+    """Return (type and message of an error, ', line N' of the file `origin`, or empty if it was raised elsewhere)."""
     import traceback  # which no other part needs
 
     lines = [error.lineno] if isinstance(error, SyntaxError) else []
@@ -131,21 +132,22 @@ def _told(error: BaseException, origin: str) -> tuple[str, str]:
 
 
 def culprit(error: BaseException) -> str:
-    """Return the part from elsewhere whose code was running when an error was raised, and the line; or nothing."""
+    """Return the file of the part from outside Lastro that raised an error, with the line; empty if there is none."""
     trace, modules = error.__traceback__, list[str]()
     while trace is not None:
         modules.append(trace.tb_frame.f_globals.get("__name__", ""))
         trace = trace.tb_next
     origin = next((_foreign[name] for name in reversed(modules) if name in _foreign), "")
-    return origin and origin + _told(error, origin)[1]
+    return origin and origin + _error_and_line(error, origin)[1]
 
 
 def foreign() -> list[str]:
-    """Return where the parts are that are not Lastro's, as far as they were imported."""
+    """Return the files or modules of the imported parts from outside Lastro, sorted."""
     return sorted(_foreign.values())
 
 
 def _load_file(package: str, file: Path) -> ModuleType:
+    """Import a module from a file, once, and return it. Raises: any error of the module."""
     name = f"lastro_parts_{package}_{file.stem}"
     if name in sys.modules:
         return sys.modules[name]
@@ -164,29 +166,29 @@ def _load_file(package: str, file: Path) -> ModuleType:
 
 @cache
 def parts(kind: str) -> dict[str, PartInfo]:
-    """Return all parts of a kind, sorted by name."""
-    found: dict[str, PartInfo] = {}
+    """Return {name: part} of a kind, sorted by name. Raises: InputError when two parts have one name."""
+    by_name: dict[str, PartInfo] = {}
     for info in _scanned(kind):
-        if info.name in found and found[info.name].cls is not info.cls:
+        if info.name in by_name and by_name[info.name].cls is not info.cls:
             raise InputError(
-                f"two parts of kind {kind} are named '{info.name}': {found[info.name].origin} and {info.origin}",
+                f"two parts of kind {kind} are named '{info.name}': {by_name[info.name].origin} and {info.origin}",
                 "rename one of them, or take it out of LASTRO_PARTS",
             )
-        found[info.name] = info
-    return dict(sorted(found.items()))
+        by_name[info.name] = info
+    return dict(sorted(by_name.items()))
 
 
 def _parts_in(kind: str, module: ModuleType, origin: str) -> list[PartInfo]:
-    found: list[tuple[str, type[Any]]] = inspect.getmembers(module, inspect.isclass)
+    members: list[tuple[str, type[Any]]] = inspect.getmembers(module, inspect.isclass)
     return [
         PartInfo(kind, cls.name, cls.summary, origin, cls)
-        for _, cls in found
+        for _, cls in members
         if cls.__module__ == module.__name__ and getattr(cls, "kind", None) == kind and "name" in vars(cls)
     ]
 
 
 class OfKind(Protocol):
-    """The base class of a kind of part, which names the kind; or a class below it."""
+    """The base class of a kind of part, such as `Platform`, or a subclass; `kind` is the name of the kind."""
 
     kind: str
 
@@ -215,4 +217,5 @@ def get(kind: Any, name: str) -> Any:
 
 
 def names(kind: str) -> frozenset[str]:
+    """Return the names of all parts of a kind, broken ones too."""
     return frozenset(parts(kind))

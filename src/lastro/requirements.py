@@ -1,4 +1,4 @@
-"""The host requirements of a part, which it declares in `requirements`; `lastro setup` installs them.
+"""What a part requires of the host, as it declares in `requirements`; `lastro setup` installs it.
 
 The requirements of instances, which go into the root filesystem, are not included; nor are kernel features."""
 

@@ -31,7 +31,9 @@ class MisshapenData(ValueError):
 
 
 def made(kind: Any, value: Any, where: str = "") -> Any:
-    """Return `value` as `kind`: a hint of plain types, Literal, tuple, dict, Mapping, dataclasses, TypedDicts.
+    """Check `value` against `kind` and return it, with dataclasses and tuples made from plain data.
+
+    `kind` is a hint of plain types, Literal, Union, tuple, list, dict, Mapping, dataclasses and TypedDicts.
 
     Only the keys that a TypedDict names are checked. `where` names the value in errors. Raises: MisshapenData."""
     if kind is Any:
@@ -42,7 +44,9 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
         known = _mapping(value, where)
         for name in sorted(kind.__required_keys__ - known.keys()):
             raise MisshapenData(f"{where.lstrip('.')} has no '{name}'".strip())
-        return known | {k: made(hint, known[k], f"{where}.{k}") for k, hint in _hints(kind).items() if k in known}
+        return known | {
+            key: made(hint, known[key], f"{where}.{key}") for key, hint in _hints(kind).items() if key in known
+        }
     if is_dataclass(kind):
         return _dataclass(kind, _mapping(value, where), where)
     origin, args = get_origin(kind), get_args(kind)
@@ -55,14 +59,17 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):
             raise _wrong(value, where, "a list")
-        return origin(made(args[0], each, f"{where}[{at}]") for at, each in enumerate(value))
+        return origin(made(args[0], element, f"{where}[{at}]") for at, element in enumerate(value))
     if args[1] is Any:
         return _mapping(value, where)
-    return {_plain(str, k, where): made(args[1], each, f"{where}.{k}") for k, each in _mapping(value, where).items()}
+    return {
+        _plain(str, key, where): made(args[1], element, f"{where}.{key}")
+        for key, element in _mapping(value, where).items()
+    }
 
 
 def parsed(text: str) -> Any:
-    """Parse one JSON value; half a character, as JSON can escape it, becomes "?", since no file can hold it.
+    """Parse one JSON value; an unpaired surrogate, which UTF-8 cannot encode, becomes "?".
 
     Raises: ValueError, also for numbers beyond MOST and for nesting that is too deep."""
     if n_values(text) > MOST_VALUES:
@@ -81,7 +88,7 @@ def parsed(text: str) -> Any:
 
 
 def n_values(text: str | bytes) -> int:
-    """Return how many values and keys a JSON text has at most, without reading it."""
+    """Return an upper bound for the number of values and keys in a JSON text, without parsing it."""
     if isinstance(text, bytes):
         return 1 + sum(map(text.count, (b",", b":", b"[", b"{")))
     return 1 + sum(map(text.count, (",", ":", "[", "{")))
@@ -93,7 +100,9 @@ def is_measurable(value: float) -> bool:
 
 
 def number(value: object) -> float:
-    """Return a number that is measurable or infinite: a broken tool may report infinity. Raises: MisshapenData."""
+    """Return `value` if it is a measurable or infinite number: a broken tool may report infinity.
+
+    Raises: MisshapenData for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not (is_measurable(value) or math.isinf(value)):
         raise _wrong(value, "", f"0, or a number from {LEAST_MEASURED:g} to {MOST_MEASURED:g}")
     return value
@@ -121,10 +130,10 @@ def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
     for name in value:
         if name not in hints:
             raise MisshapenData(f"{where} has an unknown key {reprlib.repr(name)}".strip())
-    for each in fields(kind):
-        if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
-            raise MisshapenData(f"{where} has no '{each.name}'".strip())
-    return kind(**{name: made(hints[name], each, f"{where}.{name}") for name, each in value.items()})
+    for field in fields(kind):
+        if field.name not in value and field.default is MISSING and field.default_factory is MISSING:
+            raise MisshapenData(f"{where} has no '{field.name}'".strip())
+    return kind(**{name: made(hints[name], element, f"{where}.{name}") for name, element in value.items()})
 
 
 @cache
@@ -161,4 +170,4 @@ _DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real)
 
 def _is_deeper(value: Any, depth: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth < 0 or any(_is_deeper(each, depth - 1) for each in inner if isinstance(each, dict | list))
+    return depth < 0 or any(_is_deeper(element, depth - 1) for element in inner if isinstance(element, dict | list))

@@ -74,18 +74,18 @@ class Testbed:
 
     @property
     def own(self) -> Session:
-        """The session of the machine where Lastro runs, which builds what instances boot."""
+        """The session of the machine where Lastro runs, on which root filesystems are built."""
         return self.controller or self.session
 
     @property
     def original(self) -> Image:
-        """The image on the machine where Lastro runs."""
+        """The image on the machine where Lastro runs; on a remote host, `image` is a copy of it."""
         here = self.controller
         return Image(self.image.digest, here.ledger.state / "rootfs" / self.image.name) if here else self.image
 
     @property
     def near(self) -> Session | None:
-        """The session of the machine under a guest."""
+        """The session of the machine under a guest; None if the host is not a guest."""
         return None if self.guest is None else self.controller
 
     def at(self, role: str) -> Testbed:
@@ -93,7 +93,7 @@ class Testbed:
         return self.others.get(role, self)
 
     def apparatus_windows(self) -> list[Window]:
-        """Return what the apparatus did on each host since the last call, while an instrument measured there."""
+        """Return and clear the windows in which instruments measured on each host since the last call."""
         beds = {id(bed.apparatus): bed.apparatus for bed in (self, *self.others.values())}
         return [window for apparatus in beds.values() for window in apparatus.taken()]
 
@@ -105,9 +105,9 @@ class Testbed:
 
     @property
     def watched(self) -> list[Session]:
-        """The sessions whose hosts must be quiet: those of the roles, or that of the machine under a guest.
+        """The sessions whose hosts must be quiet: of the roles or, for a guest, of the machine below it.
 
-        In a guest, only Lastro runs; what else takes its CPUs does so below it."""
+        In a guest, only Lastro runs; other processes that take its CPUs run on the machine below."""
         return [self.near] if self.near else self.sessions
 
     @contextmanager
@@ -125,7 +125,7 @@ class Testbed:
 
     @property
     def shared_cpus(self) -> list[str]:
-        """A line for each pair of roles on one host that may use the same CPUs, and so slow each other down."""
+        """A line for each pair of roles that may use the same CPUs of a host, and so slow each other down."""
         roles = {"client": self.at("client"), "dut": self, "server": self.at("server")}
         usable = {role: set(bed.usable_cpus) for role, bed in roles.items()}
         return [
@@ -149,14 +149,14 @@ class Testbed:
         return self.host.view.exists("/proc/sys/net/ipv6")
 
     def flush(self) -> None:
-        """Write to the disk what its file system has only in memory, before anything is measured.
+        """Write all data that the file system of the scratch directory has only in memory to the disk.
 
         Some platforms copy the root filesystem for each instance, and a trial leaves what it wrote: the kernel would
         write it back during the measurement, on these platforms or after that trial alone."""
         self.host.run(["sync", "--file-system", str(self.scratch_dir)], timeout_s=_FLUSH_TIMEOUT_S)
 
     def on_own_cpus(self, resources: Resources) -> Resources:
-        """Return the same resources, on the role's own CPUs unless they name others."""
+        """Return the resources with the CPUs of the role, unless they name CPUs."""
         return replace(resources, cpuset=self.cpus) if self.cpus and resources.cpuset is None else resources
 
     @property
@@ -170,7 +170,7 @@ class Testbed:
 
 @contextmanager
 def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
-    """A testbed with all roles on one machine; nothing in it has a route to the outside."""
+    """Yield a testbed with all roles on one machine; its namespaces have no route to the outside."""
     host = session.host
     with _guarded(session, image), _dut(session, "dut") as dut:
         groups = _counting(session, detect(files=host.view))
@@ -179,7 +179,7 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 @contextmanager
 def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str) -> Iterator[Testbed]:
-    """A testbed with all roles in a virtual machine: the first of several guests, which has the testbeds of all.
+    """Yield a testbed with all roles in the first of several guests; its `guests` has the testbeds of all of them.
 
     They boot now and end after the block. Raises: HostError when one does not boot, or ends inside the block.
 
@@ -194,9 +194,9 @@ def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purp
         for plan in plans:
             machine = stack.enter_context(booted(near, image, plan))
             directory = machine.home / "ledger"
-            held = stack.enter_context(remote_session(near, machine.reach, purpose, directory=directory))
-            there = rootfs.sent(image, held.host, held.state / "rootfs")
-            bed = stack.enter_context(local_testbed(held, there))
+            guest_session = stack.enter_context(remote_session(near, machine.reach, purpose, directory=directory))
+            guest_image = rootfs.sent(image, guest_session.host, guest_session.state / "rootfs")
+            bed = stack.enter_context(local_testbed(guest_session, guest_image))
             steps = (*machine.steps, *bed.preparation)
             beds[plan.name] = replace(bed, preparation=steps, guest=machine.facts, controller=near)
             pids[plan.name] = machine.pid
@@ -210,7 +210,7 @@ def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purp
 def spread_testbed(
     near: Session, image: Image, file: TestbedFile, purpose: str, wait: OnWait | None = None
 ) -> Iterator[Testbed]:
-    """A testbed whose roles are on the hosts that a testbed file names. Each host receives the image once.
+    """Yield a testbed whose roles are on the hosts that a testbed file names. Each host receives the image once.
 
     Raises: HostError when a host cannot be used, or lacks the CPUs of a role; HostBusy when another Lastro holds one
     and `wait` is None."""
@@ -223,12 +223,21 @@ def spread_testbed(
             if plan.reach not in sessions:
                 assert plan.reach is not None
                 sessions[plan.reach] = stack.enter_context(remote_session(near, plan.reach, purpose, wait))
-            held = sessions[plan.reach]
-            there = rootfs.sent(image, held.host, held.state / "rootfs")
-            stack.enter_context(_guarded(held, there))
-            groups = _counting(held, detect(files=held.host.view))
-            away = None if held is near else near
-            beds[role] = Testbed(held.host, held, there, groups, "", cpus=plan.cpus, cards=plan.links, controller=away)
+            host_session = sessions[plan.reach]
+            host_image = rootfs.sent(image, host_session.host, host_session.state / "rootfs")
+            stack.enter_context(_guarded(host_session, host_image))
+            groups = _counting(host_session, detect(files=host_session.host.view))
+            controller = None if host_session is near else near
+            beds[role] = Testbed(
+                host_session.host,
+                host_session,
+                host_image,
+                groups,
+                "",
+                cpus=plan.cpus,
+                cards=plan.links,
+                controller=controller,
+            )
             _require_cpus(role, beds[role])
         dut = beds.pop("dut")
         with _dut(dut.session, "dut") as name:
@@ -252,7 +261,7 @@ def _guarded(session: Session, image: Image) -> Iterator[None]:
 
 
 def _counting(session: Session, groups: Cgroups) -> Cgroups:
-    """Make the groups count what instances write to the disk of the scratch directory, and return them."""
+    """Make `groups` count the bytes that instances write to the disk of the scratch directory, and return `groups`."""
     if device := block_device_of(session.scratch_dir, session.host):
         groups.count_io(session.host, session.cgroup, device)
     return groups
@@ -269,9 +278,9 @@ def _require_cpus(role: str, bed: Testbed) -> None:
 
 @contextmanager
 def beside(testbed: Testbed, role: str) -> Iterator[Testbed]:
-    """Yield the same testbed with another device under test, in which no names of links are in use."""
-    with _dut(testbed.session, role) as dut:
-        yield replace(testbed, dut=dut)
+    """Yield a copy of the testbed with a new network namespace for the device under test, in which no link exists."""
+    with _dut(testbed.session, role) as netns:
+        yield replace(testbed, dut=netns)
 
 
 @contextmanager

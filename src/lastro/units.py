@@ -73,9 +73,9 @@ _ALIASES = {"bps": "bit/s", "CPUs": "CPU", "fps": "1/s", "pps": "1/s", "/s": "1/
 
 
 def in_unit(text: str, unit: str) -> float:
-    """Return a quantity as a number in the `unit` of a metric: '2 Gbit/s' in Mbit/s is 2000; alone, as it is.
+    """Convert a quantity to the `unit` of a metric: '2 Gbit/s' in Mbit/s is 2000; a number without a unit is kept.
 
-    Raises: InputError when the text is not a quantity, or is one of another kind."""
+    Raises: InputError when the text is not a number with a unit, or the units are not convertible."""
     match = re.fullmatch(r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*)", text.strip(), re.ASCII)
     if not match or abs(float(match[1])) > MOST_MEASURED:
         raise InputError(f"'{text}' is not a number with a unit", f"write it as in '2 {unit}'")

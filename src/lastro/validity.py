@@ -1,4 +1,4 @@
-"""Reasons why a trial is invalid, from the readings of its witnesses. Pure; an empty list means that there are none.
+"""Reasons why a trial is invalid, from the readings of its witnesses. Pure. An empty list means: no reason.
 
 Validity does not depend on the value: a check asks whether a number measures the right thing, never whether it is
 good."""
@@ -30,12 +30,12 @@ def path_reasons(
     *,
     also_sent: Mapping[str, str] = _NOTHING,
 ) -> list[str]:
-    """Check that the flow passed every hop of a chain source -> function -> sink, and nothing else did.
+    """Return reasons if a flow did not pass every hop of a chain, or other traffic did.
 
-    `moved` has bytes by port; `hops` are (port, counter) in the order of the path. Each hop must have carried at least
-    the bytes that arrived: fewer mean that the flow took another path. If a hop received more bytes than were sent to
-    it, there was foreign traffic, except what a neighbour sent to it: `also_sent` has the neighbour's port by that of
-    the hop. Loss at a hop is not a reason: it is a result, not a fault of the trial."""
+    `moved` is {port: {counter: bytes}}; `hops` are (port, counter) in order of the path. Each hop must have carried at
+    least the bytes that arrived: fewer mean that the flow took another path. If a hop received more bytes than were
+    sent to it, there was foreign traffic, except what a neighbour sent to it: `also_sent` maps the port of the hop to
+    the port of the neighbour. Loss at a hop is not a reason: it is a result, not a fault of the trial."""
     missing = [port for port, _ in hops if port not in moved]
     if missing:
         return [f"{phase}: no counters for {', '.join(missing)}"]
@@ -58,7 +58,7 @@ def path_reasons(
 def crossing_reasons(
     phase: str, crossed_bytes: int | None, payload_bytes: int, whose: str = "the function"
 ) -> list[str]:
-    """Check that the own counter of a function accounts for the flow; None means that it could not be read."""
+    """Return a reason if a function's counter does not account for the flow; `crossed_bytes` None: it was not read."""
     if crossed_bytes is None:
         return [f"{phase}: {whose}'s own counter could not be read"]
     if crossed_bytes < payload_bytes * (1 - _TOLERANCE) or crossed_bytes == 0:
@@ -68,10 +68,11 @@ def crossing_reasons(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the apparatus did from the start of a measuring command to its end.
+    """The activity of the apparatus (Lastro, clients, daemons) from the start to the end of a measuring command.
 
-    `wake_ups` counts how often one of its threads waited, and so woke up again; `cpu_s` is the CPU time of all of them.
-    Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the platform: by
+    `wake_ups` counts how often a thread of the apparatus waited, and so woke up again; `cpu_s` is the CPU time of all
+    its threads. Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the
+    platform: by
     the messages that start the command and report its end, and by timers of the platform's daemon. `killed` counts the
     processes of instances that the kernel killed for their memory; where there are any, the daemon is left out.
     `began_s` is the host's monotonic clock at its start."""
@@ -90,19 +91,19 @@ class Window:
 
 
 def overlap_percent(windows: Sequence[Window]) -> float:
-    """Return the time that all windows have in common, of that from the first start to the last end; 0 if none."""
-    ends_s = [each.began_s + each.elapsed_s for each in windows]
-    starts_s = [each.began_s for each in windows]
+    """Return the time that all windows have in common, in percent of the time from the first start to the last end."""
+    ends_s = [window.began_s + window.elapsed_s for window in windows]
+    starts_s = [window.began_s for window in windows]
     return 100 * max(0.0, min(ends_s) - max(starts_s)) / (max(ends_s) - min(starts_s))
 
 
 def apparatus_reasons(windows: Sequence[Window]) -> list[str]:
-    """Check that the apparatus rested while instruments measured."""
-    seen = [(each.wake_ups, each) for each in windows if each.wake_ups is not None]
-    above = [(wake_ups, each) for wake_ups, each in seen if wake_ups > each.most_wake_ups]
+    """Return a reason if the apparatus woke up too often while an instrument measured: the worst window."""
+    counted = [(window.wake_ups, window) for window in windows if window.wake_ups is not None]
+    above = [(wake_ups, window) for wake_ups, window in counted if wake_ups > window.most_wake_ups]
     if not above:
         return []
-    wake_ups, worst = max(above, key=lambda one: one[0] / one[1].most_wake_ups)
+    wake_ups, worst = max(above, key=lambda counted_window: counted_window[0] / counted_window[1].most_wake_ups)
     return [
         f"the apparatus was in the measurement: Lastro, clients and daemons woke up {wake_ups} times in"
         f" {worst.elapsed_s:.2f} s (limit {worst.most_wake_ups:.0f})"
@@ -111,26 +112,28 @@ def apparatus_reasons(windows: Sequence[Window]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """The CPU time that others may take from a host while it measures."""
+    """The CPU time that other processes, and the hypervisor, may take from a host while it measures."""
 
     steal_percent: float
     foreign_cpus: float
 
 
 def host_reasons(steal_percent: float, foreign_cpus: float, limits: HostLimits) -> list[str]:
-    """Check that nothing else used the host."""
-    return [f"the host was disturbed: {each}" for each in disturbances(steal_percent, foreign_cpus, limits)]
+    """Return a reason for each limit that the CPU time taken by other processes or the hypervisor exceeds."""
+    return [
+        f"the host was disturbed: {disturbance}" for disturbance in disturbances(steal_percent, foreign_cpus, limits)
+    ]
 
 
 def disturbances(steal_percent: float, foreign_cpus: float, limits: HostLimits, who: str = "") -> list[str]:
-    """Report CPU time that others took beyond the limits. `who` describes the busiest process, if known."""
-    found = []
+    """Return a text for each exceeded limit of CPU time. `who` describes the busiest process, if known."""
+    texts = []
     if steal_percent > limits.steal_percent:
-        found.append(f"{steal_percent:.1f} % of CPU time stolen by its hypervisor (limit {limits.steal_percent:g} %)")
+        texts.append(f"{steal_percent:.1f} % of CPU time stolen by its hypervisor (limit {limits.steal_percent:g} %)")
     if foreign_cpus > limits.foreign_cpus:
         named = f"; {who}" if who else ""
-        found.append(f"other processes used {foreign_cpus:.2f} CPUs (limit {limits.foreign_cpus:g}{named})")
-    return found
+        texts.append(f"other processes used {foreign_cpus:.2f} CPUs (limit {limits.foreign_cpus:g}{named})")
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class ClockReading:
 
 
 def clock_reasons(before: ClockReading, after: ClockReading, whose: str = "the host") -> list[str]:
-    """Check that the clock was not set during the trial: tools that use it would report wrong but plausible times."""
+    """Return a reason if the wall clock was set during the trial: tools would report wrong but plausible times."""
     step_s = (after.realtime_s - before.realtime_s) - (after.monotonic_s - before.monotonic_s)
     return [f"{whose}'s clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []
 
@@ -184,7 +187,7 @@ class ClockDrift:
 
 
 def drift(before: ClockSample, after: ClockSample) -> ClockDrift:
-    """The rate of the guest's monotonic clock between two readings; unknown if no time passed between them."""
+    """Return the rate of the guest's monotonic clock between two readings; infinite uncertainty if no time passed."""
     elapsed_s = after.host_s - before.host_s
     if elapsed_s <= 0:
         return ClockDrift(1.0, math.inf)
@@ -216,11 +219,11 @@ def _drift(drift: ClockDrift) -> str:
 
 
 def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float, against: str = "the host's") -> list[str]:
-    """Report each clock that drifts by more than `limit`: tools that use it report wrong times.
+    """Return a reason for each clock that drifts by more than `limit`: tools that use it report wrong times.
 
     `limit` is a fraction, such as 0.001. `against` names the clock with which it was compared."""
     return [
-        f"the clock of the {role} drifted by {_drift(found)} relative to {against} (limit {100 * limit:g} %)"
-        for role, found in drifts.items()
-        if abs(found.ratio - 1) - found.uncertainty > limit
+        f"the clock of the {role} drifted by {_drift(drift)} relative to {against} (limit {100 * limit:g} %)"
+        for role, drift in drifts.items()
+        if abs(drift.ratio - 1) - drift.uncertainty > limit
     ]

@@ -54,7 +54,7 @@ class BundleOptions:
 
 @dataclass(frozen=True, slots=True)
 class FinishedBundle:
-    """A finished bundle. `sha256` is that of the zip, or of the list of hashes in a directory.
+    """A finished bundle. `sha256` is the hash of the zip or, for a directory, of its list of hashes.
 
     `waiting` is the number of trials that have not run."""
 
@@ -67,7 +67,7 @@ class FinishedBundle:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that a report depends on, by name."""
+    """Return {name: version} of everything that a report depends on: Lastro, Python and libraries."""
     libraries = {name: version(name) for name in _LIBRARIES}
     return {"Lastro": __version__, "Python": f"{platform.python_version()} ({platform.machine()})", **libraries}
 
@@ -86,21 +86,21 @@ def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> Finish
     as_zip = output.suffix.lower() == ".zip"
     _check_output(output, as_zip=as_zip)
     with _staged(output) as stage:
-        whole = stage / "crate"
-        copies = (_copy(directory, member, whole / IN_BUNDLE, wanted) for member in _members(directory))
+        root = stage / "crate"
+        copies = (_copy(directory, member, root / IN_BUNDLE, wanted) for member in _members(directory))
         campaigns = [copy for copy in copies if copy is not None]
         if suites.is_suite(directory):
-            _copy_index(directory, whole / IN_BUNDLE, wanted)
+            _copy_index(directory, root / IN_BUNDLE, wanted)
         crate = _crate(directory, campaigns, wanted)
-        files = _fill(whole, crate)
-        size = sum((whole / name).stat().st_size for name in files)
+        files = _fill(root, crate)
+        size = sum((root / name).stat().st_size for name in files)
         if as_zip:
-            digest = write_zip(whole, files, stage / "bundle.zip")
+            digest = write_zip(root, files, stage / "bundle.zip")
             size = (stage / "bundle.zip").stat().st_size
             (stage / "bundle.zip").replace(output)
         else:
-            digest = sha256((whole / MANIFEST).read_bytes()).hexdigest()
-            whole.replace(output)
+            digest = sha256((root / MANIFEST).read_bytes()).hexdigest()
+            root.replace(output)
     waiting = sum(campaign.waiting for campaign in campaigns)
     return FinishedBundle(output, len(files), size, digest, waiting, wanted.licence)
 
@@ -111,13 +111,14 @@ def _members(directory: Path) -> list[SuiteStudy | None]:
 
 
 def _check_output(output: Path, *, as_zip: bool) -> None:
+    """Raise InputError unless a bundle can be written to `output`; OutputError if it cannot be looked at."""
     try:
-        taken = output.is_dir() if as_zip else os.path.lexists(output)
+        exists = output.is_dir() if as_zip else os.path.lexists(output)
     except OSError as error:
         raise OutputError(f"{output} cannot be written: {error.strerror}", "name another file with -o") from error
-    if taken and as_zip:
+    if exists and as_zip:
         raise InputError(f"{output} is a directory, but its name is that of a zip", "name another file with -o")
-    if taken:
+    if exists:
         raise InputError(f"{output} already exists", "name a new directory with -o, or a file that ends with .zip")
 
 
@@ -182,13 +183,13 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
 
 
 def _guest(data: CampaignData, clean: Clean) -> MeasuredIn | None:
-    """Return the guest that was the host, without private words."""
-    members = [replace(each, provenance=cleaned(each.provenance, clean)) for each in data.members]
+    """Return the guest in which a campaign was measured, without private words; None for a real host."""
+    members = [replace(member, provenance=cleaned(member.provenance, clean)) for member in data.members]
     return MeasuredIn.of_data(cleaned(data.provenance, clean), members)
 
 
 def _end(attempt: Attempt) -> str:
-    """Return the UTC time at which an attempt ended; that of its start if it is not a time as Lastro writes it."""
+    """Return the UTC time at which an attempt ended, or the text of its start if that is not a valid time."""
     try:
         began = datetime.fromisoformat(attempt.started_utc)
         return (began + timedelta(seconds=attempt.duration_s)).isoformat(timespec="milliseconds")
@@ -197,7 +198,7 @@ def _end(attempt: Attempt) -> str:
 
 
 def _places(directory: Path, store: Store) -> dict[str, str]:
-    """Return the places on this machine that a campaign may name, and what the bundle names instead."""
+    """Return {absolute path that a campaign may contain: the name that replaces it in the bundle}."""
     floor = (store.noise_floor() or {}).get("directory", "")
     recorded = (store.provenance, *(row.provenance for row in store.testbeds()))
     files = [provenance.get(key, {}).get("file", "") for provenance in recorded for key in _FILES]
@@ -207,13 +208,14 @@ def _places(directory: Path, store: Store) -> dict[str, str]:
 
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
-    """Write a study and its claims, of which no link below `whole` is followed. Raises: InputError."""
+    """Write a study and its claims to `target`; no symbolic link below `whole` is followed. Raises: InputError."""
     files = claims_copy(claims, whole) if (claims := claims_of(source, name)) is not None else {}
     for file, words in {**files, "study.toml": text}.items():  # in this order, so that no claims file takes its place
         (target / file).write_text(words, encoding="utf-8")
 
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
+    """Write the index of a suite to the bundle, without private words."""
     suite = suites.read(directory)
     cleaners = [private({}, {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
@@ -222,14 +224,17 @@ def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
                 cleaners.append(private(store.provenance, {}, anonymous=wanted.anonymous))
 
     def clean(text: str | None) -> str | None:
-        return text and reduce(lambda words, each: each.clean(words), cleaners, text)
+        return text and reduce(lambda words, cleaner: cleaner.clean(words), cleaners, text)
 
-    studies = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.studies)
+    studies = tuple(
+        replace(member, stopped=clean(member.stopped), remedy=clean(member.remedy)) for member in suite.studies
+    )
     source, testbed, fleet = (Path(place).name for place in (suite.source, suite.testbed, suite.fleet))
     suites.write(target, replace(suite, source=source, testbed=testbed, fleet=fleet, studies=studies))
 
 
 def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: BundleOptions) -> Crate:
+    """Return the description of a bundle. Raises: InputError if no trial has run."""
     ran = tuple(campaign for campaign in campaigns if campaign.ended)
     if not ran:
         raise InputError(f"{directory} has no results: no trial has run", f"run it with `lastro resume {directory}`")
@@ -243,22 +248,22 @@ def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: BundleOp
     return Crate(name, title, description, ran, versions(), wanted.lang, wanted.anonymous, authors, wanted.licence)
 
 
-def _fill(whole: Path, crate: Crate) -> list[str]:
-    """Write everything that is not the campaign itself, and return the names of all files in their order."""
-    for name, text in documents(whole, language(crate.lang)):
-        (whole / name).parent.mkdir(parents=True, exist_ok=True)
-        (whole / name).write_bytes(text)
-    (whole / "README.md").write_text(crate_words.readme(crate), encoding="utf-8")
-    (whole / "CITATION.cff").write_text(crate_words.citation(crate), encoding="utf-8")
-    names = sorted(path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file())
-    files = [_described(whole, name) for name in names]
-    (whole / METADATA).write_text(metadata(crate, [*files, CrateFile(MANIFEST)]), encoding="utf-8")
-    files.append(_described(whole, METADATA))
+def _fill(root: Path, crate: Crate) -> list[str]:
+    """Write all files of a bundle except the campaigns; return the names of all files in the order of the zip."""
+    for name, text in documents(root, language(crate.lang)):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text)
+    (root / "README.md").write_text(crate_words.readme(crate), encoding="utf-8")
+    (root / "CITATION.cff").write_text(crate_words.citation(crate), encoding="utf-8")
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    files = [_described(root, name) for name in names]
+    (root / METADATA).write_text(metadata(crate, [*files, CrateFile(MANIFEST)]), encoding="utf-8")
+    files.append(_described(root, METADATA))
     lines = "".join(f"{file.sha256}  {file.name}\n" for file in sorted(files, key=lambda file: file.name))
-    (whole / MANIFEST).write_text(lines, encoding="utf-8")
+    (root / MANIFEST).write_text(lines, encoding="utf-8")
     return [METADATA, "README.md", MANIFEST, *(name for name in names if name != "README.md")]
 
 
-def _described(whole: Path, name: str) -> CrateFile:
-    with (whole / name).open("rb") as file:
-        return CrateFile(name, (whole / name).stat().st_size, file_digest(file, "sha256").hexdigest())
+def _described(root: Path, name: str) -> CrateFile:
+    with (root / name).open("rb") as file:
+        return CrateFile(name, (root / name).stat().st_size, file_digest(file, "sha256").hexdigest())

@@ -19,22 +19,24 @@ def place_for(name: str) -> Path:
 
 
 def check_place(directory: Path) -> None:
-    """Check, before the host is taken, that a campaign can be created in a directory. Raises: InputError."""
+    """Check that a campaign can be created in a directory. Raises: InputError when it cannot.
+
+    Commands check it before they take the host, which may mean to wait."""
     try:
-        holds_one = "campaign" if holds_campaign(directory) else "suite" if suites.is_suite(directory) else ""
+        content = "campaign" if holds_campaign(directory) else "suite" if suites.is_suite(directory) else ""
         nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
     except OSError as error:
         raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another -o DIR") from error
-    if holds_one:
+    if content:
         raise InputError(
-            f"{directory} already holds a {holds_one}",
+            f"{directory} already holds a {content}",
             f"continue it with `lastro resume {directory}`, or choose another -o DIR",
         )
-    around = directory.absolute().parent
-    if suites.is_suite(around) and directory.absolute().name in (member.name for member in suites.read(around).studies):
+    parent = directory.absolute().parent
+    if suites.is_suite(parent) and directory.absolute().name in (member.name for member in suites.read(parent).studies):
         raise InputError(
-            f"{directory} is reserved for a study of the suite in {around}",
-            f"`lastro resume {around}` runs it there; choose another -o DIR",
+            f"{directory} is reserved for a study of the suite in {parent}",
+            f"`lastro resume {parent}` runs it there; choose another -o DIR",
         )
     if not nearest.is_dir():
         raise InputError(f"{nearest} is not a directory, and a campaign needs one", "choose another -o DIR")

@@ -62,9 +62,9 @@ def begin(
 ) -> None:
     """Run a new campaign of a study in `directory` to its end.
 
-    It runs on a fleet, or on the testbed of a file, or else all on this machine. `marks` are added to its provenance,
-    as are the `properties` of the parts of a study that runs on instances.
-    A guest that is lost in mid-campaign is replaced, as by `resume`."""
+    It runs on a fleet, or on the testbed of a file, or else on this machine. `marks` are added to its provenance. With
+    `properties`, so are the properties of the parts of a study that runs on instances. A guest that is lost during the
+    campaign is replaced, as by `resume`."""
     if fleet is not None:
         if study.require or study.wish:
             hint = "leave out [require] and [wish]"
@@ -92,8 +92,8 @@ def begin(
 
 def _properties(study: Study, scenario: Scenario, *, wanted: bool) -> dict[str, Any]:
     """Find the properties of the parts, if they are `wanted` or the study requires or wishes some."""
-    asked = wanted or study.require or study.wish
-    return {"properties": part_properties(study, scenario.testbed)} if asked and scenario.needs_root else {}
+    required = wanted or study.require or study.wish
+    return {"properties": part_properties(study, scenario.testbed)} if required and scenario.needs_root else {}
 
 
 def _begin_on_fleet(
@@ -102,7 +102,7 @@ def _begin_on_fleet(
     from lastro.app import fleets
 
     with fleets.fleet_held(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
-        fleet.wait_for_first(fleets.said)
+        fleet.wait_for_first(fleets.say_for)
         provenance = {**fleets.provenance(file), **marks}
         with Store.create(directory, study, *schedule(study), provenance, fleet=True) as store, _running_alone(store):
             _run_trials(store, partial(fleet.run, store, scenario_of(study)), "started", place)
@@ -125,19 +125,19 @@ def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
 
 
 def _with_guests(store: Store, how: ResumeOptions, place: Place) -> None:
-    """Run the remaining trials, and boot another guest each time that one is lost, within reason.
+    """Run the remaining trials; when a guest is lost, boot another one and continue.
 
-    As many guests may be lost in a row without a valid trial as a trial has attempts: a treatment that ends each guest
-    is given up by then."""
-    valid, fruitless = store.counts()["valid"], 0
+    Raises: GuestLost after MAX_ATTEMPTS guests in a row were lost without a valid trial: a treatment that ends each
+    guest is given up by then."""
+    valid, n_fruitless = store.counts()["valid"], 0
     while True:
         try:
             _carry_on(store, how, place)
             return
         except GuestLost as lost:
             before, valid = valid, store.counts()["valid"]
-            fruitless = 0 if valid > before else fruitless + 1
-            if fruitless == MAX_ATTEMPTS:
+            n_fruitless = 0 if valid > before else n_fruitless + 1
+            if n_fruitless == MAX_ATTEMPTS:
                 raise
             _say_that_another_boots(lost)
         how = replace(how, invalid=False, wait=True)  # the host is ours: wait if a command takes it meanwhile
@@ -170,10 +170,12 @@ def _carry_on(store: Store, how: ResumeOptions, place: Place) -> None:
 
 
 def _check_changes(store: Store, now: Mapping[str, Any], how: ResumeOptions) -> None:
-    """Begin a new segment if the host has changed since the last one, and this is accepted. Raises: InputError."""
+    """Begin a new segment if the host has changed since the last one.
+
+    Raises: InputError for a changed host unless `how.changed_host` accepts it."""
     before = comparable(store.provenance)
     for segment in store.segments():
-        before |= {name: is_ for name, (_, is_) in segment.changes.items()}
+        before |= {name: now_value for name, (_, now_value) in segment.changes.items()}
     if changes := differing(before, comparable(now)):
         if not how.changed_host:
             raise InputError(
@@ -195,14 +197,14 @@ def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None
         fleets.fleet_held(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet,
         _running_alone(store, how),
     ):
-        fleet.wait_for_first(fleets.said)
+        fleet.wait_for_first(fleets.say_for)
         _reopen(store, how)
         _run_trials(store, partial(fleet.run, store, scenario_of(study)), "resumed", place)
 
 
 @contextmanager
 def _running_alone(store: Store, how: ResumeOptions | None = None) -> Iterator[None]:
-    """Run a campaign as the only process that does. With a scheduler, no lock of this machine sees to that.
+    """Ensure that no other process runs the campaign; with a Dask scheduler, no lock of this machine ensures that.
 
     Raises, before anything is written: HostBusy when another process runs it."""
     store.take(utc_now(), ended_elsewhere=how is not None and how.changed_host)

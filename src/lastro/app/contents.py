@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lastro.builders.suite import StudySection
     from lastro.results.read import CampaignData
 
-Identity: TypeAlias = tuple[str | None, ...]
+Identity: TypeAlias = tuple[str | None, ...]  # of a host: its name, then further facts; the name is None if unknown
 
 
 def loaded(directory: Path) -> CampaignData:
@@ -41,14 +41,14 @@ def loaded_together(directories: Sequence[Path]) -> CampaignData:
     """Load the campaigns of one study as one. Raises: as `loaded`; InputError if they are not of one study."""
     from lastro.results.merge import together
 
-    return together(_loaded_all(directories))
+    return together(_load_all(directories))
 
 
 def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
-    """Return the hosts of these campaigns of one study, in the order given; campaigns of one host are put together.
+    """Return the hosts of campaigns of one study, in the order of `directories`; campaigns of a host are put together.
 
-    The testbeds of a fleet are hosts of their own, even if they share a name and a processor, and so are the hosts of
-    anonymous campaigns. Their reports have all metrics.
+    Each testbed of a fleet is a separate host, even if testbeds share a name and a processor, and so is the host of
+    each anonymous campaign. The reports of the hosts have all metrics.
 
     Raises: as `loaded_together`; InputError if the hosts are not known, or if there is only one."""
     from lastro.analysis.build import build_report
@@ -56,18 +56,18 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     from lastro.results.merge import require_one_study, together
     from lastro.results.read import testbeds_apart
 
-    given = _loaded_all(directories)
-    campaigns = [each for campaign in given for each in testbeds_apart(campaign)]
+    loaded_campaigns = _load_all(directories)
+    campaigns = [host_campaign for campaign in loaded_campaigns for host_campaign in testbeds_apart(campaign)]
     if len(campaigns) == 1:
         raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
     require_one_study(campaigns)
     by_machine: dict[Identity, list[CampaignData]] = {}
-    for campaign, own in zip(campaigns, _identities(given), strict=True):
-        if own[0] is None:
+    for campaign, identity in zip(campaigns, _identities(loaded_campaigns), strict=True):
+        if identity[0] is None:
             raise InputError(
                 f"{campaign.directory} does not record its host", "pool campaigns whose provenance names the host"
             )
-        by_machine.setdefault(own, []).append(campaign)
+        by_machine.setdefault(identity, []).append(campaign)
     names = [str(name) for name, *_ in by_machine]
     if len(names) == 1:
         raise InputError(
@@ -77,10 +77,10 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     return tuple(
         PooledHost(
             f"{name} ({', '.join(filter(None, more))})" if names.count(str(name)) > 1 else str(name),
-            build_report(together(own), all_metrics=True),
-            tuple(campaign.directory for campaign in own),
+            build_report(together(of_host), all_metrics=True),
+            tuple(campaign.directory for campaign in of_host),
         )
-        for (name, *more), own in by_machine.items()
+        for (name, *more), of_host in by_machine.items()
     )
 
 
@@ -103,7 +103,8 @@ def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
                 yield (*facts, name) if facts in clones else facts
 
 
-def _loaded_all(directories: Sequence[Path]) -> list[CampaignData]:
+def _load_all(directories: Sequence[Path]) -> list[CampaignData]:
+    """Load campaigns. Raises: as `loaded`; InputError for a suite among several directories."""
     from lastro.campaign import suite as suites
 
     if len(directories) > 1:
@@ -123,13 +124,13 @@ def report_of(directory: Path, *, all_metrics: bool = False) -> CampaignResults:
 
 
 def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool) -> Content:
-    """Return the report of campaigns with its analysis, and the claims: those of the first, or of its paper."""
+    """Return the content of a report on campaigns, with the claims of the first campaign or of its paper."""
     data = loaded_together(directories)
     return content_from(data, claims_of(directories[0], data.study.name), say, all_metrics=all_metrics)
 
 
 def content_from(data: CampaignData, file: Path | None, say: Language, *, all_metrics: bool = False) -> Content:
-    """Return the report of loaded campaigns with its analysis, and the claims in a file."""
+    """Return the content of a report on loaded campaigns; `file` is the claims file, None without claims."""
     from lastro.analysis import analyse
     from lastro.analysis.build import build_report
     from lastro.builders.content import Content
@@ -149,9 +150,9 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
 
 
 def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
-    """Return what the source of a campaign's claims printed, with the campaign beside it; None without either.
+    """Return the published tables and figures of a campaign's claims file, matched with its results; None without any.
 
-    Raises: StudyError when the claims file is not a valid one of this study."""
+    Raises: StudyError when the claims file is invalid or of another study."""
     from lastro.analysis.build import build_report
     from lastro.analysis.claims.load import load_claims
 
@@ -166,7 +167,7 @@ def _printed(claims: Claims, report: CampaignResults) -> AsPublished | None:
 
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
-    """Return the part of a suite's page on one of its studies; `content` is None before it has a campaign."""
+    """Return the section of a suite's page on a study; `content` is None before the study has a campaign."""
     from lastro.builders.suite import StoppedStudy, StudySection
 
     stopped = StoppedStudy(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
@@ -176,7 +177,7 @@ def suite_section(directory: Path, member: SuiteStudy, content: Content | None, 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaims:
-    """The claims on one campaign and their verdicts, which may be on any of the metrics in `report`."""
+    """The claims on one campaign and their judgements; `report` has all metrics, since claims may be on any."""
 
     claims: Claims
     judgements: tuple[Judgement, ...]
@@ -195,28 +196,28 @@ def judged(data: CampaignData, file: Path) -> JudgedClaims:
 
 
 def find_claims(directory: Path, study: str) -> Path:
-    """Return the claims file of a campaign: its own, else that of the paper with the study's name.
+    """Return the claims file of a campaign: DIR/claims.toml, else the file of the paper with a study of this name.
 
     Raises: InputError when there is neither."""
-    found = claims_of(directory, study)
-    if found is None:
+    file = claims_of(directory, study)
+    if file is None:
         raise InputError(
             f"there is no {directory / 'claims.toml'}, and no paper with claims has a study named {study}",
             "name a file with --claims; docs/explanation-claims.md explains how to write one",
         )
-    return found
+    return file
 
 
 def claims_of(directory: Path, study: str) -> Path | None:
-    """Return the same as `find_claims`, but None when there is neither.
+    """Return the claims file of a campaign as `find_claims`, but None if there is none.
 
-    Raises: InputError when its own is a link, which may lead out of the campaign, or is not a file."""
+    Raises: InputError when DIR/claims.toml is a link, which may lead out of the campaign, or is not a file."""
     from lastro import papers
 
-    own = directory / "claims.toml"
+    file = directory / "claims.toml"
     try:
-        return own if has_plain(own) else papers.claims(study)
+        return file if has_plain(file) else papers.claims(study)
     except OSError as error:
         raise InputError(
-            f"{own} cannot be read: {error.strerror}", "put the file itself there, or remove it"
+            f"{file} cannot be read: {error.strerror}", "put the file itself there, or remove it"
         ) from error

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 REPORT = "report"
 RECORD = "record"
 _DIGITS = 5
-_TRUE_DIGITS = 9  # first, or the noise of a double would decide between 0.125 rounded up and rounded down
-_MEASURED = "values"  # of a metric in `builders.data.results`: they are those of the database, and not computed
+_STABLE_DIGITS = 9  # rounded to first: else the noise of a double would decide whether 0.125 is rounded up or down
+_MEASURED = "values"  # key of a metric in `builders.data.results` whose values are measured, not computed
 
 Document = tuple[str, bytes]
 
@@ -65,6 +65,7 @@ def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Docume
 
 
 def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document]:
+    """Yield the provenance of a campaign, and the transcript of each attempt."""
     testbeds = {member.directory: member.provenance for member in data.members}
     chapters = {
         "provenance": data.provenance,
@@ -82,6 +83,7 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 
 
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
+    """Yield the figures, the reports in all formats, and the tables of a campaign."""
     from lastro.builders.data.results import document
     from lastro.builders.page_figures import drawn, linked, planned
     from lastro.builders.results import paper_blocks, results_blocks
@@ -114,7 +116,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{float(f'{value:.{_TRUE_DIGITS}g}'):.{_DIGITS}g}")
+        return float(f"{float(f'{value:.{_STABLE_DIGITS}g}'):.{_DIGITS}g}")
     if isinstance(value, dict):
-        return {key: each if key == _MEASURED else _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
+        return {key: element if key == _MEASURED else _rounded(element) for key, element in value.items()}
+    return [_rounded(element) for element in value] if isinstance(value, list) else value

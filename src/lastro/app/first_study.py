@@ -1,7 +1,7 @@
 """A study from a few answers: what runs, on what it could run, who is next to it, what must hold, how long it may take.
 
 The design is the largest that fits the time: first measurements become shorter, then blocks fewer, then half of the
-combinations is left out, then what nobody asked about is held constant; each step says what can then not be answered.
+combinations is left out, then links and limits are held constant; each step records what cannot be answered any more.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class FirstStudy:
-    """The text of a study file, how long it is expected to take, and what was left out for the time."""
+    """The text of a study file, its expected duration, and the questions that were left out to save time."""
 
     text: str
     expected_s: float
@@ -58,7 +58,7 @@ class _Effort:
 
 
 def parts_named(kind: str, text: str) -> tuple[str, ...]:
-    """Return the parts of a list such as 'runc, docker'. Raises: InputError for one that no study can have."""
+    """Return the parts in a list such as 'runc, docker'. Raises: InputError for an unknown part or invalid options."""
     known = registry.names(kind)
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
@@ -75,21 +75,23 @@ def parts_named(kind: str, text: str) -> tuple[str, ...]:
 
 
 def levels_named(text: str) -> tuple[str, ...]:
-    """Return the service levels of a list such as 'throughput >= 2 Gbit/s, latency_p95 < 1 ms'. Raises: InputError."""
+    """Split a list of service levels such as 'throughput >= 2 Gbit/s, latency_p95 < 1 ms', and check each.
+
+    Raises: InputError for an invalid level, two levels of a metric, or an empty list."""
     metrics = tuple(schemas()[_SCENARIO].metrics.values())
     texts = tuple(part.strip() for part in text.split(",") if part.strip())
-    named = [ServiceLevel.parse(each, metrics).metric.name for each in texts]
-    if twice := next((name for name in named if named.count(name) > 1), None):
-        raise InputError(f"{twice} has two service levels", "a study has one for each metric")
+    named = [ServiceLevel.parse(level_text, metrics).metric.name for level_text in texts]
+    if repeated := next((name for name in named if named.count(name) > 1), None):
+        raise InputError(f"{repeated} has two service levels", "a study has one for each metric")
     if not texts:
         raise InputError("name at least one service level", "write it as in 'throughput >= 2 Gbit/s'")
     return texts
 
 
 def first_study(name: str, answers: Answers) -> FirstStudy:
-    """Return the largest design that fits the time.
+    """Return the study with the largest design that fits the time.
 
-    Raises: InputError when not even the smallest does, with the time that it needs."""
+    Raises: InputError, with the time needed, when not even the smallest design fits."""
     for effort in _efforts(len(answers.platforms)):
         text = _text(name, answers, effort)
         study = parse(text, name, schemas())
@@ -104,6 +106,7 @@ def first_study(name: str, answers: Answers) -> FirstStudy:
 
 
 def _efforts(n_platforms: int) -> Iterator[_Effort]:
+    """Yield the designs to try, from the largest to the smallest."""
     yield from (_Effort(10, 10), _Effort(5, 10), _Effort(5, 5), _Effort(2, 5), _Effort(1, 5), _Effort(1, 3))
     if n_platforms == 2:  # a fraction halves factors of two levels, and needs three
         half = "half of the combinations; the effect of platform, link or limits alone is measured together with others"
@@ -115,12 +118,14 @@ def _efforts(n_platforms: int) -> Iterator[_Effort]:
 
 
 def _text(name: str, answers: Answers, effort: _Effort) -> str:
-    parsed = [ServiceLevel.parse(each, tuple(schemas()[_SCENARIO].metrics.values())) for each in answers.levels]
+    """Return the text of a study file for these answers and this effort."""
+    known_metrics = tuple(schemas()[_SCENARIO].metrics.values())
+    parsed = [ServiceLevel.parse(level_text, known_metrics) for level_text in answers.levels]
     bounded = [level.metric.name for level in parsed]
     metrics = list(dict.fromkeys(("throughput", *bounded, _COST)))
     levels = [
-        (level.metric.name, each.removeprefix(level.metric.name).strip())
-        for level, each in zip(parsed, answers.levels, strict=True)
+        (level.metric.name, level_text.removeprefix(level.metric.name).strip())
+        for level, level_text in zip(parsed, answers.levels, strict=True)
     ]
     factors = {
         "platform": answers.platforms,
@@ -170,13 +175,13 @@ def _text(name: str, answers: Answers, effort: _Effort) -> str:
         f"replicates = {effort.replicates}",
         "seed = 1",
         *([f"fraction = {_quoted(effort.fraction)}"] if effort.fraction != "1" else []),
-        f"baseline = {{ {', '.join(f'{factor} = {_quoted(found[0])}' for factor, found in varied.items())} }}",
+        f"baseline = {{ {', '.join(f'{factor} = {_quoted(varied[factor][0])}' for factor in varied)} }}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def with_none(neighbours: Sequence[str]) -> tuple[str, ...]:
-    """Return the levels of the factor of neighbours: without one, and beside each."""
+    """Return the levels of the factor `anomaly`: no neighbour, then each neighbour."""
     return tuple(dict.fromkeys((NONE, *neighbours)))
 
 

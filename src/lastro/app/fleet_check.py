@@ -25,18 +25,17 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
-    """Take each testbed as a run would, with its root filesystem, and collect its facts.
+    """Take each testbed as a run would, with its root filesystem, and return its facts, or why it cannot be used.
 
-    A testbed that cannot be used has the reason. Raises: HostBusy when this host is in use and not `wait`; HostError
-    when this host cannot be used."""
+    Raises: HostBusy when this host is in use and not `wait`; HostError when this host cannot be used."""
     with one_interrupt() as ignore, session(_PURPOSE, wait=wait_reporter(wait)) as near:
         try:
             image = image_of(near)
             say(f"asking {len(fleet.testbeds)} testbeds; a new one receives the root filesystem …")
-            ask_one = partial(_ask, near, image, wait=wait)
+            ask_testbed = partial(_ask, near, image, wait=wait)
             with ThreadPoolExecutor(min(_AT_ONCE, len(fleet.testbeds))) as at_once:
                 try:
-                    return each_once(list(at_once.map(ask_one, fleet.testbeds.keys(), fleet.testbeds.values())))
+                    return each_once(list(at_once.map(ask_testbed, fleet.testbeds.keys(), fleet.testbeds.values())))
                 except KeyboardInterrupt:
                     at_once.shutdown(wait=False, cancel_futures=True)
                     near.host.view.end_owned(near.token)  # connections and copies under way: their threads clean up
@@ -48,7 +47,7 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
 def _ask(near: Session, image: Image, name: str, file: TestbedFile, *, wait: bool) -> AskedTestbed:
     try:
         with placed(near, image, file, guests_to_boot(file, tuple(file.guests)), _PURPOSE, wait_reporter(wait)) as bed:
-            kernels = {held.host.read_text(_BOOT_ID).strip() for held in bed.sessions}
+            kernels = {host_session.host.read_text(_BOOT_ID).strip() for host_session in bed.sessions}
             facts_of_hosts = provenance_of(bed, file)
             return AskedTestbed(
                 name, hosts(file), facts_of_hosts, frozenset(kernels), frozenset(facts_of_hosts["machines"])
@@ -63,15 +62,16 @@ def _unusable(name: str, addresses: tuple[str, ...], error: LastroError) -> Aske
 
 
 def each_once(testbeds: Sequence[AskedTestbed]) -> list[AskedTestbed]:
-    """Refuse each testbed that uses a host of another one. A testbed that can be used keeps its host.
+    """Return the testbeds, where each that uses a host of another testbed is replaced by an unusable one.
 
-    While the other one was asked, it has found the host in use, unless their testbed files give it two states."""
+    A testbed that can be used keeps its host. The other testbed usually found the host in use when it was asked, unless
+    the testbed files name two state directories for it."""
     users: dict[str, str] = {}
-    found: dict[str, AskedTestbed] = {}
-    for testbed in sorted(testbeds, key=lambda each: each.provenance is None):
-        other = next((users[machine] for machine in testbed.machines if machine in users), None)
-        if other is not None:
-            testbed = _unusable(testbed.name, testbed.hosts, facts.same_host(other))
+    by_name: dict[str, AskedTestbed] = {}
+    for testbed in sorted(testbeds, key=lambda testbed: testbed.provenance is None):
+        user = next((users[machine] for machine in testbed.machines if machine in users), None)
+        if user is not None:
+            testbed = _unusable(testbed.name, testbed.hosts, facts.same_host(user))
         users |= dict.fromkeys(testbed.machines, testbed.name)
-        found[testbed.name] = testbed
-    return [found[testbed.name] for testbed in testbeds]
+        by_name[testbed.name] = testbed
+    return [by_name[testbed.name] for testbed in testbeds]

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 def provenance(fleet: FleetFile) -> dict[str, Any]:
-    """Return the provenance of a campaign on a fleet, before that of its testbeds."""
+    """Return the provenance of a campaign on a fleet, which its testbeds complete later."""
     return {"fleet": {"file": fleet.place}, "controller": facts.controller()}
 
 
-def fleet_of(store: Store, given: Path | None) -> FleetFile:
-    """Load the given fleet file, or the one with which a campaign began.
+def fleet_of(store: Store, place: Path | None) -> FleetFile:
+    """Load the fleet file at `place`, or, without it, the file with which a campaign began.
 
     Raises: StudyError when the file is not valid, or belongs to another user; InputError when the campaign has none."""
     from lastro.host.fleet_file import load, load_named
 
-    if given is not None:
-        return load(given)
+    if place is not None:
+        return load(place)
     began = store.provenance.get("fleet", {}).get("file")
     if not began:
         raise InputError(f"{store.directory} does not name its fleet file", "pass it with --fleet")
@@ -85,11 +85,12 @@ def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
         return pool
     orders = {name: TestbedOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
     if scenario_of(study).needs_root:
-        held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
-        image_for(held, study)  # now, since each testbed would build it
-        return LocalWorkerPool(orders, held.ledger.clean)
+        host_session = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
+        image_for(host_session, study)  # now, since each testbed would build it
+        return LocalWorkerPool(orders, host_session.ledger.clean)
     return LocalWorkerPool(orders)
 
 
-def said(testbed: str, line: str) -> None:
+def say_for(testbed: str, line: str) -> None:
+    """Print a message on a testbed."""
     say(f"{testbed}: {line}")

@@ -1,4 +1,4 @@
-"""Add campaigns to a history, and what a user says of a change."""
+"""Add campaigns to a history, and users' remarks on its changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lastro.results.history_points import HistoryRemark, Said
 
 
 def add(file: Path, directories: Sequence[Path], label: str) -> tuple[int, int]:
-    """Add campaigns, all or none of them. Returns how many were new, and how many were known already.
+    """Add all campaigns, or none after an error; return (number of new campaigns, number of known ones).
 
     Raises: as `app.contents.loaded`; InputError for a campaign that runs still, or is not of one known host."""
     from lastro.analysis.history import point_of
@@ -30,7 +30,7 @@ def add(file: Path, directories: Sequence[Path], label: str) -> tuple[int, int]:
 
 
 def remark(file: Path, kind: Said, text: str, at: str, metric: str, where: Mapping[str, Sequence[str]]) -> None:
-    """Add what a user says of the change at a point, or of the series of a metric and with some levels.
+    """Add a user's remark on the change at the campaign `at`, or on the series of a metric with these levels.
 
     Raises: InputError for a point, a metric or a level that the history lacks."""
     from lastro.analysis.history import judge, named_point
@@ -38,5 +38,5 @@ def remark(file: Path, kind: Said, text: str, at: str, metric: str, where: Mappi
     history = read_history(file)
     judge(history, metric, where, {})  # for the check of its arguments
     moment = named_point(history, at).measured_utc if at else ""
-    levels = {factor: ",".join(several) for factor, several in where.items()}
+    levels = {factor: ",".join(level_names) for factor, level_names in where.items()}
     add_remark(file, HistoryRemark(kind, utc_now(), text, moment, metric, levels))

@@ -54,8 +54,10 @@ def testbed(
     plans = guests_to_boot(file, guests)
     with (
         one_interrupt() as ignore,
-        session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as held,
-        placed(held, image_of(held, _needs_on(held, needs)), file, plans, purpose, on_wait) as bed,
+        session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as host_session,
+        placed(
+            host_session, image_of(host_session, _needs_on(host_session, needs)), file, plans, purpose, on_wait
+        ) as bed,
     ):
         try:
             yield bed
@@ -64,7 +66,9 @@ def testbed(
 
 
 def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[GuestPlan]:
-    """Return the guests to boot. Raises: InputError when a file has several and none is named, or none of its own."""
+    """Return the guests to boot: `names` of them, else the only one of the file, if any.
+
+    Raises: InputError when the file has several guests and none is named, or the file lacks all named guests."""
     known = file.guests if file else {}
     if known and not names:
         listed = ", ".join(f'"{name}"' for name in known)
@@ -107,17 +111,17 @@ def placed(
 
 
 def announce_builds(session: Session, image: rootfs.Image, plans: Sequence[GuestPlan]) -> None:
-    """Say what the first use of these guests has to build; nothing once it is there."""
+    """Print what the first use of these guests has to build; print nothing once everything is built."""
     from lastro.image.guest_host import to_build
 
     state = session.ledger.state
-    builds = [to_build(image, state, each.release, each.kernel, each.platforms, each.hypervisor) for each in plans]
-    if names := dict.fromkeys(name for several in builds for name in several):
+    builds = [to_build(image, state, plan.release, plan.kernel, plan.platforms, plan.hypervisor) for plan in plans]
+    if names := dict.fromkeys(name for names_of_plan in builds for name in names_of_plan):
         say(f"building what the guest boots, once (takes minutes): {', '.join(names)} …")
 
 
 def _needs_on(session: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
-    """Return the requirements of the image; commands that compile for them do not enter the transcripts of trials."""
+    """Return the additions to the image; the commands that compile them do not enter the transcripts of trials."""
     with session.host.recorded():
         return needs(session.host)
 
@@ -128,37 +132,37 @@ def image_of(
     snapshot: str | None = None,
     change: RootChange = UNCHANGED,
 ) -> rootfs.Image:
-    """Return the root filesystem with what a variant changes, built now if there is none yet.
+    """Return the root filesystem with the change of a variant; build it now if it does not exist.
 
     `snapshot`: as for `ImageRecipe.of_this_host`."""
     recipe, store = rootfs.ImageRecipe.of_this_host(session.host, needs, snapshot), STATE_DIR / "rootfs"
     more = tuple(sorted(set(change.packages) - set(recipe.packages)))
     recipe = replace(recipe, release=change.release or recipe.release, packages=recipe.packages + more)
     with session.host.recorded():
-        brought = [_with_files(session, each, change.git) for each in (needs.functions if needs else ())]
+        with_sources = [_with_files(session, function, change.git) for function in (needs.functions if needs else ())]
         if change.rootfs:
             say(f"reading the root filesystem {change.rootfs} …")
             image = own_root.ensure(change.rootfs, recipe.extra_files, store, session.host)
         else:
             if rootfs.find(recipe, store) is None:
-                of = f" with {change}" if change.release or change.packages else ""
-                say(f"building the root filesystem{of}, once (about half a minute) …")
+                change_text = f" with {change}" if change.release or change.packages else ""
+                say(f"building the root filesystem{change_text}, once (about half a minute) …")
             image = rootfs.ensure(recipe, store, session.host)
-        return functions.added(image, brought, store, session.host)
+        return functions.added(image, with_sources, store, session.host)
 
 
-def _with_files(session: Session, own: OwnFunction, revision: str) -> OwnFunction:
+def _with_files(session: Session, function: OwnFunction, revision: str) -> OwnFunction:
     """Return a function with its files, which are built now if they come from a repository. Raises: as `checkouts`."""
-    if not own.repository:
-        return own
-    found = checkouts.checkout_of(own, revision or own.revision, STATE_DIR / "checkouts", session.host)
-    if not found.exists:
-        say(f"building function '{own.name}' at commit {found.commit[:12]}, once …")
-    return checkouts.ensure(found, session.host)
+    if not function.repository:
+        return function
+    checkout = checkouts.checkout_of(function, revision or function.revision, STATE_DIR / "checkouts", session.host)
+    if not checkout.exists:
+        say(f"building function '{function.name}' at commit {checkout.commit[:12]}, once …")
+    return checkouts.ensure(checkout, session.host)
 
 
 def image_for(session: Session, study: Study) -> rootfs.Image:
-    """Return the root filesystem for the trials of a study, built now if there is none yet."""
+    """Return the root filesystem for the trials of a study; build it now if it does not exist."""
     return image_of(session, _needs_on(session, needs_of(study)))
 
 
@@ -169,7 +173,7 @@ def require_runnable(store: Store) -> None:
     data = load_campaign(store)
     scenario = scenario_of(data.study)
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
-    calibrations = [each for row in store.testbeds() for each in store.calibrations(row.name).items()]
+    calibrations = [calibration for row in store.testbeds() for calibration in store.calibrations(row.name).items()]
     for key, value in calibrations if store.is_fleet else data.calibrations.items():
         try:
             kind = scenario.calibration_kinds.get(key.partition("/")[0])
@@ -179,16 +183,16 @@ def require_runnable(store: Store) -> None:
 
 
 def needs_of(study: Study) -> NeedsOn:
-    """Return what the trials of a study require in the root filesystem."""
+    """Return a function of the host that returns what the trials of a study require in the root filesystem."""
     kind = scenario_of(study)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
-    brought = [each for each in study.functions if each.name in used]
+    used_functions = [function for function in study.functions if function.name in used]
     revisions = [RootChange.of(config).git for config in configs]
     if all(revisions):  # no treatment has the revision that the study names
-        brought = [replace(each, revision=revisions[0]) for each in brought]
-    own = rootfs.ImageAdditions(functions=tuple(brought))
-    return lambda host: kind.image_needs(host, configs).and_of(own)
+        used_functions = [replace(function, revision=revisions[0]) for function in used_functions]
+    additions = rootfs.ImageAdditions(functions=tuple(used_functions))
+    return lambda host: kind.image_needs(host, configs).and_of(additions)
 
 
 @contextmanager
@@ -213,13 +217,13 @@ def scenario_on_host(
         testbed(purpose, wait=wait, needs=needs_of(study), file=file, guests=names, beside=beside) as bed,
         ExitStack() as stack,
     ):
-        guests = {name: kind(each) for name, each in bed.guests.items()}
+        guests = {name: kind(guest_scenario) for name, guest_scenario in bed.guests.items()}
         scenario = next(iter(guests.values()), None) or kind(bed)
         scenario.guests = guests
-        for each in guests.values() or [scenario]:
-            stack.callback(each.close)
+        for guest_scenario in guests.values() or [scenario]:
+            stack.callback(guest_scenario.close)
         _require_programs(study, scenario)
-        scenario.roots = {each: stack.enter_context(_on_root(study, each, bed, purpose)) for each in changes}
+        scenario.roots = {change: stack.enter_context(_on_root(study, change, bed, purpose)) for change in changes}
         yield scenario
 
 
@@ -228,10 +232,8 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
     checked: set[str] = set()
     for treatment in design.treatments(study):
         config = configuration(study, treatment)
-        variant, level = (
-            str(config.get(VARIANT.name, "")),
-            part_level(config, "platform") if "platform" in config else "",
-        )
+        variant = str(config.get(VARIANT.name, ""))
+        level = part_level(config, "platform") if "platform" in config else ""
         if not any(name.startswith("platform.") for name in study.variants.get(variant, {})) or level in checked:
             continue
         checked.add(level)
@@ -248,18 +250,18 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
 def _on_root(study: Study, change: RootChange, bed: Testbed, purpose: str) -> Iterator[Scenario]:
     """Yield the study's scenario on the same machine with another root filesystem.
 
-    It has a session, daemons and namespaces of its own, beside those of `bed`, whose root filesystem roles that are not
-    under test still have."""
+    It has a separate session, daemons and namespaces beside those of `bed`. Roles that are not under test keep the root
+    filesystem of `bed`."""
     with ExitStack() as stack:
-        held = stack.enter_context(session(f"{purpose}: {change}", beside=True))
-        image = image_of(held, _needs_on(held, needs_of(study)), change=change)
-        other = stack.enter_context(local_testbed(held, image))
+        root_session = stack.enter_context(session(f"{purpose}: {change}", beside=True))
+        image = image_of(root_session, _needs_on(root_session, needs_of(study)), change=change)
+        other = stack.enter_context(local_testbed(root_session, image))
         scenario = scenario_of(study)(replace(other, base=bed.image))
         stack.callback(scenario.close)
         yield scenario
 
 
 def root_changes(study: Study) -> list[RootChange]:
-    """Return what variants change in the root filesystems of the treatments of a study, each once."""
-    found = (RootChange.of(configuration(study, treatment)) for treatment in design.treatments(study))
-    return [each for each in dict.fromkeys(found) if each]
+    """Return the changes of the root filesystem by the variants of a study, each once; empty without any."""
+    changes = (RootChange.of(configuration(study, treatment)) for treatment in design.treatments(study))
+    return [change for change in dict.fromkeys(changes) if change]

@@ -73,19 +73,21 @@ def run(
 def _bounded(aa: Study, scenario: type[Scenario], emulated: int, *, everything: bool) -> tuple[Study, str]:
     """Return the A/A study, shortened unless `everything`, and a description of what is about to run."""
 
-    def expected_s(chosen: Study, treatments: Sequence[design.Treatment]) -> float:
-        return forecast(chosen, scenario, treatments, emulated=emulated).total_s
+    def expected_s(shortened: Study, treatments: Sequence[design.Treatment]) -> float:
+        return forecast(shortened, scenario, treatments, emulated=emulated).total_s
 
-    found = design.treatments(aa)
-    fitting = len(found)
-    while not everything and fitting > 1 and expected_s(aa, found[:fitting]) > SHORT_S:
+    treatments = design.treatments(aa)
+    fitting = len(treatments)
+    while not everything and fitting > 1 and expected_s(aa, treatments[:fitting]) > SHORT_S:
         fitting -= 1
-    chosen = aa if fitting == len(found) else first_treatments(aa, fitting)
+    shortened = aa if fitting == len(treatments) else first_treatments(aa, fitting)
     blocks = aa.design.replicates
-    seconds = expected_s(chosen, found[:fitting])
-    words = f"A/A campaign: {fitting} of {len(found)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
-    more = "" if fitting == len(found) else " (--all runs all of them)"
-    return chosen, f"{words}, about {human_duration(seconds)}{more}"
+    seconds = expected_s(shortened, treatments[:fitting])
+    words = (
+        f"A/A campaign: {fitting} of {len(treatments)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
+    )
+    more = "" if fitting == len(treatments) else " (--all runs all of them)"
+    return shortened, f"{words}, about {human_duration(seconds)}{more}"
 
 
 # The judgement
@@ -117,15 +119,15 @@ def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
 
 
 def _check_aa(directory: Path, aa: Study, study: Study) -> None:
-    """Raise InputError unless the campaign is an A/A campaign of this very study."""
+    """Raise InputError unless the campaign in `directory` is an A/A campaign of `study`."""
     wanted = aa_study(study)
-    for what, one, other in (
+    for what, value, wanted_value in (
         ("scenario", aa.scenario, wanted.scenario),
         ("factors", aa.factors, wanted.factors),
         ("settings", _measuring(aa.settings), _measuring(wanted.settings)),
         ("metrics", [metric.name for metric in aa.metrics], [metric.name for metric in wanted.metrics]),
     ):
-        if one != other:
+        if value != wanted_value:
             raise InputError(
                 f"the campaign in {directory} is not an A/A campaign of this study: it has different {what}",
                 "name another directory with -o, or run without -o",
@@ -138,7 +140,7 @@ def _keep(directory: Path, value: dict[str, Any]) -> None:
 
 
 def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *, changed_host: bool) -> None:
-    """Store the floors with the judged campaign, if its host is the one on which they were measured."""
+    """Store the floors in the judged campaign. Raises: InputError if its host differs, unless `changed_host`."""
     from lastro.analysis.noise_floor import to_dict
 
     changes: dict[str, None] = {}

@@ -59,7 +59,11 @@ class StudyPlan:
     @property
     def runnable(self) -> list[design.Treatment]:
         """The treatments that can run here."""
-        return [t for t, availability in zip(self.treatments, self.availability, strict=True) if availability]
+        return [
+            treatment
+            for treatment, availability in zip(self.treatments, self.availability, strict=True)
+            if availability
+        ]
 
     def total_s(self, blocks: int) -> float:
         """Return the expected duration of a campaign of this many blocks."""
@@ -71,25 +75,29 @@ def plan_of(
 ) -> StudyPlan:
     """Return the plan of a study.
 
-    `missing` has the platforms that this command found missing so far, and gets those of this plan. `place` names the
-    study within a suite, for the line that says what is being probed.
+    `missing` has the platforms that this command found missing so far; those of this plan are added. `place` names the
+    study within a suite, for the progress message.
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
     loses the connection to a host."""
     scenario = scenario_of(study)
     treatments = design.treatments(study)
     probed = probing.probe and (os.geteuid() == 0 or not scenario.needs_root)
-    sought = {} if missing is None else missing
-    found, probing_s, busy, file = [AVAILABLE] * len(treatments), None, "", load_testbed(probing.testbed)
+    known_missing = {} if missing is None else missing
+    availability_list, probing_s, busy, file = [AVAILABLE] * len(treatments), None, "", load_testbed(probing.testbed)
     emulated = None if file and (file.guest or file.guests) else 0
     try:
         if probed:
-            found, probing_s, emulated = _probe(study, treatments, probing, file, sought, place)
+            availability_list, probing_s, emulated = _probe(study, treatments, probing, file, known_missing, place)
     except HostBusy as error:
         probed, busy = False, error.message
-    runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
+    runnable = [
+        treatment for treatment, availability in zip(treatments, availability_list, strict=True) if availability
+    ]
     expected = forecast(study, scenario, runnable, probing_s=probing_s, emulated=emulated or 0)
-    return StudyPlan(study, treatments, found, probed, expected, busy, None if emulated is None else emulated > 0)
+    return StudyPlan(
+        study, treatments, availability_list, probed, expected, busy, None if emulated is None else emulated > 0
+    )
 
 
 def _probe(
@@ -102,8 +110,8 @@ def _probe(
 ) -> tuple[list[Availability], float, int]:
     """Return the availability of each treatment, the seconds to probe it, and the number of emulated guests.
 
-    Time to build images is not counted, since the campaign will find them. Time that was saved by known results is
-    counted, since the campaign probes again."""
+    Time to build images is not counted, since the campaign will not build them again. Time that was saved by known
+    results is counted, since the campaign probes again."""
     with scenario_on_host(study, f"plan of {study.name}", wait=probing.wait, file=file) as scenario:
         pool = scenario.pool if isinstance(scenario, OnPlatforms) and not scenario.guests else None
         if pool:
@@ -119,7 +127,9 @@ def _probe(
 
 def _emulated(scenario: Scenario) -> int:
     """Return the number of guests in software on which the treatments run."""
-    beds = [each.testbed for each in scenario.guests.values() or [scenario] if each.needs_root]
+    beds = [
+        guest_scenario.testbed for guest_scenario in scenario.guests.values() or [scenario] if guest_scenario.needs_root
+    ]
     return sum(bed.guest is not None and bed.guest["emulated"] for bed in beds)
 
 
@@ -131,13 +141,15 @@ def gate_plan(plan: StudyPlan, pilot: CampaignResults, margin: float, metrics: S
 
 
 def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
-    """Return the plan of each study of a suite."""
+    """Return (name, plan) for each study of a suite, in running order; an error in place of a plan says why."""
     planned: list[Planned] = []
     missing: dict[str, MissingPlatform] = {}
-    of = len(given.studies)
-    for at, (file, study) in enumerate(zip(given.folder.files, given.studies, strict=True), start=1):
+    n_studies = len(given.studies)
+    for position, (file, study) in enumerate(zip(given.folder.files, given.studies, strict=True), start=1):
         try:
-            planned.append((file.stem, plan_of(study, probing, missing, f"study {at} of {of}: {file.stem}: ")))
+            planned.append(
+                (file.stem, plan_of(study, probing, missing, f"study {position} of {n_studies}: {file.stem}: "))
+            )
         except (HostError, TrialError) as error:  # such as an image that cannot be built; the others have plans
             planned.append((file.stem, error))
     return planned
@@ -145,4 +157,6 @@ def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
 
 def reasons(plan: StudyPlan) -> dict[tuple[str, str | None], int]:
     """Return {(reason, remedy): number of treatments that cannot run because of it}."""
-    return Counter((str(found.reason), found.remedy) for found in plan.availability if not found)
+    return Counter(
+        (str(availability.reason), availability.remedy) for availability in plan.availability if not availability
+    )

@@ -1,4 +1,4 @@
-"""What a bundle leaves out of a campaign: places on the machine, and for anonymity also names of machines and users."""
+"""Remove private words from a bundle: places on the machine, and for anonymity also names of machines and users."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from lastro.results.rows import TestbedRow
 from lastro.results.segments import HostSegment
 
 _LEAST = 3  # characters: a shorter name is not replaced everywhere, since it may occur inside other words
-# The facts whose change a campaign records and whose values are private, and what replaces these.
+# {fact with private values, whose change a campaign records: the word that replaces them}.
 _PRIVATE_CHANGES = {HOST: NAMELESS, MACHINE_BELOW: "hidden", COMMAND_LINE: "hidden"}
 _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """`clean` removes private words from a text; `provenance` is without them. So are `testbeds`, by old name."""
+    """A campaign's provenance and testbeds without private words; `clean` removes them from a text.
+
+    `testbeds` are {former name: testbed}."""
 
     clean: Clean
     provenance: dict[str, Any]
@@ -40,7 +42,7 @@ def private(
     testbeds: Sequence[TestbedRow] = (),
     segments: Sequence[HostSegment] = (),
 ) -> Redaction:
-    """Return what a bundle says instead of the private words of a campaign, and of the testbeds of its fleet.
+    """Return the provenance and the testbeds of a campaign without private words, for a bundle.
 
     `places` are absolute paths and their replacements. If `anonymous`, names of hosts and users are replaced wherever
     they occur, testbeds get numbers, and the kernel's command line and the hashes of machines' IDs are left out."""
@@ -48,8 +50,8 @@ def private(
     copy = deepcopy(dict(provenance))
     rows = {row.name: replace(row, provenance=deepcopy(row.provenance)) for row in testbeds}
     if anonymous:
-        for each in (provenance, *(row.provenance for row in testbeds)):
-            words |= {name: NAMELESS for name in _names(each) if len(name) >= _LEAST}
+        for recorded in (provenance, *(row.provenance for row in testbeds)):
+            words |= {name: NAMELESS for name in _names(recorded) if len(name) >= _LEAST}
         for chapter in (copy, *(row.provenance for row in rows.values())):
             _hide(chapter)
         words |= _words_of_changes(segments)
@@ -87,7 +89,7 @@ def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
-    """Return what replaces the private values among the changes of a host."""
+    """Return {private value among the changes of a host: the word that replaces it}."""
     return {
         word: hidden
         for name, hidden in _PRIVATE_CHANGES.items()
@@ -105,7 +107,7 @@ def _machines(provenance: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _hide(provenance: dict[str, Any]) -> None:
-    """Replace what names a machine, even where the name is too short to be replaced everywhere."""
+    """Replace the facts that identify a machine, in place; also names too short to be replaced everywhere."""
     for machine in _machines(provenance):
         if isinstance(machine, dict) and "hostname" in machine:
             machine["hostname"] = NAMELESS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lastro import registry
 from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, any_of, named_facts, recorded
 from lastro.app.messages import say
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
 from lastro.host import facts
@@ -35,24 +35,24 @@ _OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
-    """Return the facts of the DUT's host at the start of a campaign, the tools in its image, and the other hosts."""
+    """Return the provenance of a campaign at its start: facts of the DUT's host, its image, tools, and other hosts."""
     if not scenario.needs_root:
         without_tools = facts.collect(LocalHost(), {})  # without networks and instances, no tool is used
         return {**without_tools, "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     commands = version_commands(configs)
     with scenario.testbed.attempt():
-        own = facts.collect(scenario.testbed.host, commands)
-        for what, why in own.get("not_read", {}).items():
+        host_facts = facts.collect(scenario.testbed.host, commands)
+        for what, why in host_facts.get("not_read", {}).items():
             say(f"not recorded: {what} of the host, since it cannot be read: {why}")
-        chapters = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
+        chapters = {**host_facts, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
         cores = _cores(
-            scenario.testbed, own, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
+            scenario.testbed, host_facts, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
         )
-        for change, each in scenario.roots.items():
-            with each.testbed.attempt():
-                found = each.facts([config for config in configs if RootChange.of(config) == change])
-            tools = {"image_tools": found["image_tools"]} if "image_tools" in found else {}
+        for change, root_scenario in scenario.roots.items():
+            with root_scenario.testbed.attempt():
+                root_facts = root_scenario.facts([config for config in configs if RootChange.of(config) == change])
+            tools = {"image_tools": root_facts["image_tools"]} if "image_tools" in root_facts else {}
             chapters["root_filesystem"]["variants"][str(change)] |= tools
         chapters |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
         return {**chapters, "machines": machines(scenario.testbed)}
@@ -65,67 +65,69 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
         sorted({part_level(config, kind) for config in configs if kind in config})
         for kind in ("platform", "attachment")
     )
-    found: dict[str, Any] = {}
+    by_kind: dict[str, Any] = {}
     with bed.attempt(), ExitStack() as stack:
         pool, links = PlatformPool(bed, stack), AttachmentPool(bed, stack)
-        tried = probe_properties(
+        probed = probe_properties(
             bed, pool, links, platforms, attachments, lambda part: say(f"finding properties of {part} …")
         )
-        for part in tried:
-            found.setdefault(part.kind, {})[part.level] = {
-                each.name: {"text": each.text, **only(each, "value at_least how")} for each in part.properties
+        for part in probed:
+            by_kind.setdefault(part.kind, {})[part.level] = {
+                property_.name: {"text": property_.text, **pick(property_, "value at_least how")}
+                for property_ in part.properties
             }
-    return found
+    return by_kind
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
-    """Return the facts of the hosts of a testbed, apart from any study."""
-    own = facts.collect(bed.host, version_commands())
-    chapters = {**own, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, own)}
+    """Return the facts of the hosts of a testbed, independent of a study."""
+    host_facts = facts.collect(bed.host, version_commands())
+    chapters = {**host_facts, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, host_facts)}
     return {**chapters, "machines": machines(bed)}
 
 
-def _cores(bed: Testbed, own: Mapping[str, Any], *, with_neighbour: bool = True) -> dict[str, Any]:
-    """Return which CPUs of the DUT share a core; `own` are the facts of its host.
+def _cores(bed: Testbed, host_facts: Mapping[str, Any], *, with_neighbour: bool = True) -> dict[str, Any]:
+    """Return which CPUs of the DUT share a core, as `host.processors.shared_cores`; `host_facts` are of its host.
 
-    Where the topology does not say it, that takes most of a second, and is tried only for a study `with_neighbour`."""
-    virtual = bool(own["host"]["virtual_machine"])
+    If the topology does not show it, a calibration takes most of a second; it runs only `with_neighbour`."""
+    virtual = bool(host_facts["host"]["virtual_machine"])
     return shared_cores(bed.host, bed.usable_cpus, virtual=virtual, calibrate=with_neighbour)
 
 
 def machines(bed: Testbed) -> list[str]:
     """Return the fingerprint of each host of a testbed; for a guest, that of the machine below."""
-    hosts = [LocalHost()] if bed.guest is not None else [held.host for held in bed.sessions]
+    hosts = [LocalHost()] if bed.guest is not None else [host_session.host for host_session in bed.sessions]
     return [facts.fingerprint(host) for host in hosts]
 
 
 def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple[str, ...]]:
-    """Return the commands that print the versions of common tools, and of the programs of platforms.
+    """Return {program: argv} of the commands that print the versions of common tools and of programs of platforms.
 
-    These are the platforms of a study, or all of them. An option of a platform may choose the program of another one,
-    as Docker's `runtime` does, or a program by its path."""
-    platforms = [each for each in configs or () if "platform" in each]
-    levels = {level for each in platforms for level in platform_levels(each)}
+    These are the platforms in `configs`, or all platforms for None. An option of a platform may choose the program of
+    another platform, as Docker's `runtime` does, or a program by its path."""
+    platforms = [config for config in configs or () if "platform" in config]
+    levels = {level for config in platforms for level in platform_levels(config)}
     chosen = {word for level in levels for word in re.split("[:,=]", level)}
-    found: dict[str, tuple[str, ...]] = dict(facts.TOOLS)
+    commands: dict[str, tuple[str, ...]] = dict(facts.TOOLS)
     for part in registry.parts("platform").values():
         argv = part.cls.version_argv if part.cls else ()
         if argv and (configs is None or chosen & {part.name, facts.program(argv)}):
-            found[facts.program(argv)] = argv
+            commands[facts.program(argv)] = argv
     script = f'{ROOTS_ALONE}exec "$0" --version'
-    return found | {path: ("sh", "-c", script, path) for path in sorted(chosen) if path.startswith("/")}
+    return commands | {path: ("sh", "-c", script, path) for path in sorted(chosen) if path.startswith("/")}
 
 
 def _in_guests(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return what differs between the guests that share the treatments; nothing without several.
+    """Return the chapter `guests`, {guest: the chapters that differ between guests}; empty without named guests.
 
-    All other chapters are those of the first guest."""
-    found: dict[str, Any] = {}
-    for name, each in scenario.guests.items():
-        with each.testbed.attempt():
-            own = facts.collect(each.testbed.host, commands)
-        found[name] = {chapter: own[chapter] for chapter in _OF_EACH_GUEST} | {"guest": dict(each.testbed.guest or {})}
-    return {"guests": found} if found else {}
+    The other chapters of the provenance describe the first guest."""
+    guest_chapters: dict[str, Any] = {}
+    for name, guest_scenario in scenario.guests.items():
+        with guest_scenario.testbed.attempt():
+            guest_facts = facts.collect(guest_scenario.testbed.host, commands)
+        chapters = {chapter: guest_facts[chapter] for chapter in _OF_EACH_GUEST}
+        guest_chapters[name] = chapters | {"guest": dict(guest_scenario.testbed.guest or {})}
+    return {"guests": guest_chapters} if guest_chapters else {}
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
@@ -147,37 +149,39 @@ def identity(scenario: Scenario) -> dict[str, Any]:
     """Return the facts that must be equal for trials to be comparable; they are quick to collect."""
     if not scenario.needs_root:
         return facts.machine(LocalHost())
-    found = _identity_of(scenario.testbed)
-    if beds := {name: each.testbed for name, each in scenario.guests.items()}:
+    facts_by_chapter = _identity_of(scenario.testbed)
+    if beds := {name: guest_scenario.testbed for name, guest_scenario in scenario.guests.items()}:
         machines = {name: facts.machine(bed.host)["host"] for name, bed in beds.items()}
-        apart = len({each["cpus"] for each in machines.values()}) > 1
-        for key in ("kernel", "cpus") if apart else ("kernel",):
-            found["host"][key] = ", ".join(f"{each[key]} ({name})" for name, each in machines.items())
-        found["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
+        cpus_differ = len({guest_machine["cpus"] for guest_machine in machines.values()}) > 1
+        for key in ("kernel", "cpus") if cpus_differ else ("kernel",):
+            facts_by_chapter["host"][key] = ", ".join(
+                f"{guest_machine[key]} ({name})" for name, guest_machine in machines.items()
+            )
+        facts_by_chapter["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
     if scenario.roots:
-        found["root_filesystem"]["variants"] = {
-            str(name): _files(each.testbed) for name, each in scenario.roots.items()
+        facts_by_chapter["root_filesystem"]["variants"] = {
+            str(change): _files(root_scenario.testbed) for change, root_scenario in scenario.roots.items()
         }
-    return found
+    return facts_by_chapter
 
 
 def _identity_of(bed: Testbed) -> dict[str, Any]:
-    found = facts.machine(bed.host)
+    identity_facts = facts.machine(bed.host)
     if bed.guest is not None:
-        found["guest"] = dict(bed.guest)
-        found["controller"] = facts.controller()  # the machine below: all guests have the same name
+        identity_facts["guest"] = dict(bed.guest)
+        identity_facts["controller"] = facts.controller()  # the machine below: all guests have the same name
     files = _files(bed)
-    own = files.pop("functions", None)
-    return {**found, "root_filesystem": files, **({"functions": own} if own else {})}
+    own_functions = files.pop("functions", None)
+    return {**identity_facts, "root_filesystem": files, **({"functions": own_functions} if own_functions else {})}
 
 
 def _files(bed: Testbed) -> dict[str, Any]:
-    """Return the facts of the root filesystem of a testbed: its digest, and the functions of the user's own in it."""
-    own, snapshot = functions.described(bed.original), bed.image.snapshot
+    """Return the facts of the root filesystem of a testbed: its digest, and the user's functions in it."""
+    functions_in_image, snapshot = functions.described(bed.original), bed.image.snapshot
     return {
         "sha256": bed.image.digest,
         **({"debian_snapshot": snapshot} if snapshot else {}),
-        **({"functions": own} if own else {}),
+        **({"functions": functions_in_image} if functions_in_image else {}),
     }
 
 
@@ -185,11 +189,11 @@ def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return the facts that must be equal for trials of two sessions or campaigns to be comparable.
 
     Only facts with a value: earlier versions recorded fewer. Another version of Lastro may continue a campaign."""
-    found = {**named_facts(provenance), **recorded(provenance)}
+    facts_by_name = {**named_facts(provenance), **recorded(provenance)}
     if provenance.get("guest"):
-        found[MACHINE_BELOW] = provenance.get("controller", {}).get("machine")
-    without = ("Lastro", *APPARATUS, *(() if provenance.get("guest") else OF_GUEST))
-    return {name: value for name, value in found.items() if value is not None and not any_of(name, without)}
+        facts_by_name[MACHINE_BELOW] = provenance.get("controller", {}).get("machine")
+    left_out = ("Lastro", *APPARATUS, *(() if provenance.get("guest") else OF_GUEST))
+    return {name: value for name, value in facts_by_name.items() if value is not None and not any_of(name, left_out)}
 
 
 def changed_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -200,7 +204,7 @@ def changed_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return {fact: (before, now)} where both sides have a fact and it differs.
 
-    A program that was installed or removed makes treatments available or not, and changes no trial."""
+    A fact of one side only, such as a program that was installed since, does not change trials."""
     return {name: (before[name], now[name]) for name in before if name in now and before[name] != now[name]}
 
 

@@ -43,7 +43,7 @@ _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]  # name, time and size of e
 
 @dataclass(frozen=True, slots=True)
 class CampaignReading:
-    """A campaign or a suite when its files had this stamp: its status, or the error that prevents it.
+    """The status of a campaign or a suite when its files had this stamp, or the error that prevented reading it.
 
     It is not read again before `again_s` on the monotonic clock. `runners` are the processes that ran it."""
 
@@ -56,11 +56,11 @@ class CampaignReading:
     @property
     def studies(self) -> tuple[str, ...]:
         """The studies of a suite."""
-        return tuple(each["suite_study"] for each in (self.facts or {}).get("studies", ()))
+        return tuple(member["suite_study"] for member in (self.facts or {}).get("studies", ()))
 
 
 class Campaigns:
-    """The campaigns and suites of a directory, or the only one if the directory itself holds it.
+    """The campaigns and suites in a directory, or the campaign or suite that the directory itself is.
 
     Only names that a listing has found are joined to a path, and no link is followed."""
 
@@ -70,15 +70,15 @@ class Campaigns:
         self._turn = threading.Lock()
 
     def places(self) -> dict[str, Path]:
-        """Return the directories of campaigns and suites by name, the one that was begun last first."""
-        if _holds_one(self.directory):
+        """Return {name: directory} of the campaigns and suites, the latest begun first."""
+        if _holds_campaign_or_suite(self.directory):
             return {self.directory.name: self.directory}
         try:
             with os.scandir(self.directory) as entries:
-                found = [Path(each.path) for each in entries if _holds_one(Path(each.path))]
+                directories = [Path(entry.path) for entry in entries if _holds_campaign_or_suite(Path(entry.path))]
         except OSError:
             return {}
-        return {place.name: place for place in sorted(found, key=_begun_ns, reverse=True)}
+        return {place.name: place for place in sorted(directories, key=_begun_ns, reverse=True)}
 
     def find(self, path: str) -> Path | None:
         """Return the directory of 'NAME', or of 'SUITE/STUDY'; None if there is no such campaign or suite."""
@@ -86,19 +86,19 @@ class Campaigns:
         place = self.places().get(name)
         if place is None or not study:
             return place
-        return place / study if study in self._read(place).studies and _holds_one(place / study) else None
+        return place / study if study in self._read(place).studies and _holds_campaign_or_suite(place / study) else None
 
     def readings(self, place: Path | None) -> list[tuple[str, CampaignReading]]:
-        """Return a campaign or a suite by its name, read again if it is time to; all of them if None."""
+        """Return (name, reading) of a campaign or a suite, or of all for None; old readings are renewed."""
         places = {place.name: place} if place else self.places()
-        return [(name, self._read(each)) for name, each in places.items()]
+        return [(name, self._read(directory)) for name, directory in places.items()]
 
     def page(self, place: Path | None) -> str:
         """Return the page of a campaign or a suite; None is the list of all."""
-        document = self._list() if place is None else self._one(place)
+        document = self._list_page() if place is None else self._campaign_page(place)
         return without_controls(html(document, self._say, str(place or self.directory), served=True))
 
-    def _list(self) -> Document:
+    def _list_page(self) -> Document:
         listed = [
             ListedCampaign(
                 name, f"/c/{_address(name)}/", reading.facts, reading.problem.message if reading.problem else ""
@@ -107,12 +107,12 @@ class Campaigns:
         ]
         return list_blocks(str(self.directory), listed, self._say)
 
-    def _one(self, place: Path) -> Document:
+    def _campaign_page(self, place: Path) -> Document:
         reading = self._read(place)
         if reading.facts is None:
             problem = reading.problem
             return problem_blocks(place.name, problem.message if problem else "", problem.hint if problem else None)
-        studies = [(name, f"{_address(name)}/") for name in reading.studies if _holds_one(place / name)]
+        studies = [(name, f"{_address(name)}/") for name in reading.studies if _holds_campaign_or_suite(place / name)]
         title, *blocks = status_document(reading.facts, self._say)
         assert isinstance(title, Title)
         return [replace(title, kicker=place.name), links(_has_report(place), studies, self._say), *blocks]
@@ -125,11 +125,11 @@ class Campaigns:
             return None
 
     def _read(self, place: Path) -> CampaignReading:
-        """Return the last reading of a place, or a new one if something has changed and it is time for one."""
+        """Return the last reading of a place, or a new one if its files have changed and the pause is over."""
         with self._turn:
-            known, stamp = self._known.get(place), _stamp(place)
-            if known and (time.monotonic() < known.again_s or not _has_changed(known, stamp)):
-                return known
+            last_reading, stamp = self._known.get(place), _stamp(place)
+            if last_reading and (time.monotonic() < last_reading.again_s or not _has_changed(last_reading, stamp)):
+                return last_reading
             began_s, facts, problem = time.thread_time(), None, None
             try:
                 facts = facts_of(place)
@@ -138,9 +138,9 @@ class Campaigns:
             except Exception as error:  # a defect must not hide the other campaigns
                 what = f"{place} cannot be read: {type(error).__name__}: {error}"
                 problem = LastroError(what, f"`lastro status {shlex.quote(str(place))}` says more")
-            took_s = time.thread_time() - began_s if known else 0.0  # the first one loads modules
+            took_s = time.thread_time() - began_s if last_reading else 0.0  # the first one loads modules
             again_s = time.monotonic() + took_s / BUSY
-            running = [each["running"] for each in campaigns_of(facts or {}) if each.get("running")]
+            running = [status["running"] for status in campaigns_of(facts or {}) if status.get("running")]
             runners = tuple(process["pid"] for process in running)
             self._known[place] = CampaignReading(stamp, facts, problem, again_s, runners)
             return self._known[place]
@@ -156,7 +156,7 @@ def _has_report(place: Path) -> bool:
     return False
 
 
-def _holds_one(directory: Path) -> bool:
+def _holds_campaign_or_suite(directory: Path) -> bool:
     with suppress(OSError):
         return not directory.is_symlink() and (holds_campaign(directory) or suites.is_suite(directory))
     return False
@@ -170,7 +170,7 @@ def _begun_ns(place: Path) -> int:
 
 
 def _has_changed(known: CampaignReading, stamp: _Stamp) -> bool:
-    """Return whether files have changed since a reading, or a process has ended, which changes no file if killed."""
+    """Return whether files have changed since a reading, or its runner has ended; a killed one changes no file."""
     return known.stamp != stamp or any(start_time(pid) is None for pid in known.runners)
 
 
@@ -178,11 +178,13 @@ def _stamp(place: Path) -> _Stamp:
     """Return the times and sizes of the files of a campaign, or of a suite and its studies.
 
     Empty files do not count: SQLite makes an empty log for a reader."""
-    found = []
+    stamp = []
     with suppress(OSError):
-        below = [each for each in place.iterdir() if _holds_one(each)] if suites.is_suite(place) else []
-        for file in (directory / name for directory in (place, *below) for name in _WATCHED):
+        members = (
+            [member for member in place.iterdir() if _holds_campaign_or_suite(member)] if suites.is_suite(place) else []
+        )
+        for file in (directory / name for directory in (place, *members) for name in _WATCHED):
             with suppress(FileNotFoundError):
                 status = file.lstat()
-                found += [(str(file), status.st_mtime_ns, status.st_size)] if status.st_size else []
-    return tuple(found)
+                stamp += [(str(file), status.st_mtime_ns, status.st_size)] if status.st_size else []
+    return tuple(stamp)

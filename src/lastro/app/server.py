@@ -97,9 +97,9 @@ def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[]
 
     def report(request: Request) -> Response:
         place = chosen(request)
-        if place is None or (found := campaigns.report(place)) is None:
+        if place is None or (content := campaigns.report(place)) is None:
             raise HTTPException(404)
-        return _html(found, _REPORT_POLICY)
+        return _html(content, _REPORT_POLICY)
 
     async def events(request: Request) -> Response:
         place = await asyncio.to_thread(chosen, request)

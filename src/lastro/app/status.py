@@ -1,4 +1,4 @@
-"""The status of a campaign or a suite, as JSON-able data."""
+"""The status of a campaign or a suite, as JSON-serializable data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def facts_of(directory: Path) -> dict[str, Any]:
 
 
 def status_of(directory: Path) -> dict[str, Any]:
-    """Return the status of a campaign; `guest` is that of `lastro results --json`, null for a real host."""
+    """Return the status of a campaign, as `lastro status --json` prints it.
+
+    `guest` has the form of `lastro results --json`; None for a real host. `live` is None after the end."""
     from lastro.analysis.build import progress_of
     from lastro.analysis.campaign import MeasuredIn
     from lastro.results.read import load_campaign
@@ -79,15 +81,16 @@ def status_of(directory: Path) -> dict[str, Any]:
 
 
 def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None) -> dict[str, Any]:
-    """Return what an unfinished campaign does, its latest values, and its latest invalid attempts.
+    """Return the running trials of an unfinished campaign, its latest values, and its latest invalid attempts.
 
-    `probing` is true until the first trial of its process; `look` is the latest word on a decision, if it makes one."""
+    `probing` is true until the first trial of the running process; `look` is the latest interim decision, or None."""
     labels = {row.treatment.index: row.treatment.label for row in data.treatments}
     running = [trial for trial in data.trials if trial.state == "running" and runner]
     since_utc = runner.since_utc if runner else ""
     looks = [text for _, event, text in data.events if event == "look"]
+    invalid = [attempt for attempt in data.attempts if not attempt.valid]
     return {
-        "probing": bool(runner) and not running and all(a.started_utc < since_utc for a in data.attempts),
+        "probing": bool(runner) and not running and all(attempt.started_utc < since_utc for attempt in data.attempts),
         "trials": [
             {
                 "trial": trial.number,
@@ -100,15 +103,20 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
         ],
         "latest": list(_latest(data, labels)),
         "invalid": [
-            {"trial": a.trial, "attempt": a.attempt, "treatment": labels[a.treatment], "reasons": list(a.reasons)}
-            for a in [each for each in data.attempts if not each.valid][: -_LATEST_INVALID - 1 : -1]
+            {
+                "trial": attempt.trial,
+                "attempt": attempt.attempt,
+                "treatment": labels[attempt.treatment],
+                "reasons": list(attempt.reasons),
+            }
+            for attempt in invalid[: -_LATEST_INVALID - 1 : -1]
         ],
         "look": looks[-1] if looks else None,
     }
 
 
 def _lacking(data: CampaignData, kind: type[Scenario] | None, treatment: int) -> str | None:
-    """Return the first calibration that a trial requires and its campaign does not have yet."""
+    """Return the key of the first calibration that a trial requires and its campaign lacks; None if there is none."""
     if kind is None:
         return None
     try:
@@ -119,35 +127,38 @@ def _lacking(data: CampaignData, kind: type[Scenario] | None, treatment: int) ->
 
 
 def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str, Any]]:
-    """Yield the values of the latest valid trials, the last one first, each beside its treatment's earlier ones."""
+    """Yield the values of the latest valid trials, newest first, with a summary of the treatment's earlier values."""
     valid = [attempt for attempt in data.attempts if attempt.valid]
     for at, attempt in list(enumerate(valid))[: -_LATEST_TRIALS - 1 : -1]:
-        before = [each.measurements for each in valid[:at] if each.treatment == attempt.treatment]
+        before = [other.measurements for other in valid[:at] if other.treatment == attempt.treatment]
         for metric in data.study.metrics[:_LATEST_METRICS]:
             if (value := attempt.measurements.get(metric.name)) is None:
                 continue
-            earlier = [each for values in before if (each := values.get(metric.name)) is not None]
+            earlier = [values[metric.name] for values in before if values.get(metric.name) is not None]
+            summary = (
+                {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
+                if earlier
+                else None
+            )
             yield {
                 "trial": attempt.trial,
                 "treatment": labels[attempt.treatment],
                 "metric": metric.name,
                 "unit": metric.unit,
                 "value": value,
-                "earlier": {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
-                if earlier
-                else None,
+                "earlier": summary,
             }
 
 
 def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:
-    """Count the testbeds that are neither lost nor left out, by the last event of each."""
-    said = (text.partition(" ") for _, kind, text in events if kind == "testbed")
-    last = {name: words for name, _, words in said}
+    """Count the testbeds of a fleet that work: the last event of each says that it is ready or back."""
+    last_texts = (text.partition(" ") for _, kind, text in events if kind == "testbed")
+    last = {name: words for name, _, words in last_texts}
     return sum(last.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
 
 
 def _testbeds(store: Store) -> list[dict[str, Any]]:
-    """Return the testbeds of a fleet, with their blocks and valid trials, and the block that each works on."""
+    """Return the testbeds of a fleet with their blocks, valid trials, and current block; empty for one host."""
     of_block = {place.block: place.testbed for place in store.places()}
     left = {trial.block for trial in store.trials() if trial.state in ("pending", "running")}
     valid = Counter(of_block[attempt.block] for attempt in store.attempts() if attempt.valid and of_block)
@@ -165,17 +176,17 @@ def _testbeds(store: Store) -> list[dict[str, Any]]:
 
 
 def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
-    """Return the status of a suite: of each study, and the total."""
-    gone, emulated = set[str](), 0
+    """Return the status of a suite, as `lastro status --json` prints it: the total, and each study."""
+    missing_parts, emulated = set[str](), 0
     for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
-                gone |= missing(store)
+                missing_parts |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
-    members = [_study_status(directory, suite, member, gone, emulated) for member in suite.studies]
+    members = [_study_status(directory, suite, member, missing_parts, emulated) for member in suite.studies]
     finished = all(member["finished"] for member in members)
     command = "report" if finished else "status" if any(member.get("running") for member in members) else "resume"
-    left = [member["remaining_s"] for member in members]
+    remaining_s = [member["remaining_s"] for member in members]
     return {
         "format": _SUITE_FORMAT,
         "suite": suite.name,
@@ -184,17 +195,19 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
         "counts": {state: sum(member["counts"][state] for member in members) for state in STATES},
         "trials": sum(member["trials"] for member in members),
         "finished": finished,
-        "remaining_s": None if None in left else sum(left),
+        "remaining_s": None if None in remaining_s else sum(remaining_s),
         "next": f"lastro {command} {shlex.quote(str(directory))}",
         "studies": members,
     }
 
 
-def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[str], emulated: int) -> dict[str, Any]:
-    """Return the status of a study: that of its campaign, or all trials pending before the campaign begins.
+def _study_status(
+    directory: Path, suite: Suite, member: SuiteStudy, missing_parts: set[str], emulated: int
+) -> dict[str, Any]:
+    """Return the status of a study of a suite: of its campaign, or all trials pending before the campaign begins.
 
-    The remaining time is then that of the plan, without what other studies found missing. `emulated` is the
-    number of guests in software in which they ran."""
+    Before it begins, the remaining time is the forecast without treatments that need `missing_parts`, which other
+    studies found missing. `emulated` is the number of guests in software in which those studies ran."""
     head = {
         "suite_study": member.name,
         "begun": suites.begun(directory, member),
@@ -206,7 +219,7 @@ def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[s
         return {**head, **status_of(directory / member.name)}
     study = load_member(suites.study_file(directory, member), suite.selection)
     trials = len(design.treatments(study)) * study.design.replicates
-    kind, rows = scenario_of(study), missing_trials(study, gone)
+    kind, rows = scenario_of(study), missing_trials(study, missing_parts)
     return {
         **head,
         "study": study.name,

@@ -137,7 +137,7 @@ def _check_applied(name: str, selection: Selection, studies: Sequence[Study]) ->
     """Raise InputError when no study of a suite has a factor or constant that the selection names."""
     applied = {word for study in studies for word in study.changes}
     factors = {factor.name for study in studies for factor in study.factors}
-    constants = {each for study in studies for each in study.settings}
+    constants = {constant for study in studies for constant in study.settings}
     for option, texts, what, known in (
         ("--only", selection.only, "factor", factors),
         ("--set", selection.settings, "constant", constants),

@@ -63,7 +63,7 @@ def resume(directory: Path, how: ResumeOptions) -> bool:
 
 @dataclass
 class SuiteRun:
-    """One session of a suite."""
+    """A session that runs studies of a suite; `ran` is true once it has run anything."""
 
     directory: Path
     suite: Suite
@@ -78,7 +78,7 @@ class SuiteRun:
             position = self.suite.studies.index(member) + 1
             say(f"study {position} of {len(self.suite.studies)}: {member.name} ({member.title or member.study})")
             try:
-                self._run(member, partial(self._among, member, members[index + 1 :]))
+                self._run(member, partial(self._position, member, members[index + 1 :]))
             except KeyboardInterrupt as interrupt:
                 interrupt.args = (f"in study {member.name}; continue with `lastro resume {self.directory}`",)
                 raise
@@ -101,6 +101,7 @@ class SuiteRun:
             say(f"  remedy: {error.hint}")
 
     def _run(self, member: SuiteStudy, place: Place) -> None:
+        """Begin or resume the campaign of a study of the suite."""
         directory = self.directory / member.name
         if suites.begun(self.directory, member):
             self.ran |= campaigns.resume(directory, self.how, place)
@@ -130,25 +131,28 @@ class SuiteRun:
     def study(self, member: SuiteStudy) -> Study:
         return load_member(suites.study_file(self.directory, member), self.suite.selection)
 
-    def _among(self, member: SuiteStudy, later: Sequence[SuiteStudy]) -> SuitePosition:
+    def _position(self, member: SuiteStudy, later: Sequence[SuiteStudy]) -> SuitePosition:
         """Return the position of a study in the suite, for its progress.
 
         Treatments with a platform or an instrument that a study found missing are not counted. Later studies are
         assumed to be as slow as the studies so far."""
-        trials, done, begun_s, later_s, emulated, gone = 0, 0, 0.0, 0.0, 0, set[str]()
+        trials, done, begun_s, later_s, emulated, missing_parts = 0, 0, 0.0, 0.0, 0, set[str]()
         took_s = wanted_s = 0.0
-        for other in (each for each in self.suite.studies if suites.begun(self.directory, each)):
+        for other in self.suite.studies:
+            if not suites.begun(self.directory, other):
+                continue
             with Store.open(self.directory / other.name, readonly=True) as store:
-                gone |= missing(store)
+                missing_parts |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
                 pace, counts = pace_of(store, installed_scenario(store.study)), store.counts()
-            took_s, wanted_s = took_s + pace.actual_and_expected_s[0], wanted_s + pace.actual_and_expected_s[1]
+            actual_s, expected_s = pace.actual_and_expected_s
+            took_s, wanted_s = took_s + actual_s, wanted_s + expected_s
             if other != member:
                 begun_s += pace.remaining_s if other in later else 0.0
                 trials += sum(counts.values()) - counts["unavailable"]
                 done += counts["valid"] + counts["invalid"]
         for study in (self.study(other) for other in later if not suites.begun(self.directory, other)):
-            rows = missing_trials(study, gone)
+            rows = missing_trials(study, missing_parts)
             trials += len(rows) * study.design.replicates
             later_s += forecast(study, scenario_of(study), rows, emulated=emulated).total_s
         return SuitePosition(member.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))

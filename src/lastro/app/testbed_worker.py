@@ -25,6 +25,7 @@ def main() -> int:
 
 
 def _hold(parent: WorkerParent) -> int:
+    """Hold the testbed of the order and serve calls; return the exit code. Errors go to the parent."""
     sys.stderr = cast(TextIO, parent)
     order = parent.order
     try:

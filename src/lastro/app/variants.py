@@ -24,7 +24,7 @@ _MOST_UNTIL_DECIDED = 20  # blocks
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `lastro ab` was asked for. `a` and `b` have texts such as 'cpus=1'; `within_s` is 0 without a limit."""
+    """The options of `lastro ab`. `a` and `b` are changes such as 'cpus=1'; `within_s` is 0 without a limit."""
 
     study: str
     selection: Selection
@@ -38,11 +38,11 @@ class Plan:
 
 
 def study_of(plan: Plan) -> Study:
-    """Return the study to run. Raises: InputError, StudyError."""
+    """Return the study with its variants, test and design. Raises: InputError, StudyError."""
     study = load_study(plan.study, plan.selection)
     study = with_variants(study, schema(scenario_of(study)), plan.a, plan.b)
     here = str(Path.cwd())
-    study = replace(study, variants={name: with_place(each, here) for name, each in study.variants.items()})
+    study = replace(study, variants={name: with_place(changes, here) for name, changes in study.variants.items()})
     study = _with_metric(study, plan.metric)
     blocks = plan.blocks or (
         _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
@@ -57,7 +57,7 @@ def study_of(plan: Plan) -> Study:
 
 
 def _with_metric(study: Study, name: str | None) -> Study:
-    """Return the study with one more metric among its own, if it is asked for and the scenario measures it."""
+    """Return the study with the metric `name` added, unless it has it. Raises: InputError if it is not measured."""
     if name is None or name in {metric.name for metric in study.metrics}:
         return study
     known = {metric.name: metric for metric in study.all_metrics}
@@ -73,7 +73,7 @@ def run(plan: Plan, output: Path | None, testbed: Path | None, fleet: Path | Non
         require_root("ab")
     directory = output or place_for(study.name)
     check_place(directory)
-    found = load_fleet(fleet) if fleet else None
-    campaigns.begin(directory, study, wait=wait, file=load_testbed(testbed), fleet=found)
+    fleet_file = load_fleet(fleet) if fleet else None
+    campaigns.begin(directory, study, wait=wait, file=load_testbed(testbed), fleet=fleet_file)
     say(f"the campaign is in {directory}")
     return directory

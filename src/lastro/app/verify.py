@@ -37,7 +37,7 @@ class BundleFault:
 
 @dataclass
 class Verification:
-    """What was checked. `made_with` and `here` are the versions that made the bundle, and those that checked it.
+    """The result of a verification. `made_with` are the versions that made the bundle, `here` those that checked it.
 
     `damaged` files do not have the hash that the bundle lists. `different` files have it, but the database in the
     bundle yields other contents here. Nothing was made again if the campaign itself is damaged, or if the list of
@@ -53,7 +53,7 @@ class Verification:
 
     @property
     def other_versions(self) -> dict[str, tuple[str, str]]:
-        """What has another version here: {name: (in the bundle, here)}."""
+        """The software whose versions differ: {name: (in the bundle, here)}."""
         names = dict.fromkeys([*self.made_with, *self.here])
         pairs = {name: (self.made_with.get(name, "none"), self.here.get(name, "none")) for name in names}
         return {name: (there, here) for name, (there, here) in pairs.items() if there != here}
@@ -66,20 +66,20 @@ def verify(place: Path) -> Verification:
     campaign; StoreError when a newer Lastro wrote it."""
     with opened(place) as bundle:
         description = _description(place, bundle)
-        found = Verification(_versions(description), versions())
-        expected = _check_hashes(bundle, description, found)
-        if expected and not any(_is_in(finding.file, IN_BUNDLE) for finding in found.damaged):
+        verification = Verification(_versions(description), versions())
+        expected = _check_hashes(bundle, description, verification)
+        if expected and not any(_is_in(finding.file, IN_BUNDLE) for finding in verification.damaged):
             with _campaign_of(place, bundle) as folder:
                 code = description.get("./", {}).get("inLanguage")
-                _rebuild(bundle, folder, language(code if code in LANGUAGES else "en"), expected, found)
-    return found
+                _rebuild(bundle, folder, language(code if code in LANGUAGES else "en"), expected, verification)
+    return verification
 
 
 def _is_in(name: str, folder: str) -> bool:
     return name.startswith(f"{folder}/")
 
 
-# What the bundle says of itself
+# The description in the bundle
 
 
 def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]]:
@@ -138,7 +138,7 @@ def _check_hashes(
 
 
 def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
-    """Return the lines of the list of hashes; none if it cannot be read, with a finding that says so."""
+    """Return the lines of the list of hashes; if it cannot be read, add a fault and return an empty list."""
     try:
         data = content(bundle, MANIFEST, _MOST_TEXT_BYTES)
         if (n := data.count(b"\n")) > len(bundle.sizes) + _MOST_MISSING:
@@ -158,6 +158,7 @@ def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
 def _compared(
     bundle: BundleArchive, name: str, expected: str, description: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[BundleFault]:
+    """Yield a fault if a file does not have the expected hash, or cannot be read."""
     try:
         actual = digest(bundle, name)
     except DamagedFile as error:
@@ -208,7 +209,7 @@ def _campaign_of(place: Path, bundle: BundleArchive) -> Iterator[Path]:
 def _rebuild(
     bundle: BundleArchive, folder: Path, say: Language, expected: Mapping[str, str], verification: Verification
 ) -> None:
-    """Make everything again that follows from the campaign, and compare it with the bundle."""
+    """Make all documents again from the campaign, compare them with the bundle, and add faults to `verification`."""
     made = set()
     suspected, innocent = {finding.file for finding in verification.damaged}, dict[BundleFault, BundleFault]()
     verification.was_rebuilt = True
@@ -238,7 +239,9 @@ def _difference(bundle: BundleArchive, name: str, wanted: bytes, verification: V
     except DamagedFile:
         return ""  # already reported with its hash
     if "Lastro" in verification.made_with:
-        there, here = (f"Lastro {each['Lastro']}".encode() for each in (verification.made_with, verification.here))
+        there, here = (
+            f"Lastro {made_by['Lastro']}".encode() for made_by in (verification.made_with, verification.here)
+        )
         actual = actual.replace(there, here)
     if actual == wanted:
         return ""
@@ -250,15 +253,15 @@ def _difference(bundle: BundleArchive, name: str, wanted: bytes, verification: V
 
 
 def _first_difference(a: bytes, b: bytes) -> int:
-    """Return the number of bytes that both begin with, found by halves, without an object for each byte."""
-    same, most = 0, min(len(a), len(b))
-    while same < most:
-        half = (same + most + 1) // 2
-        if memoryview(a)[same:half] == memoryview(b)[same:half]:
-            same = half
+    """Return the length of the common prefix, by bisection, which creates no object for each byte."""
+    n_equal, most = 0, min(len(a), len(b))
+    while n_equal < most:
+        half = (n_equal + most + 1) // 2
+        if memoryview(a)[n_equal:half] == memoryview(b)[n_equal:half]:
+            n_equal = half
         else:
             most = half - 1
-    return same
+    return n_equal
 
 
 def _shown(text: bytes, line: int, at: int) -> str:

@@ -23,7 +23,7 @@ class _WaitReporter:
         self._shown_s = 0.0
 
     def __call__(self, holder: LockHolder | None, ahead: int) -> None:
-        """Print the holder if it has changed, or after a minute. Called several times a second."""
+        """Print the holder of the host if it has changed, or after a minute. Called several times a second."""
         situation, now_s = (holder, ahead), time.monotonic()
         if situation == self._shown and now_s - self._shown_s < _AGAIN_S:
             return

@@ -28,14 +28,14 @@ from lastro.analysis.advice import (
     MetricAdvice,
     OpenCandidate,
 )
-from lastro.builders.data.encoder import Forms, encode, only
+from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.builders.decision import answer
 from lastro.document import Block, Items, Paragraph, Table, Title
 from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import exact_percent, of_guest, place_of
+from lastro.words.campaign import exact_percent, guest_sentences, place_of
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
@@ -44,21 +44,21 @@ _FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
-    """Yield what was asked, the table of blocks, how to read it, and what to do."""
+    """Yield the document on the blocks needed for a precision: their table, its legend, and a recommendation."""
     where = place_of([advice.guest], say) or say("here")
     yield Title(advice.title)
-    yield Items((*of_guest(advice.guest, say), *_planned(advice, where, say)))
-    what = say("ratios to the baseline") if advice.of_ratio else say("means")
+    yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
+    quantities = say("ratios to the baseline") if advice.of_ratio else say("means")
     yield Paragraph(
         say(
             "Blocks for {confidence} intervals of at most ±{precision} around the {what}:",
             confidence=exact_percent(advice.confidence, say),
             precision=percent(advice.precision, say),
-            what=what,
+            what=quantities,
         )
     )
     yield _table(advice, say)
-    for text in (_legend(what, say), *_conclusion(advice, say)):
+    for text in (_legend(quantities, say), *_conclusion(advice, say)):
         yield Paragraph(text)
 
 
@@ -72,13 +72,13 @@ def _planned(advice: Advice, where: str, say: Language) -> Iterator[str]:
         )
 
 
-def _legend(what: str, say: Language) -> str:
+def _legend(quantities: str, say: Language) -> str:
     return say(
         "Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
         "probability of {likely}; with the second, of {sure}. Both allow for chance in this campaign and in the next. "
         "On average: the number that the true noise requires lies within these limits with a probability of "
         "{probable}. Half width: the largest half width in this campaign.",
-        what=what,
+        what=quantities,
         likely=exact_percent(LIKELY, say),
         sure=exact_percent(SURE, say),
         probable=exact_percent(PROBABLE, say),
@@ -103,18 +103,19 @@ def _row(advice: Advice, metric: MetricAdvice, say: Language) -> tuple[str, ...]
         str(blocks.intervals),
         str(blocks.n),
         say("none") if math.isinf(blocks.half_width) else f"±{percent(blocks.half_width, say)}",
-        f"{_blocks(blocks.likely.blocks, say)} / {_blocks(blocks.sure.blocks, say)}",
-        say("{low} to {high}", low=_blocks(blocks.low, say), high=_blocks(blocks.high, say)),
+        f"{_blocks_text(blocks.likely.blocks, say)} / {_blocks_text(blocks.sure.blocks, say)}",
+        say("{low} to {high}", low=_blocks_text(blocks.low, say), high=_blocks_text(blocks.high, say)),
         human_duration(seconds) if seconds is not None else "",
         blocks.widest,
     )
 
 
-def _blocks(n: int | None, say: Language) -> str:
+def _blocks_text(n: int | None, say: Language) -> str:
     return say("over 1,000,000") if n is None else say.integer(n)
 
 
 def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
+    """Yield the recommended number of blocks, or why none can be recommended."""
     sure = advice.sure_blocks
     if advice.vague:
         yield say(
@@ -137,20 +138,19 @@ def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
 
 
 def _without_the_worst(advice: Advice, say: Language) -> str:
-    """Return what the others need, if one metric decides."""
-    *others, worst = sorted(
-        (metric.blocks.sure.blocks or 0, metric.metric.name) for metric in advice.metrics if metric.blocks
-    )
-    if not others or others[-1][0] == worst[0]:
+    """Return how many blocks are enough without the metric that needs most; empty if a second one needs as many."""
+    needed = sorted((metric.blocks.sure.blocks or 0, metric.metric.name) for metric in advice.metrics if metric.blocks)
+    if len(needed) < 2:
         return ""
-    return say("Without {metric}, {blocks} are enough.", metric=worst[1], blocks=others[-1][0])
+    (second_most, _), (most, worst) = needed[-2:]
+    return say("Without {metric}, {blocks} are enough.", metric=worst, blocks=second_most) if second_most < most else ""
 
 
 # By the service levels of a study
 
 
 def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Block]:
-    """Yield the answer so far, and how many more blocks decide on each candidate that is open and matters."""
+    """Yield the answer so far, and how many more blocks decide on each open candidate that could change it."""
     decision = advice.decision
     study = decision.report.study
     yield Title(study.title or study.name, tuple(answer(decision, say)))
@@ -163,13 +163,13 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
     )  # fmt: skip
     rows = tuple(
         (
-            each.label,
-            odds_text(each.holds, say),
-            _further(each.likely, say),
-            _further(each.sure, say),
-            _time(each, advice),
+            candidate.label,
+            odds_text(candidate.holds, say),
+            _more_blocks_text(candidate.likely, say),
+            _more_blocks_text(candidate.sure, say),
+            _time_text(candidate, advice),
         )
-        for each in advice.open
+        for candidate in advice.open
     )
     yield Table("decision-advice", "", columns, rows, frozenset({1, 2, 3, 4}))
     yield Paragraph(
@@ -181,19 +181,21 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
     )
 
 
-def _further(n: int | None, say: Language) -> str:
+def _more_blocks_text(n: int | None, say: Language) -> str:
     return say("over {n}", n=say.integer(MOST_BLOCKS)) if n is None else say.integer(n)
 
 
-def _time(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
+def _time_text(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
     return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
 def decision_advice_document(advice: DecisionAdvice) -> dict[str, Any]:
-    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]}; null above 1,000."""
+    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]}.
+
+    `likely` and `sure` are the further blocks that decide with these probabilities; null above 1,000."""
     decision = advice.decision
     head = {"format": "lastro-decision-advice/1", "verdict": decision.choice.outcome, "n_blocks": decision.n_blocks}
-    return encode(head | only(advice, "block_s open"), {})
+    return encode(head | pick(advice, "block_s open"), {})
 
 
 def document(advice: Advice) -> dict[str, Any]:
@@ -201,12 +203,12 @@ def document(advice: Advice) -> dict[str, Any]:
     likely, sure = advice.likely_blocks, advice.sure_blocks
     chapters = {
         "format": "lastro-advice/1",
-        **only(advice, "directory precision confidence guest"),
+        **pick(advice, "directory precision confidence guest"),
         "of": "ratio to the baseline" if advice.of_ratio else "mean",
-        **only(advice, "replicates block_s"),
+        **pick(advice, "replicates block_s"),
         "assurance": {"likely": LIKELY, "sure": SURE},
         "blocks": {"likely": likely, "sure": sure},
         "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
-        **only(advice, "metrics"),
+        **pick(advice, "metrics"),
     }
     return encode(chapters, _FORMS)

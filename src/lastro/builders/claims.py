@@ -21,7 +21,7 @@ _KINDS: dict[Verdict, str] = {
     "untestable here": "dim",
 }
 
-Judged = tuple[Sequence[Judgement], CampaignResults]
+Judged = tuple[Sequence[Judgement], CampaignResults]  # the judged claims of a study, and the results that decide them
 
 
 def claims_blocks(
@@ -29,17 +29,21 @@ def claims_blocks(
 ) -> Iterator[Block]:
     """Yield the title, the tally, a note on each claim, and how to read the notes.
 
-    For a suite, each study has its heading; those in `waiting` have claims but no campaign yet."""
+    `studies` are {name: its judged claims}. For a suite, each study has a heading; the studies in `waiting` have claims
+    but no campaign yet."""
+    reports = [report for _, report in studies.values()]
     yield Title(title)
-    yield Paragraph(tally_text([one for judgements, _ in studies.values() for one in judgements], say))
-    warnings = dict.fromkeys(sentence for _, report in studies.values() for sentence in premises(report, say))
+    yield Paragraph(tally_text([judgement for judgements, _ in studies.values() for judgement in judgements], say))
+    warnings = dict.fromkeys(sentence for report in reports for sentence in premises(report, say))
     yield Items(tuple(warnings), tag="note")
     for name, (judgements, _) in studies.items():
-        yield from [Heading(name)] if suite else ()
-        yield Notes("", tuple(("", tuple(_lines(one, say))) for one in judgements))
-    for _, report in list(studies.values())[:1]:
-        yield Paragraph(explanation(report, say), dim=True)
-    yield from [Paragraph(say("The claims of each study are a separate family."), dim=True)] if suite else ()
+        if suite:
+            yield Heading(name)
+        yield Notes("", tuple(("", tuple(_lines(judgement, say))) for judgement in judgements))
+    if reports:
+        yield Paragraph(explanation(reports[0], say), dim=True)
+    if suite:
+        yield Paragraph(say("The claims of each study are a separate family."), dim=True)
     for name in waiting:
         yield Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
 

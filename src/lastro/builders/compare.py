@@ -1,4 +1,4 @@
-"""The document on two campaigns that were compared. Pure."""
+"""The document on the comparison of two campaigns, A and B. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lastro.words.comparison import (
     label,
     not_compared,
     notes,
-    why_only,
+    why_unmatched,
 )
 from lastro.words.estimates import numeric, p_text
 from lastro.words.language import Language
 from lastro.words.numbers import margin_text, metric_heading, ratio_text, verdict_counts, verdict_text
 from lastro.words.remarks import signs_of
 
-_MOST_TREATMENTS = 4  # for which one reason is given, by name
+_MOST_NAMED = 4  # treatments that the note on a reason names; it counts all further ones
 
 
 def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
@@ -45,14 +45,15 @@ def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
 
 
 def _headline(comparison: Comparison, say: Language) -> str:
-    """Return the verdict in one line: that of the gate, or how many ratios differ."""
-    values = _tally(comparison, say) if comparison.margin is None else _gate(comparison, comparison.margin, say)
+    """Return the outcome of the gate or, without a gate, how many ratios differ; a changed host comes first."""
+    outcome = _tally(comparison, say) if comparison.margin is None else _gate(comparison, comparison.margin, say)
     if changed := changed_host_text(comparison, say):
-        return f"{say('FAIL: {why}', why=changed)}; {values}"
-    return values
+        return f"{say('FAIL: {why}', why=changed)}; {outcome}"
+    return outcome
 
 
 def _gate(comparison: Comparison, margin: float, say: Language) -> str:
+    """Return the outcome of the gate in one line: FAIL, PASS undecided, or PASS shown."""
     limit = margin_text(margin, say)
     if regressions := comparison.regressions:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
@@ -69,12 +70,14 @@ def _gate(comparison: Comparison, margin: float, say: Language) -> str:
             cells=say.count(undecided, "cell"),
         )
     shown = N_("PASS, shown: no regression of more than {margin} in {cells}")
-    if {cell.metric for cell in comparison.cells if cell.judged} & set(comparison.without_spread):
+    judged_metrics = {cell.metric for cell in comparison.cells if cell.judged}
+    if judged_metrics & set(comparison.without_spread):
         shown = N_("PASS, shown for these two campaigns only: no regression of more than {margin} in {cells}")
     return say(shown, margin=limit, cells=say.count(comparison.n_judged, "cell"))
 
 
 def _tally(comparison: Comparison, say: Language) -> str:
+    """Return how many ratios differ, without a gate."""
     if not comparison.n_tests:
         return say("Nothing could be compared")
     kinds = [cell.verdict for cell in comparison.cells if cell.verdict not in ("", "same")]
@@ -114,7 +117,7 @@ def _mean(values: Sequence[float], kinds: Iterable[str], say: Language) -> str:
 
 
 def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield what a reader must know beside the table."""
+    """Yield what differs between the campaigns, and what else restricts the conclusions from the table."""
     yield from (say("differs: {what}", what=line) for line in difference_lines(comparison, say))
     yield from notes(comparison, say)
     if comparison.n_tests:
@@ -122,6 +125,7 @@ def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
 
 
 def _below(comparison: Comparison, say: Language) -> Iterator[str]:
+    """Yield the methods, the treatments of only one campaign, why cells were not compared, and the conclusion."""
     if comparison.n_tests:
         yield say(
             "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "
@@ -133,18 +137,20 @@ def _below(comparison: Comparison, say: Language) -> Iterator[str]:
         yield say("Nothing could be compared.")
     for side in comparison.one_sided:
         n = say.count(len(side.levels), "treatment")
-        yield say("only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=why_only(side, say))
+        yield say("only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=why_unmatched(side, say))
     yield from _not_compared(comparison, say)
     yield from filter(None, [conclusion(comparison, say)])
 
 
 def _not_compared(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield each reason once, with the metrics and the treatments to which it applies."""
-    why_not = ((not_compared(cell, say), cell) for cell in comparison.cells)
-    metrics = by_key(((why, label(cell, say)), cell.metric.name) for why, cell in why_not if why)
-    treatments = by_key(((why, ", ".join(names)), treatment) for (why, treatment), names in metrics.items())
-    for (why, listed), found in treatments.items():
-        shown = found[:_MOST_TREATMENTS]
-        if more := len(found) - len(shown):
+    """Yield each reason why cells were not compared once, with the metrics and the treatments to which it applies."""
+    reasons = ((not_compared(cell, say), cell) for cell in comparison.cells)
+    names_by_treatment = by_key(((why, label(cell, say)), cell.metric.name) for why, cell in reasons if why)
+    treatments_by_reason = by_key(
+        ((why, ", ".join(names)), treatment) for (why, treatment), names in names_by_treatment.items()
+    )
+    for (why, metrics), treatments in treatments_by_reason.items():
+        shown = treatments[:_MOST_NAMED]
+        if more := len(treatments) - len(shown):
             shown.append(say("and {treatments}", treatments=say.count(more, "more treatment")))
-        yield say("not compared: {where} ({metrics}): {why}", where="; ".join(shown), metrics=listed, why=why)
+        yield say("not compared: {where} ({metrics}): {why}", where="; ".join(shown), metrics=metrics, why=why)

@@ -1,7 +1,7 @@
 """A comparison of two campaigns as annotations for GitHub Actions: workflow commands, one per line.
 
 GitHub shows ten errors per step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
-each; the tenth line has the number of the others."""
+each; the tenth line counts the remaining errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _MOST = 9
 
 
 def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
-    """Return an error for each regression, worst first.
+    """Return the lines: an error for each regression, worst first, or a notice with the conclusion of the gate.
 
-    With `fail_lost`, also return one for each cell that A measured and B did not. Without failures, return a notice
-    with the conclusion of the gate; without a gate, return an empty list. A warning behind these has what else differs
-    between A and B; notices say which campaign is of a guest."""
+    With `fail_lost`, a cell that A measured and B did not is an error too. The list is empty without errors and without
+    a gate. A warning at the end lists other differences between A and B; notices say which campaign ran in a guest."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     changed = changed_host_text(comparison)
     most = _MOST - bool(changed)

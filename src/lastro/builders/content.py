@@ -13,9 +13,9 @@ from lastro.words.language import Language
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains them.
+    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains their table.
 
-    `published` is what the source of the claims printed; None where no claims file has any of it."""
+    `published` are the tables and figures that the source of the claims printed; None if the claims file has none."""
 
     report: CampaignResults
     analysis: Analysis
@@ -27,7 +27,7 @@ class Content:
 
     @property
     def under_floor(self) -> frozenset[tuple[int, int]]:
-        """The (treatment, number of the metric) of every ratio to a baseline below the noise floor of this host."""
+        """The (index of the treatment, index of the metric) of every ratio to a baseline below the noise floor here."""
         return frozenset(
             (comparison.treatment.index, index)
             for index, metric in enumerate(self.analysis.metrics)

@@ -87,7 +87,7 @@ def licence_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CrateFile:
-    """A file of a bundle. The list of hashes has no size and no hash here: it contains the hash of this description."""
+    """A file of a bundle. SHA256SUMS has no size and no hash here, because it contains the hash of this description."""
 
     name: str
     size: int | None = None
@@ -114,7 +114,7 @@ class CrateCampaign:
 
 @dataclass(frozen=True, slots=True)
 class Crate:
-    """A bundle: one campaign, or those of a suite. `versions` has Lastro, Python and the libraries that made it."""
+    """A bundle: one campaign, or the campaigns of a suite. `versions` are {software: version}, with libraries."""
 
     name: str
     title: str
@@ -128,12 +128,12 @@ class Crate:
 
     @property
     def published(self) -> str:
-        """The day on which the last attempt ended: the same campaign gives the same bundle on any day."""
+        """The day on which the last attempt ended, not today: so a campaign gives the same bundle on any day."""
         return max(campaign.ended for campaign in self.campaigns)[:10]
 
 
 def metadata(crate: Crate, files: Sequence[CrateFile]) -> str:
-    """Return the text of ro-crate-metadata.json. `files` are all other files."""
+    """Return the text of ro-crate-metadata.json; `files` are all other files of the bundle."""
     graph = [
         {"@id": METADATA, "@type": "CreativeWork", "about": _ref("./"), "conformsTo": _ref(HOME)},
         _root(crate, files),
@@ -151,7 +151,9 @@ def _ref(name: str) -> dict[str, str]:
 
 
 def _refs(names: Sequence[str]) -> Any:
-    """Return references; a single one is not in a list, as the specification recommends in its section 'JSON-LD'."""
+    """Return references to entities: a list, or a single reference without a list as the specification recommends.
+
+    Source: RO-Crate 1.1, section 'JSON-LD'."""
     references = [_ref(name) for name in names]
     return references[0] if len(references) == 1 else references
 
@@ -163,7 +165,7 @@ def _id(name: str) -> str:
 
 def _root(crate: Crate, files: Sequence[CrateFile]) -> dict[str, Any]:
     parts = [*_folders(files), *(_id(file.name) for file in _named(files))]
-    found = {
+    dataset = {
         "@id": "./",
         "@type": "Dataset",
         "name": crate.title or crate.name,
@@ -175,13 +177,18 @@ def _root(crate: Crate, files: Sequence[CrateFile]) -> dict[str, Any]:
         "hasPart": _refs(parts),
         "mentions": _refs([action["@id"] for action in _actions(crate, files)]),
     }
-    return found | ({"author": _refs([each["@id"] for each in _authors(crate)])} if crate.authors else {})
+    return dataset | _by_authors(crate, "author")
+
+
+def _by_authors(crate: Crate, key: str) -> dict[str, Any]:
+    """Return {key: references to the authors}, or an empty dictionary for a bundle without authors."""
+    return {key: _refs([entity["@id"] for entity in _authors(crate)])} if crate.authors else {}
 
 
 def _authors(crate: Crate) -> list[dict[str, Any]]:
     return [
-        {"@id": each.url or f"#author-{number}", "@type": "Person", "name": each.name}
-        for number, each in enumerate(crate.authors, 1)
+        {"@id": author.url or f"#author-{number}", "@type": "Person", "name": author.name}
+        for number, author in enumerate(crate.authors, 1)
     ]
 
 
@@ -194,16 +201,15 @@ def _licence(crate: Crate) -> dict[str, Any]:
 
 
 def _named(files: Sequence[CrateFile]) -> list[CrateFile]:
-    """Return the files without the transcripts, which may be thousands."""
+    """Return the files without the transcripts, of which there may be thousands."""
     return [file for file in files if _TRANSCRIPTS not in file.name]
 
 
 def _folders(files: Sequence[CrateFile]) -> list[str]:
-    """Return the directories of transcripts."""
-    folders = {
-        file.name[: file.name.index(_TRANSCRIPTS) + len(_TRANSCRIPTS)] for file in files if _TRANSCRIPTS in file.name
-    }
-    return sorted(map(_id, folders))
+    """Return the identifiers of the directories of transcripts, sorted."""
+    names = (file.name for file in files)
+    parents = {name.partition(_TRANSCRIPTS)[0] for name in names if _TRANSCRIPTS in name}
+    return sorted(_id(parent + _TRANSCRIPTS) for parent in parents)
 
 
 def _files(files: Sequence[CrateFile]) -> Iterator[dict[str, Any]]:
@@ -226,15 +232,15 @@ def _files(files: Sequence[CrateFile]) -> Iterator[dict[str, Any]]:
 
 
 def _software(crate: Crate) -> Iterator[dict[str, Any]]:
-    """Yield Lastro and its libraries, and the tools and root filesystems of the campaigns, as provenance has them."""
+    """Yield entities for Lastro, its libraries, and the tools and root filesystems that provenance records."""
     for name, version in crate.versions.items():
         entity = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
         yield entity | ({"license": "Apache-2.0"} if name == "Lastro" else {})
-    seen = set()
+    known_ids = set()
     for campaign in crate.campaigns:
         for entity in (*_tools(campaign), *_image(campaign)):
-            if entity["@id"] not in seen:
-                seen.add(entity["@id"])
+            if entity["@id"] not in known_ids:
+                known_ids.add(entity["@id"])
                 yield entity
 
 
@@ -259,14 +265,14 @@ def _image(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
 
 
 def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:
-    """Return what made the data: the run of each campaign, and the reports."""
+    """Return the entities of the actions that made the data: the run of each campaign, and the reporting."""
     names = {file.name for file in files}
-    agents = {"agent": _refs([each["@id"] for each in _authors(crate)])} if crate.authors else {}
-    found: list[dict[str, Any]] = []
+    agents = _by_authors(crate, "agent")
+    actions: list[dict[str, Any]] = []
     for number, campaign in enumerate(crate.campaigns, 1):
-        tools = [each["@id"] for each in (*_tools(campaign), *_image(campaign))]
+        tools = [entity["@id"] for entity in (*_tools(campaign), *_image(campaign))]
         waiting = f"; not run: {campaign.waiting}" if campaign.waiting else ""
-        found.append(
+        actions.append(
             {
                 "@id": f"#run-{number}",
                 "@type": "CreateAction",
@@ -282,7 +288,7 @@ def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:
         )
     reports = [_id(name) for name in sorted(names) if name.startswith("report/")]
     stores = [_id(f"{campaign.folder}/campaign.db") for campaign in crate.campaigns]
-    found.append(
+    actions.append(
         {
             "@id": "#report",
             "@type": "CreateAction",
@@ -293,4 +299,4 @@ def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:
             **agents,
         }
     )
-    return found
+    return actions

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from lastro.builders.crate import Crate, licence_url
 from lastro.render.markdown import escape
-from lastro.words.campaign import of_guest, when
+from lastro.words.campaign import guest_sentences, when
 from lastro.words.language import ENGLISH
-from lastro.words.phrases import said_once
+from lastro.words.phrases import merged_sentences
 
 SOFTWARE_TITLE = "Lastro: what virtualization costs a network function, and what isolation saves"
 SOFTWARE_AUTHORS = "The Lastro maintainers"
@@ -59,18 +59,20 @@ def _readme(crate: Crate) -> Iterator[str]:
     if crate.description:
         yield escape(crate.description)
     runs = [
-        f"- {escape(each.title or each.name)}: {each.valid} of {each.trials} trials valid"
-        + (f", {each.waiting} not run" if each.waiting else "")
-        + f", from {when(each.began)} to {when(each.ended)} UTC"
-        for each in crate.campaigns
+        f"- {escape(campaign.title or campaign.name)}: {campaign.valid} of {campaign.trials} trials valid"
+        + (f", {campaign.waiting} not run" if campaign.waiting else "")
+        + f", from {when(campaign.began)} to {when(campaign.ended)} UTC"
+        for campaign in crate.campaigns
     ]
     many = "These are the results of several campaigns" if len(runs) > 1 else "These are the results of a campaign"
     yield f"{many} of Lastro, which measures what virtualization costs a network function:"
     yield "\n".join(runs)
-    measured = [(each.title or each.name, of_guest(each.guest, ENGLISH)) for each in crate.campaigns]
-    yield from map(escape, said_once(measured, ENGLISH, len(measured)))
+    measured = [
+        (campaign.title or campaign.name, guest_sentences(campaign.guest, ENGLISH)) for campaign in crate.campaigns
+    ]
+    yield from map(escape, merged_sentences(measured, ENGLISH, len(measured)))
     if crate.authors:
-        yield f"Authors: {'; '.join(escape(each.name) for each in crate.authors)}"
+        yield f"Authors: {'; '.join(escape(campaign.name) for campaign in crate.authors)}"
     licence = (
         f"<{licence_url(crate.licence)}>"
         if crate.licence
@@ -102,10 +104,10 @@ def _citation(crate: Crate) -> Iterator[str]:
         key = "license-url" if crate.licence == licence_url(crate.licence) else "license"
         yield f"{key}: {json.dumps(crate.licence)}"
     yield "authors:"
-    for each in crate.authors:
-        yield f"  - name: {json.dumps(each.name, ensure_ascii=False)}"
-        if each.url:
-            yield f"    orcid: {json.dumps(each.url)}"
+    for author in crate.authors:
+        yield f"  - name: {json.dumps(author.name, ensure_ascii=False)}"
+        if author.url:
+            yield f"    orcid: {json.dumps(author.url)}"
     if not crate.authors:
         yield "  - name: Anonymous"  # the format requires an author
     yield "references:"

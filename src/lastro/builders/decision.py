@@ -20,9 +20,9 @@ from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
 from lastro.words.phrases import joined
 
 _FEW = 3  # candidates, which a sentence names one by one
-# {blocks: percent of candidates that hold, of those stated to hold with 20 to 40 %, and with 60 to 80 %}, the
-# least and the most over the noises of benches/decision_promises.py
-_CAME_TRUE = {2: ("18–35", "77–90"), 3: ("22–36", "74–81"), 5: ("18–32", "70–80"), 10: ("23–32", "67–79")}
+# {blocks: (of the candidates stated to hold with 20 to 40 %, the percentage that do; the same of those with 60 to
+# 80 %)}, each from the least to the most over the noises of benches/decision_promises.py
+_PERCENT_TRUE = {2: ("18–35", "77–90"), 3: ("22–36", "74–81"), 5: ("18–32", "70–80"), 10: ("23–32", "67–79")}
 _MET = {True: "✓", False: "✕", None: "?"}
 VERDICTS = {
     "accepted": N_("✓ holds"),
@@ -33,14 +33,14 @@ VERDICTS = {
 
 
 def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield the answer, the candidates, what would change the answer, and what is not answered."""
+    """Yield the document on a decision: the answer, its tables, what would change it, and what stays unanswered."""
     study = decision.report.study
     yield Title(study.title or study.name, tuple(answer(decision, say)))
-    required = joined([each.text for each in decision.question.required], say)
+    required = joined([requirement.text for requirement in decision.question.required], say)
     more = say("Required: {requirements}.", requirements=required) if required else ""
     yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
-    lacking = tuple(f"{each.label}: {'; '.join(each.gaps)}" for each in decision.lacking)
+    lacking = tuple(f"{candidate.label}: {'; '.join(candidate.gaps)}" for candidate in decision.lacking)
     yield from section(say("Requirements not met"), Items(lacking))
     if not decision.candidates:
         return
@@ -61,7 +61,9 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def decision_section(report: CampaignResults, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
-    """Yield a section on the service levels of the study: the answer, the candidates, where each level is met worst."""
+    """Yield the section of a report on the service levels of its study; nothing for a study without any.
+
+    It has the answer, the candidates, the condition in which each level is met worst, and `figures`."""
     if (decision := decision_of(report)) is None:
         return
     sentences = " ".join(answer(decision, say))
@@ -74,20 +76,22 @@ def decision_section(report: CampaignResults, say: Language, figures: tuple[Figu
 
 
 def _reliability(decision: SlaDecision, say: Language) -> str:
-    """Return how often stated probabilities came true in simulated campaigns with at most as many blocks."""
-    n = max((blocks for blocks in _CAME_TRUE if blocks <= decision.n_blocks), default=min(_CAME_TRUE))
-    few, many = _CAME_TRUE[n]
+    """Return how often stated probabilities came true in simulated campaigns of about this many blocks.
+
+    The simulations are of 2, 3, 5 and 10 blocks: the largest that does not exceed the blocks of the campaign counts."""
+    n = max((blocks for blocks in _PERCENT_TRUE if blocks <= decision.n_blocks), default=min(_PERCENT_TRUE))
+    unlikely, likely = _PERCENT_TRUE[n]
     return say(
         "In simulated campaigns of {n} blocks, of candidates stated to hold with about 30 %, {few} % did, and of those "
         "with about 70 %, {many} %: few blocks leave open how far blocks differ.",
         n=say.integer(n),
-        few=few,
-        many=many,
+        few=unlikely,
+        many=likely,
     )
 
 
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield the answer in one sentence or several."""
+    """Yield which candidate holds the levels, its cost and wishes; or that none does or that more blocks are needed."""
     choice = decision.choice
     levels = joined([level.text for level in decision.question.levels], say)
     if choice.recommended is not None:
@@ -104,7 +108,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
         if decision.question.wished:
             yield _on_wishes(decision, choice.recommended, say)
     elif not decision.candidates:
-        required = joined([each.text for each in decision.question.required], say)
+        required = joined([requirement.text for requirement in decision.question.required], say)
         yield say("No candidate meets all requirements: {requirements}.", requirements=required)
     elif choice.outcome == "none":
         whole = not any(odds.missing for odds in choice.odds)
@@ -150,9 +154,10 @@ def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
 
 
 def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
-    """Return what of the wishes the recommended candidate has, and whether it comes first for that."""
-    has = list(zip(decision.question.wished, decision.candidates[at].wishes, strict=True))
-    met, lacking = ([wish.text for wish, found in has if bool(found) is wanted] for wanted in (True, False))
+    """Return which wishes the recommended candidate meets and lacks, and whether the cheapest one meets fewer."""
+    wishes = list(zip(decision.question.wished, decision.candidates[at].wishes, strict=True))
+    met = [wish.text for wish, is_met in wishes if is_met]
+    lacking = [wish.text for wish, is_met in wishes if not is_met]
     text = say("It has what is wished ({wishes})", wishes=joined(met, say))
     if lacking:
         text = say("It lacks what is wished ({wishes})", wishes=joined(lacking, say))
@@ -171,6 +176,7 @@ def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
 
 
 def _question(decision: SlaDecision, say: Language) -> str:
+    """Return what was compared: the candidates, the number of conditions, and the levels common to all."""
     candidates, n = say.count(len(decision.candidates), "candidate"), len(decision.conditions)
     given = ", ".join(f"{name} = {level}" for name, level in decision.given.items())
     where = say("in each of {n} conditions", n=n) if n > 1 else ""
@@ -197,11 +203,11 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
         row = [decision.candidates[at].label, verdict, *(odds_text(p, say) for p in (odds.holds, odds.next_holds))]
         if decision.question.cost is not None:
             row += [spread_text(odds.cost, say), odds_text(odds.cheapest, say) if not odds.missing else "—"]
-        found = zip(decision.question.wished, decision.candidates[at].wishes, strict=True)
-        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in found)] if decision.question.wished else []
+        wishes = zip(decision.question.wished, decision.candidates[at].wishes, strict=True)
+        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in wishes)] if decision.question.wished else []
         rows.append(tuple(row))
     blank = ("—",) * (len(columns) - 2)
-    rows += [(each.label, say("✕ requirement not met"), *blank) for each in decision.lacking]
+    rows += [(candidate.label, say("✕ requirement not met"), *blank) for candidate in decision.lacking]
     return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))))
 
 
@@ -220,17 +226,17 @@ def _levels_table(decision: SlaDecision, say: Language) -> Table:
 
 
 def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield what was decided after which blocks, of a campaign that ran until its decision; nothing for another."""
+    """Yield a table of the interim decisions by block; nothing unless the campaign ran until its decision."""
     if not decision.looks:
         return
     design = decision.report.study.design
     rows = []
-    for each in decision.looks:
-        best = decision.candidates[each.recommended].label if each.recommended is not None else "—"
-        found = [
-            f"{decision.candidates[one.candidate].label}: {why_dropped(decision, one, say)}" for one in each.dropped
+    for look in decision.looks:
+        recommended = decision.candidates[look.recommended].label if look.recommended is not None else "—"
+        dropped = [
+            f"{decision.candidates[drop.candidate].label}: {why_dropped(decision, drop, say)}" for drop in look.dropped
         ]
-        rows.append((say.integer(each.block), best, "; ".join(found) or "—", stop_text(each, say)))
+        rows.append((say.integer(look.block), recommended, "; ".join(dropped) or "—", stop_text(look, say)))
     columns = (say("block"), say("recommended"), say("no longer in question"), say("end"))
     note = (
         say("Later blocks have only the candidates that are still in question: the others stand with fewer blocks.")
@@ -247,14 +253,14 @@ def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
     """Yield a table of the doses at which levels break, if a condition is a factor of numbers."""
-    if not (found := list(broken_levels(decision))):
+    if not (broken_by_dose := list(broken_levels(decision))):
         return
     rows = tuple(
         (
-            decision.candidates[each.candidate].label, each.given or "—", each.level.text, each.factor,
-            _dose(each.point, say),
+            decision.candidates[broken.candidate].label, broken.given or "—", broken.level.text, broken.factor,
+            _dose(broken.point, say),
         )
-        for each in found
+        for broken in broken_by_dose
     )  # fmt: skip
     columns = (say("candidate"), say("condition"), say("level"), say("along"), say("breaks at"))
     note = say(
@@ -267,6 +273,7 @@ def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def _dose(point: BreakingPoint | None, say: Language) -> str:
+    """Format the dose at which a level breaks, with the doses around it; a dash if it is not known."""
     if point is None:
         return "—"
     if math.isinf(point.low):
@@ -285,22 +292,23 @@ def _dose(point: BreakingPoint | None, say: Language) -> str:
 
 
 def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield for each level how far the recommended candidate holds it, and which would hold it further."""
+    """Yield, for each level, the strictest limit that the recommended candidate holds, and who holds a stricter one."""
     if (best := decision.choice.recommended) is None:
         return
     for number, level in enumerate(decision.question.levels):
-        own = decision.choice.odds[best].limits[number]
-        assert own is not None
-        end = _end(level, own)
+        odds = decision.choice.odds[best].limits[number]
+        assert odds is not None
+        end = _end(level, odds)
         yield say(
             "{metric}: {candidate} holds {bound} as well.",
             metric=level.metric.name,
             candidate=decision.candidates[best].label,
             bound=_bound(level, end, say),
-        ) + _beyond(decision, number, best, end, say)
+        ) + _stricter_holder(decision, number, best, end, say)
 
 
-def _beyond(decision: SlaDecision, number: int, best: int, end: float, say: Language) -> str:
+def _stricter_holder(decision: SlaDecision, number: int, best: int, end: float, say: Language) -> str:
+    """Return which accepted candidate keeps level `number` up to the strictest limit, if stricter than `end`."""
     level = decision.question.levels[number]
     ends = {
         at: _end(level, odds)
@@ -319,7 +327,7 @@ def _beyond(decision: SlaDecision, number: int, best: int, end: float, say: Lang
 
 
 def _end(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return the strictest limit that the mean keeps almost surely."""
+    """Return the strictest limit that a mean keeps almost surely: the end of its interval on the side of the limit."""
     return odds.low if level.at_least else odds.high
 
 
@@ -328,9 +336,10 @@ def _bound(level: ServiceLevel, value: float, say: Language) -> str:
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
+    """Yield how many combinations are not in the fraction, and for each candidate the metrics that are missing."""
     fraction = Fraction.of(decision.report.study)
-    known = [each.levels for each in (*decision.candidates, *decision.lacking)]
-    of_study = math.prod(len({own[name] for own in known}) for name in known[0])
+    known = [candidate.levels for candidate in (*decision.candidates, *decision.lacking)]
+    of_study = math.prod(len({levels[name] for levels in known}) for name in known[0])
     if fraction and (absent := of_study - len(known)):
         yield say(
             "{n} of {all} combinations of {factors} are not in the fraction",
@@ -353,8 +362,8 @@ def _number(value: float, say: Language) -> str:
     return say.number(significant(value, 3))
 
 
-def spread_text(found: tuple[float, float, float] | None, say: Language) -> str:
-    if found is None:
+def spread_text(spread: tuple[float, float, float] | None, say: Language) -> str:
+    if spread is None:
         return "—"
-    middle, low, high = (significant(value, 3) for value in found)
+    middle, low, high = (significant(value, 3) for value in spread)
     return say.number(f"{middle} [{low}, {high}]")

@@ -3,16 +3,16 @@
 format       "lastro-gate-plan/1"
 pilot, margin, confidence, tests, metrics (names), n_treatments
 noise        [{metric, treatment, spread, df, assumed, between}], the noisiest last; spread is the standard deviation
-             between blocks, as a fraction of the mean. assumed: the pilot lacks the treatment. between {variance, df}
-             is that between campaigns, of logarithms; null where the pilot has stored none
-powers       [{blocks, median, noisiest, shown, duration_s}]; the least loss found with a power of 80 % in the
-             median and in the noisiest cell, null if any loss may be missed; the probability of "shown" if nothing
-             changed; the time of both campaigns
+             between blocks, as a fraction of the mean. assumed: the pilot lacks the treatment. between {variance, df}:
+             the variance of logarithms between campaigns; null where the pilot has stored none
+powers       [{blocks, median, noisiest, shown, duration_s}]; median and noisiest: the least loss found with a power of
+             80 % in the median and in the noisiest cell, null if any loss may be missed; shown: the probability of the
+             outcome "shown" if nothing changed; duration_s: the time of both campaigns
 blocks_to_find                    {metric: the least number that finds a loss of twice the margin in any one cell}
 blocks_to_show                    the least number that probably shows that nothing regressed; null above 1,000
 unknown      metrics without a known noise
-other_settings                    those in which the pilot differs from the study
-guest        that of the pilot {title, emulated, partly}, as in `lastro results --json`; null for a real host"""
+other_settings                    names of the settings in which the pilot differs from the study
+guest        the guest in which the pilot ran {title, emulated, partly}, as in `lastro results --json`, or null"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import Any
 
 from lastro.analysis.gate_plan import GatePlan, GatePower
-from lastro.builders.data.encoder import Forms, encode, only
+from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.document import Block, Paragraph, Table
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER
@@ -35,7 +35,7 @@ _FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
-    """Yield the table of what gates find and show, how to read it, the blocks needed, and where the noise is from."""
+    """Yield a table of the losses that a gate detects by number of blocks, its legend, the blocks needed, the noise."""
     margin, power = margin_text(plan.margin, say), percent(POWER, say)
     yield Paragraph(
         say(
@@ -48,7 +48,7 @@ def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
         )
     )
     columns = (say("blocks"), say("median cell"), say("noisiest cell"), say("shown"), say("time of both"))
-    yield Table("gate", "", columns, tuple(_row(each, say) for each in plan.powers))
+    yield Table("gate", "", columns, tuple(_row(gate_power, say) for gate_power in plan.powers))
     yield Paragraph(
         say(
             "median cell, noisiest cell: the least loss that is found with {power} power; the noisiest is {metric} of "
@@ -72,15 +72,14 @@ def _row(power: GatePower, say: Language) -> tuple[str, ...]:
 
 
 def _needed(plan: GatePlan, say: Language) -> Iterator[str]:
-    """Yield the blocks that find twice the margin, and those that show that nothing regressed."""
-    needed = plan.blocks_to_find
-    several = len(needed) > 1
-    each = (f"{name}, {_blocks(plan, n, say)}" if several else _blocks(plan, n, say) for name, n in needed.items())
+    """Yield the blocks needed to find a loss of twice the margin, and those needed to show that nothing regressed."""
+    needed = {metric: _blocks(plan, n, say) for metric, n in plan.blocks_to_find.items()}
+    texts = [f"{metric}, {blocks}" for metric, blocks in needed.items()] if len(needed) > 1 else list(needed.values())
     yield say(
         "To find a loss of {loss} (twice the margin) in any one cell with {power} power: {blocks}.",
         loss=margin_text(2 * plan.margin, say),
         power=percent(POWER, say),
-        blocks="; ".join(each),
+        blocks="; ".join(texts),
     )
     yield say(
         "To show, with a chance of {power}, that nothing lost more than {margin} if nothing changed: {blocks}.",
@@ -97,7 +96,7 @@ def _blocks(plan: GatePlan, blocks: int | None, say: Language) -> str:
 
 
 def _noise(plan: GatePlan, say: Language) -> Iterator[str]:
-    """Yield where the noise comes from, and what it leaves out."""
+    """Yield which campaign the noise was measured in, and which noise it does not include."""
     yield say("The noise is that of {pilot}; how uncertainly it is known is included.", pilot=plan.pilot)
     if any(cell.between for cell in plan.cells):
         yield say("It contains the spread between campaigns that is stored there: more blocks do not reduce that part.")
@@ -133,8 +132,8 @@ def gate_plan_document(plan: GatePlan) -> dict[str, Any]:
     """Return the plan as JSON-serializable data, with the keys of this module's docstring."""
     planned = {
         "format": "lastro-gate-plan/1",
-        **only(plan, "pilot margin confidence tests metrics n_treatments"),
+        **pick(plan, "pilot margin confidence tests metrics n_treatments"),
         "noise": plan.cells,
-        **only(plan, "powers blocks_to_find blocks_to_show unknown other_settings guest"),
+        **pick(plan, "powers blocks_to_find blocks_to_show unknown other_settings guest"),
     }
     return encode(planned, _FORMS)

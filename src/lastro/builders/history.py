@@ -1,4 +1,4 @@
-"""The documents on a history of campaigns: its campaigns, and the changes in its series. Pure."""
+"""The documents on a history: the list of its campaigns, and the changes in its series of means. Pure."""
 
 from __future__ import annotations
 
@@ -23,26 +23,30 @@ from lastro.words.remarks import meaning, sign, signs_of
 _CAUSES = {"software": N_("software"), "host": N_("host"), "unknown": N_("software or host")}
 _SAID = {"acknowledged": N_("acknowledged"), "muted": N_("muted"), "unmuted": N_("unmuted")}
 _CHANGES = (N_("metric"), N_("treatment"), N_("changed at"), N_("after / before"), "", N_("a change of"))
-_MOST_FACTS = 4  # of one campaign, with their values
+_MOST_FACTS = 4  # changed facts of a campaign that are written with their values
 _LONGEST_FACT = 40
 
 
 def list_blocks(history: History, say: Language) -> Iterator[Block]:
-    """Yield the campaigns of each study on each host, and what changed on the host before one of them."""
+    """Yield a table of the campaigns of each study on each host, the changes of the host, and the users' remarks."""
     yield Title(say("A history of {campaigns}", campaigns=say.count(len(history.points), "campaign")))
     columns = (say("measured"), say("label"), say("campaign"))
     for (study, host), points in by_key(((point.study, point.host), point) for point in history.points).items():
         rows = tuple((when(point.measured_utc), point.label, point.campaign) for point in points)
         yield Table("history", say("{study} on {host}", study=study, host=host), columns, rows, whole=True)
         yield _facts(fact_changes(points), say("What changed on the host"), say)
-    said = tuple(say("{verdict}: {text}", verdict=say(_SAID[each.kind]), text=each.text) for each in history.remarks)
-    yield Items(said, title=say("What was said"))
+    remarks = tuple(
+        say("{verdict}: {text}", verdict=say(_SAID[remark.kind]), text=remark.text) for remark in history.remarks
+    )
+    yield Items(remarks, title=say("What was said"))
 
 
 def history_blocks(
     report: HistoryReport, say: Language, figures: Mapping[int, Figure] | None = None, *, details: bool = False
 ) -> Iterator[Block]:
-    """Yield the answer, all changes, and with `details` every series; `figures` are {index of a series: its figure}."""
+    """Yield the answer and all changes; with `details` also a section for each series.
+
+    `figures` are {index in `report.series`: figure}; a series without one has only its table."""
     hosts = ", ".join(dict.fromkeys(series.last.host for series in report.series))
     title = say("A history of {n} series on {hosts}", n=say.integer(len(report.series)), hosts=hosts)
     yield Title(title, (headline(report, say),))
@@ -53,22 +57,21 @@ def history_blocks(
     yield _facts(facts, say("What else changed there"), say)
     yield Items(tuple(_notes(report, say)))
     if details:
-        for at, series in enumerate(report.series):
-            figure = (figures or {}).get(at)
-            title = f"{metric_heading(series.metric)} · {treatment_text(series, say)}"
+        for index, series in enumerate(report.series):
+            figure, treatment = (figures or {}).get(index), treatment_text(series, say)
             yield from section(
-                title,
+                f"{metric_heading(series.metric)} · {treatment}",
                 Figures((figure,) if figure else ()),
                 _points(series, say),
                 _facts(fact_changes(series.points), say("What changed on the host"), say),
-                anchor=f"series-{at}",
-                short=treatment_text(series, say),
+                anchor=f"series-{index}",
+                short=treatment,
             )
 
 
 def _change_row(series: KeptSeries, change: HistoryChange, say: Language) -> tuple[str, ...]:
-    said = change.acknowledged or series.muted
-    verdict = say("{verdict}: {text}", verdict=say(_SAID[said.kind]), text=said.text) if said else ""
+    remark = change.acknowledged or series.muted
+    verdict = say("{verdict}: {text}", verdict=say(_SAID[remark.kind]), text=remark.text) if remark else ""
     return (
         series.metric.name, treatment_text(series, say), range_text(series, change, say),
         ratio_text(change.point.ratio, say), verdict or verdict_text(change.verdict, say),
@@ -77,6 +80,7 @@ def _change_row(series: KeptSeries, change: HistoryChange, say: Language) -> tup
 
 
 def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
+    """Yield how many series could be tested, which are muted or lack values, what marks mean, and notes on causes."""
     decidable = sum(series.decidable for series in report.series)
     if decidable:
         yield say(
@@ -89,11 +93,10 @@ def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
     if open_ := len(report.series) - decidable:
         yield say("{series} series with fewer than {n} campaigns.", series=say.integer(open_), n=2 * FEWEST)
     for series in report.series:
+        where = f"{series.metric.name}, {treatment_text(series, say)}"
         if series.muted:
-            where = f"{series.metric.name}, {treatment_text(series, say)}"
             yield say("{where} is muted: {text}", where=where, text=series.muted.text)
         if series.left_out:
-            where = f"{series.metric.name}, {treatment_text(series, say)}"
             left_out = say.count(series.left_out, "campaign")
             yield say("{where}: {campaigns} without an exact value are left out.", where=where, campaigns=left_out)
     kinds = in_order(kind for series in report.series for summary in series.summaries for kind in summary.marks)
@@ -108,11 +111,11 @@ def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
 
 
 def _points(series: KeptSeries, say: Language) -> Table:
-    """Return the values of a series, newest last; a change is named where it begins."""
-    begins = {change.point.at: change for change in series.changes}
+    """Return a table of the means of a series, newest last; the row where a change begins has its verdict and ratio."""
+    changes = {change.point.at: change for change in series.changes}
     rows = []
-    for at, (point, summary, judged) in enumerate(zip(series.points, series.summaries, series.judged, strict=True)):
-        change = begins.get(at)
+    for index, (point, summary, judged) in enumerate(zip(series.points, series.summaries, series.judged, strict=True)):
+        change = changes.get(index)
         mean = significant(summary.mean)
         if summary.low is not None and summary.high is not None:
             mean += f" [{significant(summary.low)}, {significant(summary.high)}]"
@@ -133,10 +136,10 @@ def _points(series: KeptSeries, say: Language) -> Table:
 
 
 def _facts(facts: Iterable[FactChange], title: str, say: Language) -> Items:
-    """Return 'v9: kernel: 6.1.0-27 → 6.1.0-28; tools.runc: …' for each campaign, with the values of the first few."""
+    """Return 'v9: kernel: 6.1.0-27 → 6.1.0-28; tools.runc: …' for each campaign; facts after the fourth are counted."""
     lines = []
-    for point, several in groupby(facts, key=lambda fact: fact.point):
-        changes, none = list(several), say("not recorded")
+    for point, point_facts in groupby(facts, key=lambda fact: fact.point):
+        changes, none = list(point_facts), say("not recorded")
         shown = [
             f"{say(fact.name)}: {_short(fact.before or none)} → {_short(fact.after or none)}"
             for fact in changes[:_MOST_FACTS]

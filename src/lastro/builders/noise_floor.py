@@ -1,4 +1,4 @@
-"""The document on the noise floors of an A/A campaign. Pure."""
+"""The document on the noise floors that an A/A campaign measured. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lastro.document import Block, Items, Table
 from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
-from lastro.words.campaign import of_guest, place_of
+from lastro.words.campaign import guest_sentences, place_of
 from lastro.words.language import Language
 from lastro.words.numbers import ratio_text
 
@@ -18,10 +18,10 @@ KEPT_WITH, KEPT_IN = N_("kept with {place}, for its report"), N_("kept in {place
 
 
 def noise_floor_blocks(floors: NoiseFloors, say: Language) -> Iterator[Block]:
-    """Yield the guest that has the floors, if any, their table and an explanation."""
-    yield Items(tuple(of_guest(floors.guest, say)))
+    """Yield the guest in which the noise floors were measured, if any, their table and an explanation."""
+    yield Items(tuple(guest_sentences(floors.guest, say)))
     columns = (say("metric"), say("noise floor"), say("A/A ratio"), say("noisiest baseline"))
-    yield Table("noise-floor", "", columns, tuple(_row(each, say) for each in floors.metrics))
+    yield Table("noise-floor", "", columns, tuple(_row(metric_floor, say) for metric_floor in floors.metrics))
     yield Items(tuple(_explanation(floors, say)))
 
 
@@ -36,6 +36,7 @@ def _row(metric_floor: MetricFloor, say: Language) -> tuple[str, ...]:
 
 
 def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
+    """Yield what a noise floor is, how it was measured, and what is missing."""
     place = place_of([floors.guest], say)
     yield say(
         "Noise floor: with {blocks} blocks, the baseline differs from itself{where} by more than that in {rate} of "
@@ -48,10 +49,14 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
         "The two trials of a pair were as far apart as in a block of the study: {blocks} of the A/A campaign.",
         blocks=say.count(floors.apart, "block"),
     )
-    for each in floors.metrics:
-        if each.floor.absent_because:
-            yield say("{metric}: no floor: {why}", metric=each.metric.name, why=say.note(each.floor.absent_because))
-    least = min((each.floor.pairs for each in floors.metrics), default=floors.blocks)
+    for metric_floor in floors.metrics:
+        if metric_floor.floor.absent_because:
+            yield say(
+                "{metric}: no floor: {why}",
+                metric=metric_floor.metric.name,
+                why=say.note(metric_floor.floor.absent_because),
+            )
+    least = min((metric_floor.floor.pairs for metric_floor in floors.metrics), default=floors.blocks)
     if least < floors.blocks:
         yield say(
             "Only {n} of {pairs} pairs were complete for some metrics: their floors are uncertain.",
@@ -63,7 +68,7 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
 
 
 def _between(between: BetweenCampaigns, say: Language) -> str:
-    spreads = ", ".join(f"{name} {_percent(each.spread, say)}" for name, each in between.spreads.items())
+    spreads = ", ".join(f"{name} {_percent(spread.spread, say)}" for name, spread in between.spreads.items())
     return say(
         "Between {n} A/A campaigns, begun within {span}, means differ with a standard deviation of: {spreads}. "
         "`lastro compare` takes it into account.",

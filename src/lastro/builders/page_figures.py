@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from lastro.builders.content import Content
 from lastro.document import Figure
 from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, Kind, plans
-from lastro.figures.svg import own_ids
+from lastro.figures.svg import with_unique_ids
 
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A figure, and what it is of: its kind, the number of its metric, and the factor of a curve."""
+    """A figure with its kind, the index of its metric (None: all metrics), and the factor of a curve, else empty."""
 
     kind: Kind
     metric: int | None
@@ -23,26 +23,30 @@ class PageFigure:
 
 
 class PageFigures(tuple[PageFigure, ...]):
-    """The figures of a document, from which each section takes its own."""
+    """The figures of a document, in order; `of` selects the figures of a section."""
 
     __slots__ = ()
 
     def of(self, kind: Kind, metric: int | None = None) -> tuple[Figure, ...]:
-        """Return the figures of a kind; those of one metric, if it is given."""
-        return tuple(each.figure for each in self if each.kind == kind and metric in (None, each.metric))
+        """Return the figures of a kind, of all metrics or of the metric with this index."""
+        return tuple(
+            page_figure.figure
+            for page_figure in self
+            if page_figure.kind == kind and metric in (None, page_figure.metric)
+        )
 
 
 NOT_DRAWN = PageFigures()
 
 
 def drawn(planned: Iterable[FigurePlan]) -> PageFigures:
-    """Return every figure for which there is data, drawn for a page, in their order."""
+    """Draw the planned figures as SVG and return them in order, without those for which there is no data."""
     drawings = ((plan, svgs_of(plan)) for plan in planned)
     return PageFigures(_page_figure(plan, Figure(plan.title, svgs)) for plan, svgs in drawings if svgs)
 
 
 def linked(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> PageFigures:
-    """Return the figures that were written to files; `links` is {title: address}."""
+    """Return the figures that were written to files, as links to them; `links` is {title: address}."""
     plans = [plan for plan in planned if plan.title in links] if links else []
     return PageFigures(_page_figure(plan, Figure(plan.title, address=links[plan.title])) for plan in plans)
 
@@ -53,10 +57,10 @@ def planned(content: Content) -> Iterator[FigurePlan]:
 
 
 def svgs_of(plan: FigurePlan) -> tuple[str, ...]:
-    """Return the figure as SVG, for a wide and a narrow page, with ids that no other has; empty without data."""
+    """Draw a figure as two SVGs, for a wide and a narrow page, with ids unique on a page; empty without data."""
     pictures = [plan.picture(width_in) for width_in in (WIDE_IN, NARROW_IN)]
     svgs = [picture.svg() for picture in pictures if picture]
-    return tuple(own_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)
+    return tuple(with_unique_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)
 
 
 def _page_figure(plan: FigurePlan, figure: Figure) -> PageFigure:

@@ -1,6 +1,6 @@
-"""Tables of the properties of a campaign's platforms and links, where it looked for them. Pure.
+"""Tables of the properties of platforms and links that the provenance of a campaign records. Pure.
 
-Provenance is untrusted input: what is not as Lastro writes it is left out."""
+Provenance is untrusted input: an entry that does not have the form in which Lastro writes it is left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _TITLES = {"platform": N_("Properties of platforms"), "attachment": N_("Properti
 
 
 def part_tables(report: CampaignResults, say: Language) -> list[Table]:
-    """Return a table for each kind of part, with a row for each level; how each was found is in the provenance."""
+    """Return a table for each kind of part, with a row for each level and a column for each property.
+
+    A table without recorded properties has no rows. How a property was found is in the provenance."""
     properties = _mapping(report.provenance.get("properties"))
     return [
         Table(f"properties-{kind}", say(title), *_cells(kind, properties.get(kind))) for kind, title in _TITLES.items()
@@ -24,14 +26,16 @@ def part_tables(report: CampaignResults, say: Language) -> list[Table]:
 
 
 def _cells(kind: str, levels: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    texts = {level: dict(_texts(properties)) for level, properties in _mapping(levels).items()}
-    names = tuple(dict.fromkeys(name for own in texts.values() for name in own))
-    return (kind, *names), tuple((str(level), *(own.get(name, "—") for name in names)) for level, own in texts.items())
+    """Return the columns and the rows of a table; a dash where a level lacks a property of another level."""
+    texts_by_level = {level: dict(_texts(properties)) for level, properties in _mapping(levels).items()}
+    names = tuple(dict.fromkeys(name for texts in texts_by_level.values() for name in texts))
+    rows = ((str(level), *(texts.get(name, "—") for name in names)) for level, texts in texts_by_level.items())
+    return (kind, *names), tuple(rows)
 
 
 def _texts(properties: Any) -> Iterator[tuple[str, str]]:
-    for name, found in _mapping(properties).items():
-        if text := _mapping(found).get("text"):
+    for name, property_ in _mapping(properties).items():
+        if text := _mapping(property_).get("text"):
             yield str(name), str(text)
 
 

@@ -1,4 +1,4 @@
-"""The document on a study that several hosts measured. Pure but for what draws its claims."""
+"""The document on a study that several hosts measured."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lastro.words.pool import place
 
 
 def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = NOT_DRAWN) -> Iterator[Block]:
-    """Yield the answer, the hosts, the tables of each metric, the claims and the notes, with these figures.
+    """Yield the answer, the hosts, the tables and figures of each metric, the claims, and how to read the tables.
 
-    The ratios on each host are folded, unless there is nothing else."""
+    The table of ratios on each host is folded, unless it is the only table of its metric."""
     title, kicker = pooled.study.title or pooled.study.name, say("Lastro, over several hosts")
     measured = place(pooled, say)
 
@@ -32,18 +32,18 @@ def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = 
     yield Heading(titled(hosts.title, measured), "hosts", hosts.title)
     yield replace(hosts, title="", whole=True)
     for at, metric in enumerate(pooled.metrics):
-        own = [
+        pooled_tables = [
             captioned(table)
             for table in (pool_tables.means_table(pooled, metric, say), pool_tables.apart_table(pooled, metric, say))
             if table
         ]
-        each = captioned(pool_tables.hosts_effects_table(pooled, metric, say))
+        on_hosts = captioned(pool_tables.hosts_effects_table(pooled, metric, say))
         yield Heading(metric.name, f"metric-{at + 1}")
         yield Paragraph(metric.summary, dim=True)
         yield Figures(page_figures.of("forest", metric=at))
-        yield from own
-        if each:
-            yield Fold(each.title, (replace(each, title=""),)) if own else each
+        yield from pooled_tables
+        if on_hosts:
+            yield Fold(on_hosts.title, (replace(on_hosts, title=""),)) if pooled_tables else on_hosts
     if pooled.claims:
         yield Heading(say("Claims"), "claims")
         yield captioned(pool_tables.pooled_claims_table(pooled.claims, say))

@@ -19,7 +19,7 @@ from lastro.words.claims_text import TALLY_WORDS
 from lastro.words.estimates import estimate_text, numeric, p_text
 from lastro.words.language import Language
 from lastro.words.numbers import direction_text, metric_heading, ratio_range, ratio_text, verdict_counts, verdict_text
-from lastro.words.phrases import joined, said_once
+from lastro.words.phrases import joined, merged_sentences
 from lastro.words.pool import ratio_on
 
 _FEW = 3  # ratios, which the first sentences name one by one
@@ -29,11 +29,11 @@ ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("P
 # Sentences
 
 
-def opening(found: PooledStudy, say: Language) -> Iterator[str]:
-    """Yield the answer in one sentence or two."""
-    pooled = [effect for effect in found.effects if effect.pooled]
-    apart = [effect for effect in found.effects if effect.apart]
-    alpha = found.study.design.alpha
+def opening(pooled_study: PooledStudy, say: Language) -> Iterator[str]:
+    """Yield how many ratios differ from 1 on average over hosts, and how many differ between two hosts."""
+    pooled = [effect for effect in pooled_study.effects if effect.pooled]
+    apart = [effect for effect in pooled_study.effects if effect.apart]
+    alpha = pooled_study.study.design.alpha
     if pooled:
         kinds = [effect.verdict for effect in pooled if effect.verdict not in ("", "same")]
         if kinds:
@@ -42,7 +42,7 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
         else:
             yield say("On average over hosts, none of {all} ratios is distinguishable from 1.", all=len(pooled))
         yield from _on_a_new_host(pooled, say)
-    if len(found.hosts) < FEWEST:
+    if len(pooled_study.hosts) < FEWEST:
         yield say(
             "Two hosts cannot show how much hosts differ, so there is no mean over hosts, no spread between hosts, and "
             "no interval for a new host."
@@ -55,20 +55,20 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
 
 
 def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[str]:
-    """Yield what a new host will see: each ratio where they are few, otherwise on how many it agrees with the mean."""
+    """Yield the ratios that a new host will see or, of more than three, how many have an interval on one side of 1."""
     ranges = [(effect, effect.prediction) for effect in pooled if effect.prediction is not None]
     if len(ranges) > _FEW:
-        n = sum(not found.holds(1.0) for _, found in ranges)
+        n = sum(not prediction.holds(1.0) for _, prediction in ranges)
         text = N_("For {n} of {all} ratios, the interval for a new host is on one side of 1.")
         yield say(text, n=n, all=len(ranges))
         return
-    for effect, found in ranges:
+    for effect, prediction in ranges:
         text = N_("A new host will see {metric} {range} ({label}).")
-        yield say(text, metric=effect.metric.name, range=ratio_range(found, say), label=effect.label)
+        yield say(text, metric=effect.metric.name, range=ratio_range(prediction, say), label=effect.label)
 
 
 def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
-    """Yield how to read the tables."""
+    """Yield how to read the tables: the methods behind each column, and assumptions on the hosts."""
     confidence = exact_percent(pooled.confidence, say)
     n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
     n_apart = sum(bool(effect.apart) for effect in pooled.effects)
@@ -109,7 +109,9 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
             yield say("The campaign of {host} is unfinished.", host=host.name)
     if any(named_facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
         yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
-    yield from said_once(((host.name, premises(host.report, say)) for host in pooled.hosts), say, len(pooled.hosts))
+    yield from merged_sentences(
+        ((host.name, premises(host.report, say)) for host in pooled.hosts), say, len(pooled.hosts)
+    )
 
 
 # Tables
@@ -135,9 +137,9 @@ def hosts_table(pooled: PooledStudy, say: Language) -> Table:
 
 
 def means_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
-    """Return the pooled ratios of a metric: mean, what a new host will see, spread between hosts.
+    """Return the table of pooled ratios of a metric: mean, interval for a new host, spread between hosts.
 
-    The answers come first: on a narrow page, the last columns are out of sight."""
+    The mean and the verdict come first, because on a narrow page the last columns are out of sight."""
     columns = (
         say("level / reference"), say("mean over hosts"), say("verdict"), say("new host"), say("spread τ"), "p",
         say("p corrected"), say("hosts"),
@@ -148,37 +150,41 @@ def means_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
 
 
 def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
-    found, mean = effect.pooled, effect.mean
-    assert found is not None and mean is not None and effect.prediction is not None
+    pooled, mean = effect.pooled, effect.mean
+    assert pooled is not None and mean is not None and effect.prediction is not None
     verdict = verdict_text(effect.verdict, say)
     return (
         _label(effect, say), ratio_text(mean, say), verdict, ratio_range(effect.prediction, say),
-        estimate_text(found.tau, found.tau_interval, say), p_text(found.p, say), p_text(effect.p_adjusted, say),
-        str(found.n),
+        estimate_text(pooled.tau, pooled.tau_interval, say), p_text(pooled.p, say), p_text(effect.p_adjusted, say),
+        str(pooled.n),
     )  # fmt: skip
 
 
 def apart_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
-    """Return the ratios of a metric that two hosts have: on each, and how much they differ."""
+    """Return the table of the ratios of a metric that exist on exactly two hosts: on each host, and their quotient."""
     columns = (
         say("level / reference"), say("first host"), say("second host"), say("second / first"), "p", say("p corrected"),
     )  # fmt: skip
     rows = []
     for effect in pooled.of(metric):
         if effect.apart:
-            both = [f"{pooled.hosts[one.host].name}: {ratio_on(one, say)}" for one in effect.hosts if one.effect]
-            texts = p_text(effect.apart.p, say), p_text(effect.p_adjusted, say)
-            rows.append((_label(effect, say), *both, ratio_text(effect.apart, say), *texts))
+            ratios = [
+                f"{pooled.hosts[host_effect.host].name}: {ratio_on(host_effect, say)}"
+                for host_effect in effect.hosts
+                if host_effect.effect
+            ]
+            ps = p_text(effect.apart.p, say), p_text(effect.p_adjusted, say)
+            rows.append((_label(effect, say), *ratios, ratio_text(effect.apart, say), *ps))
     title = say("{metric} on two hosts", metric=metric_heading(metric))
     return Table(f"apart-{metric.name}", title, columns, tuple(rows), numeric(3, 6), note=direction_text(metric, say))
 
 
 def hosts_effects_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
-    """Return the ratios of a metric on every host, or the reason why a host has none."""
+    """Return the table of the ratios of a metric on every host, with the reason where a host has no ratio."""
     rows = tuple(
-        (_label(effect, say), pooled.hosts[one.host].name, ratio_on(one, say))
+        (_label(effect, say), pooled.hosts[host_effect.host].name, ratio_on(host_effect, say))
         for effect in pooled.of(metric)
-        for one in effect.hosts
+        for host_effect in effect.hosts
     )
     columns = (say("level / reference"), say("host"), say("ratio"))
     title = say("{metric} on each host", metric=metric_heading(metric))
@@ -186,9 +192,9 @@ def hosts_effects_table(pooled: PooledStudy, metric: Metric, say: Language) -> T
 
 
 def pooled_claims_table(claims: Sequence[JudgedClaim], say: Language) -> Table:
-    """Return the claims judged over all hosts, and how many hosts, each judged alone, give each verdict."""
-    table = claims_table([one.pooled for one in claims], "", say)
-    rows = tuple((*row, hosts_verdicts(one, say)) for row, one in zip(table.rows, claims, strict=True))
+    """Return the table of claims judged over all hosts, with the tally of the verdicts of single hosts."""
+    table = claims_table([claim.pooled for claim in claims], "", say)
+    rows = tuple((*row, hosts_verdicts(claim, say)) for row, claim in zip(table.rows, claims, strict=True))
     note = say(
         "Judged by the mean over hosts, with p corrected by Holm’s method for the claims of the file; n counts hosts. "
         "The last column counts the verdicts of the hosts, each judged alone."

@@ -1,4 +1,4 @@
-"""The tables of what a source printed, with this campaign's numbers beside: its tables, and its figures in numbers."""
+"""The tables and figures that a source printed, as tables with the numbers of this campaign beside the printed ones."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ INTRODUCTION = N_(
     "compare how they relate to each other. The claims judge that."
 )
 
-_MANY_BARS = 4  # below a figure, more of them are folded
+_MANY_BARS = 4  # below a figure, a table with more rows is folded
 _MOST_NUMBERS = 4  # columns of numbers that a page holds without line breaks in them
 NOTHING_OF_IT = N_("{title}: this campaign has no trial of it.")
 
 
 def published_blocks(content: Content, page_figures: PageFigures) -> Iterator[Block]:
-    """Yield the tables of the source, then its figures, each with its numbers."""
+    """Yield the section of a report with the tables of the source, then its figures, each with a table of its bars.
+
+    Nothing without published tables and figures. Figures that are not in `page_figures` have only their table."""
     if content.published is None:
         return
     say, confidence = content.say, content.report.study.design.confidence
@@ -43,24 +45,28 @@ def published_blocks(content: Content, page_figures: PageFigures) -> Iterator[Bl
     drawn = {figure.title: figure for figure in page_figures.of("published")}
     blocks: list[Block] = [
         captioned(table, content.report, say)
-        for each in content.published.tables
-        if (table := printed_table(each, confidence, say))
+        for matched in content.published.tables
+        if (table := printed_table(matched, confidence, say))
     ]
-    for found in content.published.figures:
-        title = title_of(found.figure.passage, say)
+    for matched_figure in content.published.figures:
+        title = title_of(matched_figure.figure.passage, say)
         if figure := drawn.get(titled(title, measured)):
-            blocks.append(Figures((replace(figure, note=found.figure.passage.notes(say.code).removesuffix(".")),)))
-        if isinstance(found, MatchedBars) and (table := bars_table(found, confidence, say, noted=not figure)):
-            name, many = titled(table.title, measured), figure and len(table.rows) > _MANY_BARS
-            blocks.append(Fold(name, (replace(table, title=""),)) if many else replace(table, title=name))
-        elif not figure and (page_figures or isinstance(found, MatchedBars)):
+            note = matched_figure.figure.passage.notes(say.code).removesuffix(".")
+            blocks.append(Figures((replace(figure, note=note),)))
+        bars: Table | None = None
+        if isinstance(matched_figure, MatchedBars):
+            bars = bars_table(matched_figure, confidence, say, noted=not figure)
+        if bars:
+            name, many = titled(bars.title, measured), figure and len(bars.rows) > _MANY_BARS
+            blocks.append(Fold(name, (replace(bars, title=""),)) if many else replace(bars, title=name))
+        elif not figure and (page_figures or isinstance(matched_figure, MatchedBars)):
             blocks.append(Paragraph(say(NOTHING_OF_IT, title=title), dim=True))
     if blocks:
         yield from section(say("As published"), Paragraph(say(INTRODUCTION)), *blocks, anchor="published")
 
 
 def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Table:
-    """Return a printed table with two columns for each of its own: as printed, and measured here."""
+    """Return a printed table with two columns for each column of numbers: as printed, and as measured here."""
     names = tuple(dict.fromkeys(name for row in matched.table.rows for name in row.at))
     heads: list[str] = []
     for column, metric in zip(matched.table.columns, matched.metrics, strict=True):
@@ -70,9 +76,9 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
     rows = tuple(
         (
             *(levels_text(row.at[name], say) if name in row.at else say("any") for name in names),
-            *(text for cell, here in zip(row.cells, heres, strict=True) for text in (cell.text, here_text(here, say))),
+            *(text for cell, mean in zip(row.cells, means, strict=True) for text in (cell.text, here_text(mean, say))),
         )
-        for row, heres in zip(matched.table.rows, matched.rows, strict=True)
+        for row, means in zip(matched.table.rows, matched.rows, strict=True)
     )
     right = range(len(names), len(names) + len(heads))
     how = say(
@@ -88,30 +94,31 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
         rows,
         frozenset(right),
         frozenset(right if len(heads) > _MOST_NUMBERS else ()),
-        note=_notes(passage.notes(say.code), how, (here for heres in matched.rows for here in heres), say),
+        note=_notes(passage.notes(say.code), how, (mean for means in matched.rows for mean in means), say),
         dense=True,
     )
 
 
 def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
-    """Return the bars of a figure in numbers, each with the published figure, as it would be here.
+    """Return the bars of a figure as a table: the mean here, and the published value as it would be here.
 
-    Unless `noted`, the note of the figure is written elsewhere."""
+    With `noted`, the note of the figure is below the table; otherwise the caller writes it below the figure."""
     figure = matched.figure
-    groups, bars = (
-        tuple(dict.fromkeys(name for side in sides for name in side)) for sides in (figure.groups, figure.bars)
-    )
+    groups = tuple(dict.fromkeys(name for levels in figure.groups for name in levels))
+    bars = tuple(dict.fromkeys(name for levels in figure.bars for name in levels))
     heads: list[str] = []
     for panel in matched.panels:
         heads.append(say("{metric}, here", metric=metric_heading(panel.metric)))
         if marks := marks_of(panel):
             relative = any(mark.relative for mark in marks)
             heads.append(say("published, as it would be here") if relative else say("published"))
-    places = dict.fromkeys((each.group, each.bar) for panel in matched.panels for each in panel.bars)
+    places = dict.fromkeys(
+        (published_bar.group, published_bar.bar) for panel in matched.panels for published_bar in panel.bars
+    )
     rows = []
     for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
-        own = figure.groups[group]
-        labels = [levels_text(own.get(name, ()), say) for name in groups]
+        group_levels = figure.groups[group]
+        labels = [levels_text(group_levels.get(name, ()), say) for name in groups]
         labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
         texts = [text for panel in matched.panels for text in _bar_texts(panel, group, bar, say)]
         rows.append((*labels, *texts))
@@ -135,7 +142,7 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         note=_notes(
             figure.passage.notes(say.code) if noted else "",
             how,
-            (each.here for panel in matched.panels for each in panel.bars),
+            (published_bar.here for panel in matched.panels for published_bar in panel.bars),
             say,
         ),
         dense=True,
@@ -143,13 +150,13 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
 
 
 def here_text(here: MatchedMean, say: Language) -> str:
-    """Return a mean with its interval, 'missing', or the mean of a stand-in with its name."""
+    """Return a mean with its interval or 'missing'; a bound, a stand-in and missing conditions are marked as such."""
     if here.mean is None or here.mean.value is None:
         return say("missing")
     text = _mean_text(here.mean.value, here.mean.interval, say)
     text = f"≥ {text}" if here.bounded else text
     if here.stand_in:
-        levels = ", ".join(str(level) for each in here.stand_in for level in each.measured)
+        levels = ", ".join(str(level) for stand_in in here.stand_in for level in stand_in.measured)
         text += f" ({say('stand-in')}: {levels})"
     if here.strata < here.all_strata:
         text += f" ({say('{n} of {all}', n=here.strata, all=here.all_strata)})"
@@ -157,7 +164,7 @@ def here_text(here: MatchedMean, say: Language) -> str:
 
 
 def _mean_text(mean: float, interval: Interval | None, say: Language) -> str:
-    """Return a mean as '168.98 ± 0.14', as papers print it, or alone without an interval."""
+    """Return a mean as papers print it, '168.98 ± 0.14', or only the mean if it has no interval."""
     if interval is None or interval.half_width <= 0:
         return number_text(mean, say)
     if not interval.has_middle(mean):
@@ -167,7 +174,7 @@ def _mean_text(mean: float, interval: Interval | None, say: Language) -> str:
 
 
 def mark_text(mark: PublishedMark | None, say: Language) -> str:
-    """Return where a published figure would lie here, and the figure as printed."""
+    """Return the value that a published number would have here, and behind it a printed ratio or difference in “”."""
     if mark is None:
         return ""
     number = f"{mark.bound} {number_text(mark.value, say)}".strip()
@@ -176,24 +183,23 @@ def mark_text(mark: PublishedMark | None, say: Language) -> str:
 
 
 def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language) -> list[str]:
-    published = next((each for each in panel.bars if (each.group, each.bar) == (group, bar)), None)
+    """Return the mean of a bar and, in a panel with published values, its mark; empty texts without the bar."""
+    matching = (shown for shown in panel.bars if (shown.group, shown.bar) == (group, bar))
+    published = next(matching, None)
     texts = [here_text(published.here, say), mark_text(published.mark, say)] if published else ["", ""]
     return texts if marks_of(panel) else texts[:1]
 
 
 def _notes(note: str, how: str, heres: Iterable[MatchedMean], say: Language) -> str:
-    """Return how the study deviates, how to read the table, and each reason why something is missing, once."""
-    shown = list(heres)
-    alone = any(here.mean is not None and here.mean.interval is None for here in shown)
-    no_interval = say("Without ±: too few trials for an interval.") if alone else ""
-    partly = any(here.mean is not None and here.strata < here.all_strata for here in shown)
-    part = (
-        say("(n of m): a mean over n of the m conditions of the design; the others have no valid trial.")
-        if partly
-        else ""
-    )
-    reasons = dict.fromkeys(
-        say.note(why) for here in shown if here.mean is None for why in here.why if why.message != DID_YOU_MEAN
-    )
-    missing = say("Missing: {reasons}.", reasons="; ".join(reasons)) if reasons else ""
-    return " ".join(part for part in (note, f"{how[:1].upper()}{how[1:]}.", no_interval, part, missing) if part)
+    """Return the note of the passage, how to read the table, and each reason for a missing mean once."""
+    matched_means = list(heres)
+    texts = [note, f"{how[:1].upper()}{how[1:]}."]
+    if any(here.mean is not None and here.mean.interval is None for here in matched_means):
+        texts.append(say("Without ±: too few trials for an interval."))
+    if any(here.mean is not None and here.strata < here.all_strata for here in matched_means):
+        texts.append(say("(n of m): a mean over n of the m conditions of the design; the others have no valid trial."))
+    missing = [here for here in matched_means if here.mean is None]
+    reasons = dict.fromkeys(say.note(why) for here in missing for why in here.why if why.message != DID_YOU_MEAN)
+    if reasons:
+        texts.append(say("Missing: {reasons}.", reasons="; ".join(reasons)))
+    return " ".join(filter(None, texts))

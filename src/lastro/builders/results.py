@@ -51,17 +51,17 @@ _INVALID = N_(
 
 
 def paper_blocks(content: Content) -> Iterator[doc.Block]:
-    """Yield what a paper needs: the answer, the sections with tables, and the limitations."""
-    kept = True
+    """Yield the blocks of the report that a paper needs: the answer, the sections with tables, and the limitations."""
+    in_paper = True
     for block in results_blocks(content):
         if isinstance(block, doc.Heading):
-            kept = block.anchor in _PAPER
-        if kept and not isinstance(block, doc.CommandLine):
+            in_paper = block.anchor in _PAPER
+        if in_paper and not isinstance(block, doc.CommandLine):
             yield block
 
 
 def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> Iterator[doc.Block]:
-    """Yield the answer, the results, the statistics, what is missing, and how to repeat it, with these figures."""
+    """Yield the report of a campaign: the answer, results, statistics, what is missing, and how to repeat it."""
     report, say = content.report, content.say
     title = report.study.title or report.study.name
     tiles = tiles_of([report], say)
@@ -86,7 +86,7 @@ def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> I
 
 
 def notices(say: Language, *, unfinished: bool) -> Iterator[doc.Block]:
-    """Yield what is not translated, and how an unfinished campaign or suite continues."""
+    """Yield a note on texts that are not translated, and for an unfinished campaign or suite how to continue it."""
     if say.code != "en":
         yield doc.Paragraph(say(words.AS_WRITTEN), dim=True)
     if unfinished:
@@ -94,7 +94,9 @@ def notices(say: Language, *, unfinished: bool) -> Iterator[doc.Block]:
 
 
 def tiles_of(reports: Sequence[CampaignResults], say: Language) -> tuple[tuple[str, str, str], ...]:
-    """Return the key numbers below a title: treatments, and trials by their state."""
+    """Return the key numbers below a title as (number, label, kind): treatments, and trials by their state.
+
+    A kind is the state of the trials, which colours the number; empty for treatments and for zero."""
     states = (
         ("valid", say("valid trials")),
         ("invalid", say("invalid trials")),
@@ -112,10 +114,10 @@ def _captioned(tables: Iterable[doc.Table], content: Content) -> tuple[doc.Table
 
 
 def _effects(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
-    """Yield the values themselves (curves, every trial), then effects, and interactions."""
+    """Yield the sections on values (curves, every trial), effects, and interactions; only those with content."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
     title, short = say("How metrics vary with numeric factors"), say("Curves")
-    drawn = {(each.metric, each.factor): each.figure for each in page_figures if each.kind == "curve"}
+    drawn = {(metric.metric, metric.factor): metric.figure for metric in page_figures if metric.kind == "curve"}
     tables = {key: captioned(table, report, say) for key, table in curve_tables(report, say).items()}
     curves = tuple(replace(drawn.get(key, doc.Figure("")), table=table) for key, table in tables.items())
     yield from doc.section(title, doc.Figures(curves), anchor="curves", short=short)
@@ -129,7 +131,8 @@ def _effects(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]
     numbers = _in_numbers(page_figures.of("effects"), effects, say)
     yield from doc.section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
     interactions = _captioned(
-        (interaction_table(each, one, say) for each in metrics for one in each.interactions), content
+        (interaction_table(metric, interaction, say) for metric in metrics for interaction in metric.interactions),
+        content,
     )
     if interactions:
         yield doc.Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
@@ -139,13 +142,13 @@ def _effects(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]
 
 
 def _in_numbers(figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], say: Language) -> Iterator[doc.Block]:
-    """Yield figures with their numbers folded below, or without figures the numbers alone."""
+    """Yield figures with their tables folded below them, or the tables without a fold if there are no figures."""
     yield doc.Figures(figures)
     yield from (doc.Fold(say("The same in numbers"), tables),) if figures else tables
 
 
 def _claims(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
-    """Yield the judged claims, with what was published and measured."""
+    """Yield the section on the claims: their tally, their figures and their table; nothing without judged claims."""
     say = content.say
     if judged := _captioned([claims_table(content.judgements, content.claims_note, say)], content):
         tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(page_figures.of("claims"))
@@ -153,7 +156,7 @@ def _claims(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
 
 
 def _results(content: Content) -> Iterator[doc.Block]:
-    """Yield the results, and what was really measured."""
+    """Yield the grid of results, the tables of searches, and the tables of how it was really measured."""
     report, say = content.report, content.say
     searches, grid = _captioned(tables_of(report, say), content), results_grid(content)
     title = words.titled(say("Results"), words.place(report, say))
@@ -170,7 +173,7 @@ def _results(content: Content) -> Iterator[doc.Block]:
 
 
 def _missing(content: Content) -> Iterator[doc.Block]:
-    """Yield what cannot run here, what was invalid, and what has not run yet."""
+    """Yield the section on treatments that are unavailable here, invalid attempts, and trials that have not run yet."""
     report, say = content.report, content.say
     (gaps,) = _captioned([gaps_table(report, say)], content) or (None,)
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
@@ -186,7 +189,7 @@ def _missing(content: Content) -> Iterator[doc.Block]:
 
 
 def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[doc.Text, ...]]]:
-    """Yield each reason with the number to which the results refer."""
+    """Yield (anchor, lines) for each reason for unavailability; the grid of results links to it by its number."""
     for number, gap in enumerate(report.gaps, 1):
         where = (doc.Span(gap.where, "strong"), doc.Span(" · ", "dim")) if gap.where else ()
         counts = f"{say.count(len(gap.treatments), 'treatment')}, {say.count(gap.n_trials, 'trial')}"
@@ -200,11 +203,13 @@ def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[d
 
 
 def _course(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
-    """Yield the campaign over time, and the resources that it used."""
+    """Yield the sections on the campaign over time, with its events, and on the resources that trials used."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
     yield doc.Heading(say("Time course"), "time")
     yield doc.Figures(page_figures.of("scenario"))
-    sentences = doc.Items(tuple(text for each in metrics for text in time_sentences(each, content.analysis.alpha, say)))
+    sentences = doc.Items(
+        tuple(text for metric in metrics for text in time_sentences(metric, content.analysis.alpha, say))
+    )
     events = doc.Table(
         "events",
         "",
@@ -217,34 +222,32 @@ def _course(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
         yield doc.Paragraph(say("No trial has run yet."))
     yield doc.Figures(page_figures.of("course"), beside=tuple(filter(None, (sentences, events))))
     yield doc.Heading(say("Resources"), "resources")
-    if not (used := words.resources(report, say)):
+    if not (resources := words.resources(report, say)):
         yield doc.Paragraph(say("No trial recorded any."))
         return
     yield doc.Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
-    yield from _captioned((property_table(name, title, table, say, ours=True) for name, title, table in used), content)
+    yield from _captioned(
+        (property_table(name, title, table, say, ours=True) for name, title, table in resources), content
+    )
 
 
 def _statistics(content: Content) -> Iterator[doc.Block]:
-    """Yield the statistics of each metric, folded, and how they grow with sizes."""
+    """Yield the statistics of each metric, folded, and the tables of growth with sizes."""
     say = content.say
     yield doc.Heading(say("The statistics behind it"), "statistics", say("Statistics"))
     yield doc.Paragraph(say(words.HOW_TO_READ), dim=True)
     yield doc.Paragraph(noise_floor_sentence(content.analysis, say))
     for metric in content.analysis.metrics:
         tables = (captioned(table, content.report, say) for table in tables_behind(metric, say))
-        first, *others = (table if table else doc.Paragraph(table.note, dim=True) for table in tables)
-        body = (
-            doc.Paragraph(" ".join(statistics_sentences(metric, say))),
-            first,
-            *others,
-        )
+        blocks = (table if table else doc.Paragraph(table.note, dim=True) for table in tables)
+        body = (doc.Paragraph(" ".join(statistics_sentences(metric, say))), *blocks)
         summary = (doc.Span(metric.metric.name, "strong"), doc.Span(f": {metric_summary(metric, say)}"))
         yield doc.Fold(summary, tuple(filter(None, body)))
     yield from doc.section(say("Growth"), *_captioned(growth_tables(content.report, say), content), anchor="growth")
 
 
 def _provenance(content: Content) -> Iterator[doc.Block]:
-    """Yield how the platforms still differed, and what was recorded of the host."""
+    """Yield the residual differences between platforms, and the provenance and noise floor of the host."""
     report, say = content.report, content.say
     yield doc.Heading(say("Residual differences"), "residuals", listed=False)
     if report.residuals:
@@ -256,13 +259,14 @@ def _provenance(content: Content) -> Iterator[doc.Block]:
     yield doc.Heading(say("Provenance"), "provenance")
     yield doc.Facts(report.provenance) if report.provenance else doc.Paragraph(say("None was recorded."))
     yield doc.Facts(report.calibrations, say("Calibrations"))
-    known = {name: value for name, value in (report.noise_floor or {}).items() if (name, value) != ("guest", None)}
+    # The guest of a real host is None; as a fact, it would be shown as unknown.
+    facts = {name: value for name, value in (report.noise_floor or {}).items() if (name, value) != ("guest", None)}
     title = words.titled(say("Noise floor of this host"), words.place(report, say))
-    yield doc.Facts(known, title)  # a host has no guest, which is not unknown
+    yield doc.Facts(facts, title)
 
 
 def _study(report: CampaignResults, say: Language) -> Iterator[doc.Block]:
-    """Yield the study as it was run."""
+    """Yield the section on the study as it was run: scenario, factors, design, settings, exclusions, and its file."""
     study, design = report.study, report.study.design
     yield doc.Heading(say("The study"), "study", listed=False)
     yield doc.Paragraph(study.description)

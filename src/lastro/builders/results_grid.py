@@ -14,16 +14,16 @@ from lastro.document import Grid, GridCell, GridRow, Span
 from lastro.stats.intervals import Estimate
 from lastro.words import campaign as words
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
+from lastro.words.absences import DASH, absences, has_ratios, lacks_ratio, lacks_spread
 from lastro.words.language import Language
 from lastro.words.remarks import meaning
 
 MANY = 40  # with more treatments, the leading factors become headings of groups
-_REACH = math.log(1.05), math.log(4)  # least and most that the axis of a ratio shows on either side of 1
+_REACH = math.log(1.05), math.log(4)  # the least and the most that the axis of a ratio shows on either side of 1
 
 
 def results_grid(content: Content) -> Grid:
-    """Return the grid, with one table for each metric as its text."""
+    """Return the grid of all treatments and metrics; formats without grids show its tables, one for each metric."""
     report, say = content.report, content.say
     many = len(report.rows) > MANY
     tables = tuple(captioned(results_table(content, view), report, say) for view in report.views)
@@ -64,7 +64,7 @@ def _note(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
-    """Yield the treatments, below headings of the first `hoisted` factors."""
+    """Yield the rows of the treatments, grouped below headings with the levels of the first `hoisted` factors."""
     report, say = content.report, content.say
     numbers = {t.index: number for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
     reaches = list(map(_reach, report.views))
@@ -88,13 +88,15 @@ def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
 
 
 def _absent(text: str, number: int | None, columns: int) -> GridCell:
-    """Return the cell of what has no value, with a link to the reason."""
+    """Return a cell over `columns` for treatments without a value, with a link to the reason of this number, if any."""
     link = (Span(" "), Span(f"[{number}]", link=f"#gap-{number}")) if number else ()
     return GridCell(((Span(f"✕ {text}"), *link),), columns, absent=True)
 
 
 def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
-    """Return the mean with its marks, and below it why it has no interval, and its ratio."""
+    """Return the cell of a metric: the mean with its marks, why it has no interval, and the ratio with its axis.
+
+    `at` is the index of the metric, `reach` how far its axis extends."""
     say, cell = content.say, row.cells[at]
     marks = [
         part
@@ -103,15 +105,15 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     ]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))
-    interval, alone = formats.interval_text(cell.summary, say), is_alone(cell)
+    interval, is_single = formats.interval_text(cell.summary, say), lacks_spread(cell)
     known = cell.summary.interval is not None
-    of = (Span(f" (n = {cell.summary.n})", "dim"),) if cell.missing else ()
-    lines = [(Span(formats.mean_text(cell.summary, say), "mean", interval if known else ""), *of, *marks)]
-    lines += [] if known or alone else [(Span(interval),)]
+    n_valid = (Span(f" (n = {cell.summary.n})", "dim"),) if cell.missing else ()
+    lines = [(Span(formats.mean_text(cell.summary, say), "mean", interval if known else ""), *n_valid, *marks)]
+    lines += [] if known or is_single else [(Span(interval),)]
     if lacks_ratio(row, cell):
         lines += [(Span(DASH, "dim"),)] if has_ratios(content.report) else []
     elif comparison := formats.comparison_text(row, cell, judged := verdict(cell), say):
-        comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}") if alone else comparison
+        comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}") if is_single else comparison
         axis = _axis(cell.ratio, reach) if cell.ratio else None
         floor = [Span(say("below the noise floor"), "note")] if (row.treatment.index, at) in content.under_floor else []
         lines.append((Span(comparison, judged or "dim", _explained(cell, judged, say), axis=axis), *floor))
@@ -119,7 +121,7 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
 
 
 def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
-    """Return what a verdict means, with a ratio that is not shown because it says too little."""
+    """Return the tooltip of a ratio: its meaning, pairing, and a ratio that the cell hides as too uncertain."""
     if cell.ratio is None:
         return say(formats.VERDICT_WORDS[judged])
     hidden = formats.ratio_text(cell.ratio, say) if judged in ("", "same") and formats.is_undecided(cell.ratio) else ""
@@ -128,20 +130,17 @@ def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
 
 
 def _reach(view: MetricView) -> float:
-    """Return how far the axes of one metric extend on either side of ratio 1, as a logarithm."""
-    ends = [
-        abs(math.log(end))
-        for cell in view.cells
-        if (ratio := cell.ratio) is not None and ratio.interval is not None
-        for end in (ratio.interval.low, ratio.interval.high)
-        if end > 0
-    ]
+    """Return how far the axes of a metric extend on either side of ratio 1, as a natural logarithm."""
+    intervals = [cell.ratio.interval for cell in view.cells if cell.ratio and cell.ratio.interval]
+    ends = [end for interval in intervals for end in (interval.low, interval.high) if end > 0]
     least, most = _REACH
-    return min(most, max([least, *ends]))
+    return min(most, max([least, *(abs(math.log(end)) for end in ends)]))
 
 
 def _axis(ratio: Estimate, reach: float) -> tuple[float, float, float] | None:
-    """Return the places of a ratio and its interval on a logarithmic axis with 1 in the middle."""
+    """Return the places (low, value, high) of a ratio on a logarithmic axis from -1 to 1, on which ratio 1 is at 0.
+
+    None for a ratio without a value or an interval."""
     if ratio.interval is None or ratio.value is None:
         return None
     ends = (ratio.interval.low, ratio.value, ratio.interval.high)

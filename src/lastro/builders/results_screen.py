@@ -14,7 +14,7 @@ from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, growth_tables, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, is_alone, lacks_ratio
+from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, lacks_ratio, lacks_spread
 from lastro.words.campaign import legend, premises, sequential_note
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
@@ -29,7 +29,8 @@ _CELL = 32  # characters of a line in a cell with a long text
 def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) -> Iterator[Block]:
     """Yield the title, the tables, every missing level with its reason, and at the end the key findings.
 
-    The first table has the chosen treatments, in the order that was chosen."""
+    `choice` selects and orders the treatments of the first table; without it, the table has all in the order of the
+    design."""
     rows = choice.rows(report) if choice else report.rows
     yield Title(report.study.title or report.study.name)
     shown = f"{len(rows)} of {formats.count(len(report.rows), 'treatment')} shown"
@@ -47,18 +48,22 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
 
 def _tally(report: CampaignResults) -> str:
     counts, progress = report.progress.counts, report.progress
-    states = [f"{counts[s]:,} {s}" for s in ("valid", "invalid", "unavailable", "running", "pending") if counts.get(s)]
+    states = [
+        f"{counts[state]:,} {state}"
+        for state in ("valid", "invalid", "unavailable", "running", "pending")
+        if counts.get(state)
+    ]
     treatments, trials = formats.count(len(report.rows), "treatment"), formats.count(progress.n_trials, "trial")
     return f"{treatments}, {trials}: {', '.join(states)}"
 
 
 def _lines(*lines: tuple[str, str], head: bool = False, right: bool = False) -> GridCell:
-    """Return a cell from its lines, each with its kind."""
+    """Return a cell of these lines (text, kind); lines without text are left out."""
     return GridCell(tuple((Span(text, kind),) for text, kind in lines if text), head=head, right=right)
 
 
 def _results(report: CampaignResults, shown: Sequence[Row]) -> Grid:
-    """Return the table of the treatments that can run here, and below it how many cannot."""
+    """Return the table of the treatments `shown` that can run here; its legend counts those that cannot."""
     factors = [factor.name for factor in report.varying] or ["treatment"]
     compared = has_ratios(report)
     rows = (
@@ -93,7 +98,10 @@ def _n_text(row: Row) -> str:
 
 
 def _cell(row: Row, cell: Cell, *, compared: bool) -> GridCell:
-    """Return the mean, and below it the ratio; what a cell lacks for a common reason is said below the table."""
+    """Return the cell of a metric: the mean, and below it the ratio.
+
+    A dash replaces a ratio that is missing for a common reason; a note below the table has the reason. `compared` is
+    true if any treatment has a ratio."""
     if row.status == "pending":
         return _lines((DASH, "dim"))
     if cell.summary is None:
@@ -106,8 +114,8 @@ def _cell(row: Row, cell: Cell, *, compared: bool) -> GridCell:
         lines += [(DASH, "dim")] if compared else []
     elif comparison := formats.comparison_text(row, cell, judged):
         kind = "baseline" if row.is_baseline else judged or "dim"
-        lines.append((comparison.removesuffix(f" {formats.NO_INTERVAL}") if is_alone(cell) else comparison, kind))
-    if cell.summary.interval is None and not is_alone(cell):
+        lines.append((comparison.removesuffix(f" {formats.NO_INTERVAL}") if lacks_spread(cell) else comparison, kind))
+    if cell.summary.interval is None and not lacks_spread(cell):
         lines.append((formats.interval_text(cell.summary), "dim"))
     return _lines(*lines)
 
@@ -120,7 +128,7 @@ def _absent(gap: Gap, number: int) -> str:
 
 
 def _as_grid(table: Table) -> Grid:
-    """Return a table as a grid, which may be wider than a screen, with its long texts broken into lines."""
+    """Return a table as a grid, which may be wider than a screen, with long texts broken into lines."""
     first = min(table.right)  # the column behind those that name the rows, which is repeated with them
     head = (
         _lines((name, "strong"), head=at <= first, right=at in table.right) for at, name in enumerate(table.columns)
@@ -138,6 +146,7 @@ def _as_grid(table: Table) -> Grid:
 
 
 def _paragraphs(report: CampaignResults) -> Iterator[str]:
+    """Yield the legend of the table, the marks, the reasons for missing values, and the invalid trials."""
     confidence = f"{report.study.design.confidence:.0%}"
     cells = [cell for row in report.rows for cell in row.cells]
     ratios = [cell.ratio for cell in cells if cell.ratio]
@@ -153,7 +162,7 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
         )
         sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
     pending = [NOT_RUN] if any(row.status == "pending" for row in report.rows) else []
-    yield from (" ".join(each) for each in (sentences, [*pending, *absences(report, ENGLISH)]) if each)
+    yield from (" ".join(group) for group in (sentences, [*pending, *absences(report, ENGLISH)]) if group)
     if report.on_logs:
         yield f"{', '.join(report.on_logs)}: {formats.GEOMETRIC}."
     if any(map(formats.is_undecided, ratios)):
@@ -179,7 +188,7 @@ def _marks(report: CampaignResults) -> str:
 
 
 def _reasons_of_ratios(report: CampaignResults) -> Iterator[str]:
-    """Yield why some ratios have no interval, each reason once; n = 1 is left out: `absences` says it."""
+    """Yield each reason why ratios have no interval once, sorted; not for n = 1, which `absences` explains."""
     reasons = {
         f"{cell.metric.name}: {cell.ratio.absent_because}"
         for row in report.rows

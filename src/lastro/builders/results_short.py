@@ -16,14 +16,14 @@ from lastro.document import Block, CommandLine, Figure, Figures, Items, Paragrap
 from lastro.plain import plain
 from lastro.stats.notes import N_
 from lastro.words import campaign as words
-from lastro.words.absences import ALONE, NOT_RUN, is_alone
+from lastro.words.absences import ALONE, NOT_RUN, lacks_spread
 from lastro.words.language import Language
 from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided
 from lastro.words.opening import opening
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short
 
-_HERE = 300  # characters of the directories in a command; longer ones are left to the reader
+_MOST_PLACES = 300  # characters of the directories in a command; a longer list is replaced by DIR
 _LEGEND = N_(
     "Each cell is the ratio to the baseline ({baseline}; other factors equal) with its {confidence} interval: "
     "▲ better, ▼ worse, ↑ higher, ↓ lower, ≈ not distinguishable. Intervals and marks are corrected for the number of "
@@ -34,7 +34,7 @@ _REST = N_("The whole report, with the statistics, the provenance and the comman
 
 
 def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator[Block]:
-    """Yield the short form. `links` are those to figures that were written, {title: address}."""
+    """Yield the short form of the results. `links` are {title: address} of the figures that were written to files."""
     report, say = content.report, content.say
     yield Title(
         report.study.title or report.study.name, opening(report, say, content.analysis), words.summary(report, say)
@@ -64,7 +64,7 @@ def _legend(content: Content) -> Iterator[str]:
     cells = [cell for row in report.rows for cell in row.cells]
     if any(row.status == "pending" for row in report.rows):
         yield say(NOT_RUN)
-    if any(map(is_alone, cells)):
+    if any(map(lacks_spread, cells)):
         yield say(ALONE)
     if any(cell.ratio and is_undecided(cell.ratio) for cell in cells):
         yield say(UNDECIDED, widest=WIDEST)
@@ -73,14 +73,14 @@ def _legend(content: Content) -> Iterator[str]:
 
 
 def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
-    """Yield what cannot run here and what was invalid, each reason once with its number of treatments or trials."""
+    """Yield the reasons why treatments cannot run here and attempts were invalid, each with its number of them."""
     gaps = [
         f"{gap.where or say.count(len(gap.treatments), 'treatment')}: {gap.reason}"
         + (f" {say('Remedy: {remedy}', remedy=gap.remedy)}" if gap.remedy else "")
         for gap in report.gaps
     ]
     reasons = grouped((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
-    largest_first = sorted(((reason, len(set(trials))) for reason, trials in reasons), key=lambda each: -each[1])
+    largest_first = sorted(((reason, len(set(trials))) for reason, trials in reasons), key=lambda group: -group[1])
     invalid = [f"{reason} ({say.count(n, 'trial')})" for reason, n in largest_first]
     if not (gaps or invalid) and report.progress.finished:
         yield Paragraph(say(words.NOTHING_MISSING))
@@ -92,10 +92,10 @@ def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
 
 def _command_for_all(report: CampaignResults, say: Language) -> str:
     """Return the command that writes the whole report."""
-    several = report.members and not report.of_fleet
-    places = [member.directory for member in report.members] if several else [report.directory]
-    here = shlex.join(map(plain, places))
+    is_merged = report.members and not report.of_fleet
+    directories = [member.directory for member in report.members] if is_merged else [report.directory]
+    places = shlex.join(map(plain, directories))
     language = [] if say.code == "en" else ["--lang", say.code]
-    output = ["-o", "report.md"] if several else []
+    output = ["-o", "report.md"] if is_merged else []
     options = shlex.join(["--format", "md", "--full", *language, *output])
-    return f"lastro report {here if len(here) <= _HERE else 'DIR'} {options}"
+    return f"lastro report {places if len(places) <= _MOST_PLACES else 'DIR'} {options}"

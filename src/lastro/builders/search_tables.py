@@ -1,4 +1,4 @@
-"""Tables of the ends of the searches for the largest load."""
+"""Tables of what ended the searches for the largest load of each treatment."""
 
 from __future__ import annotations
 
@@ -22,18 +22,24 @@ def searches_table(report: CampaignResults, search: Search, say: Language) -> Ta
     rows = tuple(
         (
             *levels_of(report, row, say),
-            values_text(each, say),
-            say(LIMIT if each.limit else BOUND),
-            say("{n} of {all}", n=len(each.values), all=row.n_valid),
-            each.text,
+            values_text(ending, say),
+            say(LIMIT if ending.limit else BOUND),
+            say("{n} of {all}", n=len(ending.values), all=row.n_valid),
+            ending.text,
         )
         for row, ended in search.rows
-        for each in ended
+        for ending in ended
     )
     title = say("What bounds the number: {metric}", metric=search.metric.name)
-    at = len(factors)
+    value_column = len(factors)
     return Table(
-        f"search-{search.metric.name}", title, columns, rows, frozenset({at}), frozenset({at + 3}), note=say(NOTE)
+        f"search-{search.metric.name}",
+        title,
+        columns,
+        rows,
+        frozenset({value_column}),
+        frozenset({value_column + 3}),
+        note=say(NOTE),
     )
 
 
@@ -45,11 +51,12 @@ NOTE = N_(
 
 
 def values_text(ending: SearchEnding, say: Language) -> str:
-    """Format the smallest and the largest value: '37', '36 to 38' or '≥ 64'."""
+    """Format the smallest and the largest value of a search: '37', '36 to 38', or '≥ 64' for a lower bound."""
     low, high = (f"{end(ending.values):.6g}".replace("-", MINUS) for end in (min, max))
     text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
     return text if ending.limit else f"≥ {text}"
 
 
 def tables_of(report: CampaignResults, say: Language) -> Sequence[Table]:
+    """Return a table for each metric that trials searched for; empty if there is none."""
     return [searches_table(report, search, say) for search in searches(report)]

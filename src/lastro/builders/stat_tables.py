@@ -1,4 +1,4 @@
-"""The tables of the statistics behind the findings: effects, interactions, variance, comparisons. As text; pure."""
+"""The tables of the statistics behind the findings: effects, interactions, variance, comparisons. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ DECISIONS = {"different": N_("different"), "same": N_("not distinguishable here"
 
 
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
-    """Return the tables of the statistics section of one metric, variance first; those without rows are left out."""
-    pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
+    """Return the tables of the statistics section of one metric: variance, comparisons, pairs of levels.
+
+    Tables without rows are left out, except the analysis of variance, whose note says why there is none."""
+    factors = [factor for factor in metric.pairs if LEAST_LEVELS <= len(factor.levels) <= MOST_LEVELS]
+    pairs = [pairs_table(metric, factor, say) for factor in factors]
     tables = [anova_table(metric, say), comparisons_table(metric, say), *pairs]
     return [table for table in tables if table or table.name.startswith("anova")]
 
@@ -70,7 +73,7 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
 
 
 def of_variation(metric: MetricAnalysis, say: Language) -> str:
-    """Return 'of the variation', to follow a percentage from the analysis of variance; it may be of logarithms."""
+    """Return 'of the variation', or 'of the variation (of logarithms)', to follow a percentage in a sentence."""
     return say("of the variation (of logarithms)") if metric.log else say("of the variation")
 
 
@@ -81,7 +84,7 @@ def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], s
 
 
 def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield the noise floor by which ratios were judged, and the note on it; nothing without a noise floor."""
+    """Yield the noise floor with which ratios were compared, and its note; nothing without a noise floor."""
     if metric.floor is None:
         return
     yield say(
@@ -103,6 +106,7 @@ def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
 
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
+    """Return the cells of an effect after the factor, as in `_effect_columns`."""
     mark = VERDICT_MARKS[judged(metric.metric, effect)]
     ratio = f"{mark} {ratio_text(effect.ratio, say)}".strip() + signs_of(effect.kinds)
     return (
@@ -119,7 +123,7 @@ def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> t
 
 
 def _n_text(estimate: Estimate, say: Language) -> str:
-    """Format n and the degrees of freedom of a test: '12 blocks (11)'; trials where it is not paired."""
+    """Format n and the degrees of freedom of a test: '12 blocks (11)' if paired, else '24 trials (22)'."""
     n = say.count(estimate.n, "block" if estimate.pairing == "paired" else "trial")
     if estimate.df is None:
         return n
@@ -128,7 +132,7 @@ def _n_text(estimate: Estimate, say: Language) -> str:
 
 
 def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Table:
-    """Return all pairs of levels of one factor, over the levels of all other factors."""
+    """Return a table of all pairs of levels of one factor, averaged over the levels of all other factors."""
     unit = metric.metric.unit
     return Table(
         f"pairs-{metric.metric.name}-{pairs.factor}",
@@ -140,7 +144,7 @@ def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Ta
             say("difference ({unit})", unit=unit) if unit else say("difference"),
             say("p corrected"),
         ),
-        tuple((*at, *_pair_texts(pairs.pairs[at].comparison, say)) for at in pairs.in_order),
+        tuple((*level_pair, *_pair_texts(pairs.pairs[level_pair].comparison, say)) for level_pair in pairs.in_order),
         numeric(2, 5),
         note=say("Intervals and p are corrected for all pairs of levels of all factors (max-|t|)."),
     )
@@ -165,7 +169,7 @@ def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> T
 def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
     claim, part = judgement.claim, judgement.part
     where = " · ".join(text for text in (claim.statement.metric, claim.where) if text)
-    judged = f"{claim_words.verdict_text(judgement, say)}: {claim_words.reason_text(judgement, say)}"
+    verdict = f"{claim_words.verdict_text(judgement, say)}: {claim_words.reason_text(judgement, say)}"
     return (
         f"{claim.text(say.code)} ({where})" if where else claim.text(say.code),
         claim_words.published_text(claim.published, say) or "—",
@@ -173,12 +177,14 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
-        "; ".join(filter(None, (judged, claim_words.beside_text(claim, say)))),
+        "; ".join(filter(None, (verdict, claim_words.beside_text(claim, say)))),
     )
 
 
 def anova_table(metric: MetricAnalysis, say: Language) -> Table:
-    """Return the analysis of variance, with the fraction of the variation that each effect explains."""
+    """Return the table of the analysis of variance, with the fraction of the variation that each effect explains.
+
+    Without an analysis, the table has no rows, and its note says why."""
     anova = metric.anova
     columns = (say("source"), "df", "SS", say("explained"))
     title = say("Analysis of variance of {metric}", metric=metric.metric.name)
@@ -193,9 +199,11 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
 
 
 def named_with_aliases(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) -> str:
-    """Name an effect, with what its fraction measures together with it, of as few factors or of two at most."""
+    """Name an effect with its aliases in a fraction of the design: the effects that are measured together with it.
+
+    `effect` are its factors. Aliases of more than two factors, and of more factors than the effect, are left out."""
     most = max(2, len(effect))
-    aliases = [metric.fraction.text(each) for each in metric.fraction.aliases(effect) if len(each) <= most]
+    aliases = [metric.fraction.text(alias) for alias in metric.fraction.aliases(effect) if len(alias) <= most]
     return " × ".join(effect) + with_aliases(aliases, say)
 
 
@@ -216,7 +224,7 @@ def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequenc
 
 
 def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
-    """Return a table of every treatment against its baseline: raw and corrected p."""
+    """Return a table of every treatment against its baseline: ratio, raw and corrected p, and verdict."""
     method = METHODS[metric.correction]
     columns = (say("treatment"), say("ratio to the baseline"), "p", f"p ({method})", say("verdict"))
     return Table(

@@ -1,4 +1,4 @@
-"""The statistics of each metric in sentences, which precede their tables.
+"""Sentences on the statistics of each metric, which precede the tables.
 
 They report the factor that explains most, the widest effect, comparisons without a significant difference, and
 the smallest difference that is distinguishable on this host."""
@@ -21,9 +21,9 @@ from lastro.words.pairs import with_aliases
 
 
 def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
-    """Return sentences on one metric: the leading factor, the widest effect, and interactions.
+    """Return sentences on a metric: the factor that explains most, the largest effect, interactions, comparisons.
 
-    First comes what restricts the use of its means: a second mode, and lost trials."""
+    The first sentences warn of a second mode and of lost trials, which restrict the use of the means."""
     return (
         *mode_sentences(metric, say),
         *lost_sentences(metric, say),
@@ -33,6 +33,7 @@ def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ..
 
 
 def _of_metric(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield what cannot be estimated, the leading factor, the largest effect, and the interactions."""
     if metric.anova is None and metric.why_none is not None:
         yield say("The effects of its factors cannot be estimated: {why}.", why=say.note(metric.why_none))
     if metric.bounded:
@@ -52,7 +53,7 @@ def _of_metric(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield a sentence on the factor that explains most of the variation."""
+    """Yield a sentence on the factor that explains most of the variation; nothing without an analysis of variance."""
     if metric.anova is None or metric.headline.factor is None:
         return
     yield say(
@@ -66,7 +67,7 @@ def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def residual_words(anova: Anova, say: Language) -> str:
-    """Name the residual: 'noise' only if every interaction has a line of its own and blocks repeat the treatments."""
+    """Name the residual: 'noise' only if blocks repeat the treatments and every interaction has a line in the table."""
     names = [effect.factors for effect in anova.effects]
     if ("block",) not in names:
         return say("the residual (no replication: interactions and noise are not separable)")
@@ -77,6 +78,7 @@ def residual_words(anova: Anova, say: Language) -> str:
 
 
 def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield a sentence on the largest effect of a level, significant or not; nothing if no effect could be tested."""
     effect = metric.headline.widest
     if effect is None or effect.decision == "unknown" or effect.distance == 0:
         return
@@ -125,7 +127,7 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
-    """Return the noise floor of each metric, or that it is not known; empty before anything was measured."""
+    """Return a sentence with the noise floor of each metric, or that it is not known; empty without measurements."""
     known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
     if known:
         floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
@@ -140,7 +142,7 @@ NO_FLOOR = N_(
 
 
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Yield what is known of the metric over time: its drift, and the correlation of neighbouring trials."""
+    """Yield sentences on the drift of a metric and on the correlation of neighbouring trials, if it is significant."""
     yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))
 
 
@@ -160,7 +162,7 @@ def _serial_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str
 
 
 def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
-    """Return a sentence on the drift of the metric over the campaign; empty if nothing is known about it."""
+    """Return a sentence on the drift of a metric over the campaign, significant or not; empty if not analysed."""
     drift, name = metric.drift, metric.metric.name
     if drift is None:
         return ""
@@ -183,7 +185,7 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
 
 
 def metric_summary(metric: MetricAnalysis, say: Language) -> str:
-    """Return one line that summarizes the statistics of a metric, so that readers can decide whether to open them."""
+    """Return one line on the statistics of a metric, the title of its fold: trials, leading factor, comparisons."""
     parts = [say.count(metric.n, "trial")]
     if metric.anova is not None and metric.headline.factor is not None:
         share = share_text(metric.headline.explained or 0.0, say)

@@ -1,4 +1,4 @@
-"""The document on the status of a campaign or a suite, from what `lastro status --json` prints. Pure."""
+"""The document on the status of a campaign or a suite, from the object that `lastro status --json` prints. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.document import Block, CommandLine, Grid, GridCell, GridRow, Items, Paragraph, Span, Table, Title
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import of_guest, when
+from lastro.words.campaign import guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
-from lastro.words.phrases import said_once
+from lastro.words.phrases import merged_sentences
 
-Facts = Mapping[str, Any]
+Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
 _BAR = 24  # characters, which fit on a telephone
 _COUNTS = {
     "valid": N_("{n} valid"),
@@ -37,27 +37,28 @@ def status_document(facts: Facts, say: Language) -> Iterator[Block]:
 
 
 def _status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
-    """Yield how far a campaign is, what happened last, its testbeds, and its latest trials."""
+    """Yield the progress of a campaign, what runs now, its testbeds, and its latest valid and invalid trials."""
     yield _title(facts["title"] or facts["study"], facts, say)
     yield Items((*_of_guests([("", facts)], say), *_progress(facts, say), *_now(facts, say)))
     if testbeds := facts.get("testbeds"):
         columns = (say("testbed"), say("blocks"), say("valid"), say("now in block"))
-        yield Table("testbeds", "", columns, tuple(_testbed(each, say) for each in testbeds), numeric(1, 3))
+        yield Table("testbeds", "", columns, tuple(_testbed(testbed, say) for testbed in testbeds), numeric(1, 3))
     if live := facts["live"]:
-        rows = tuple(_latest(each, say) for each in live["latest"])
+        rows = tuple(_latest(trial, say) for trial in live["latest"])
         names = (say("trial"), say("treatment"), say("metric"), say("value"), say("mean of the earlier trials"))
         yield Table("latest", say("Latest valid trials"), names, rows, frozenset({0, 3}), whole=True)
-        yield Items(tuple(_invalid(each, say) for each in live["invalid"]), title=say("Latest invalid attempts"))
+        invalid = tuple(_invalid(attempt, say) for attempt in live["invalid"])
+        yield Items(invalid, title=say("Latest invalid attempts"))
 
 
-def _latest(found: Facts, say: Language) -> tuple[str, ...]:
-    value, earlier = f"{number_text(found['value'], say)} {found['unit']}".rstrip(), "·"
-    if before := found["earlier"]:
-        mean, low, high = (number_text(before[key], say) for key in ("mean", "min", "max"))
-        trials = say.count(before["n"], "trial")
-        words = N_("{mean} ({low} to {high}, {trials})") if before["n"] > 1 else "{mean} ({trials})"
+def _latest(trial: Facts, say: Language) -> tuple[str, ...]:
+    value, earlier = f"{number_text(trial['value'], say)} {trial['unit']}".rstrip(), "·"
+    if summary := trial["earlier"]:
+        mean, low, high = (number_text(summary[key], say) for key in ("mean", "min", "max"))
+        trials = say.count(summary["n"], "trial")
+        words = N_("{mean} ({low} to {high}, {trials})") if summary["n"] > 1 else "{mean} ({trials})"
         earlier = say(words, mean=mean, low=low, high=high, trials=trials)
-    return str(found["trial"]), found["treatment"], found["metric"], value, earlier
+    return str(trial["trial"]), trial["treatment"], trial["metric"], value, earlier
 
 
 def _invalid(attempt: Facts, say: Language) -> str:
@@ -80,9 +81,9 @@ def _title(text: str, facts: Facts, say: Language) -> Title:
 
 
 def _of_guests(measured: Sequence[tuple[str, Facts]], say: Language) -> Iterator[str]:
-    """Yield in which guests campaigns are measured, from their names and statuses; nothing for real hosts."""
+    """Yield in which guests campaigns are measured; nothing for real hosts. `measured` are (name, status)."""
     guests = ((name, MeasuredIn(**facts["guest"]) if facts["guest"] else None) for name, facts in measured)
-    return said_once(((name, of_guest(guest, say)) for name, guest in guests), say, len(measured))
+    return merged_sentences(((name, guest_sentences(guest, say)) for name, guest in guests), say, len(measured))
 
 
 def _progress(facts: Facts, say: Language) -> Iterator[str]:
@@ -103,7 +104,7 @@ def _progress(facts: Facts, say: Language) -> Iterator[str]:
 
 
 def _bar(counts: Mapping[str, int], say: Language) -> str:
-    """Return a bar of the trials with a verdict among those that can run here, as the running campaign shows it."""
+    """Return a progress bar: the trials with a verdict among those that can run here, as `lastro run` shows it."""
     done, trials = _done(counts)
     share = done / trials if trials else 1.0
     bar = f"{'█' * int(_BAR * share)}{'░' * (_BAR - int(_BAR * share))}"
@@ -112,11 +113,12 @@ def _bar(counts: Mapping[str, int], say: Language) -> str:
 
 
 def _done(counts: Mapping[str, int]) -> tuple[int, int]:
-    """Return the number of trials with a verdict, and of all that can run here."""
+    """Return the number of trials with a verdict, and the number of trials that can run here."""
     return counts["valid"] + counts["invalid"], sum(counts.values()) - counts["unavailable"]
 
 
 def _now(facts: Facts, say: Language) -> Iterator[str]:
+    """Yield what runs now, the last decision and event, the process, and the time to go."""
     live = facts["live"] or {"trials": (), "probing": False, "look": None}
     for trial in live["trials"]:
         words = N_("now: trial {trial} in block {block}, attempt {attempt}: {treatment}")
@@ -143,7 +145,7 @@ def _to_go(facts: Facts, say: Language) -> Iterator[str]:
 
 
 def suite_status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
-    """Yield how far a suite and each of its studies are, and why some stopped."""
+    """Yield the progress of a suite and of each of its studies, and why studies stopped."""
     members = facts["studies"]
     yield _title(facts["title"] or facts["suite"], facts, say)
     measured = [(member["suite_study"], member) for member in members if member["begun"]]
@@ -155,6 +157,7 @@ def suite_status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
 
 
 def _row(member: Facts, say: Language) -> tuple[str, ...]:
+    """Return the row of a study: its name, its trials by state, and its state."""
     left_s = member["remaining_s"]
     state = say("finished") if member["finished"] else say("unfinished")
     if left_s and not member["finished"]:
@@ -177,12 +180,12 @@ def _why_stopped(member: Facts, say: Language) -> Iterator[str]:
         yield f"  {say('remedy: {remedy}', remedy=member['remedy'])}"
 
 
-# Of several, as `lastro serve` shows them
+# A directory of campaigns, as `lastro serve` shows it
 
 
 @dataclass(frozen=True, slots=True)
 class ListedCampaign:
-    """A campaign or a suite with its address, and its status, or else the reason why it cannot be read."""
+    """A campaign or a suite with the address of its page. `facts` is its status; None where `problem` says why."""
 
     name: str
     address: str
@@ -191,19 +194,19 @@ class ListedCampaign:
 
 
 def list_blocks(directory: str, listed: Sequence[ListedCampaign], say: Language) -> Iterator[Block]:
-    """Yield the campaigns of a directory, each with its state, its trials and the time to its end."""
+    """Yield a table of the campaigns of a directory, each with its state, its trials and the time to its end."""
     yield Title(say("Campaigns in {directory}", directory=directory))
     if not listed:
         yield Paragraph(say("There are no campaigns here yet: `lastro run` writes them."))
     columns = (say("name"), say("state"), say("done"), say("to go"))
     head = tuple(GridCell(((Span(text),),), head=True, right=at > 1) for at, text in enumerate(columns))
-    yield Grid(head, tuple(_listed(each, say) for each in listed), ())
+    yield Grid(head, tuple(_listed(campaign, say) for campaign in listed), ())
 
 
-def _listed(each: ListedCampaign, say: Language) -> GridRow:
-    name = Span(each.name, link=each.address)
-    if (facts := each.facts) is None:
-        why = GridCell(((Span(each.problem),),), columns=3, absent=True)
+def _listed(campaign: ListedCampaign, say: Language) -> GridRow:
+    name = Span(campaign.name, link=campaign.address)
+    if (facts := campaign.facts) is None:
+        why = GridCell(((Span(campaign.problem),),), columns=3, absent=True)
         return GridRow((GridCell(((name,),), head=True), why))
     (done, trials), left_s = _done(facts["counts"]), facts["remaining_s"]
     running = any(member.get("running") for member in campaigns_of(facts))
@@ -219,12 +222,12 @@ def _listed(each: ListedCampaign, say: Language) -> GridRow:
 
 
 def campaigns_of(facts: Facts) -> Sequence[Facts]:
-    """Return the statuses of the studies of a suite; of a campaign, its own."""
+    """Return the statuses of the studies of a suite; for a campaign, a list of `facts` only."""
     return facts.get("studies", [facts])  # type: ignore[no-any-return]
 
 
 def links(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Paragraph:
-    """Return the links of a campaign's page: to its report, and from a suite to (name, address) of its studies."""
+    """Return a line of links: to the report, if it exists, and to the studies of a suite, (name, address)."""
     named = [(say("The report"), "report.html")] if report else []
     spans = [span for name, link in (*named, *studies) for span in (Span(" · "), Span(name, link=link))]
     return Paragraph(tuple(spans[1:]))

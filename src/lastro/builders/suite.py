@@ -1,10 +1,9 @@
 """The document on a suite: a few sentences and a key figure for each study, a table of all claims, what is missing.
 
-It links to the report of each study, which has the details."""
+It links to the report of each study."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -32,8 +31,8 @@ class StoppedStudy:
 class StudySection:
     """A study of a suite.
 
-    `content` is the content of its report, or None before it has a campaign; `link` leads from the page to that report.
-    `unjudged` is true if it has claims, but no campaign to judge them by."""
+    `content` is the content of its report, or None before it has a campaign. `link` is the address of that report,
+    relative to the page. `unjudged` is true if the study has claims, but no campaign to judge them by."""
 
     name: str
     title: str
@@ -44,9 +43,9 @@ class StudySection:
 
 
 def suite_blocks(title: str, description: str, sections: Sequence[StudySection], say: Language) -> Iterator[doc.Block]:
-    """Yield the document on the studies of a suite, in their order."""
+    """Yield the document on a suite: its tally, a section for each study in order, the claims, and what is missing."""
     contents = [section.content for section in sections if section.content]
-    judged = [one for content in contents for one in content.judgements]
+    judged = [judgement for content in contents for judgement in content.judgements]
     reports = [content.report for content in contents]
     tiles = ((say.integer(len(sections)), say("studies"), ""), *tiles_of(reports, say))
     yield doc.Title(title, (tally_text(judged, say),) if judged else (), description, say("Lastro report"), tiles)
@@ -57,7 +56,8 @@ def suite_blocks(title: str, description: str, sections: Sequence[StudySection],
     unjudged = [section.name for section in sections if section.unjudged]
     if judged or unjudged:
         yield doc.Heading(say("Claims"), "claims")
-        yield from [_claims(sections, say)] if judged else ()
+        if judged:
+            yield _claims(sections, say)
         for name in unjudged:
             yield doc.Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
@@ -84,23 +84,23 @@ def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
         yield doc.Paragraph(say("It has not started."))
         return
     yield from map(doc.Paragraph, opening(content.report, say, content.analysis))
-    yield doc.Figures(tuple(_key_figure(content)))
+    yield doc.Figures(_key_figure(content))
     if content.judgements:
         yield doc.Paragraph(tally_text(content.judgements, say))
     yield doc.Paragraph(words.summary(content.report, say), dim=True)
     yield doc.Paragraph((doc.Span(say("The whole report of this study"), link=section.link),))
 
 
-def _key_figure(content: Content) -> Iterator[doc.Figure]:
-    """Yield the first figure of a measured metric: as in the report of the study, it shows the values themselves."""
-    views = content.report.views
-    plans = (plan for plan in planned(content) if plan.metric is not None and views[plan.metric].n_blocks)
-    drawn = (doc.Figure(plan.title, svgs_of(plan)) for plan in plans)
-    yield from itertools.islice((figure for figure in drawn if figure.svgs), 1)
+def _key_figure(content: Content) -> tuple[doc.Figure, ...]:
+    """Return the first figure of a metric that was measured, which shows its values; empty if none can be drawn."""
+    for plan in planned(content):
+        if plan.metric is not None and content.report.views[plan.metric].n_blocks and (svgs := svgs_of(plan)):
+            return (doc.Figure(plan.title, svgs),)
+    return ()
 
 
 def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
-    """Return one table with the claims of all studies, with a column for the study."""
+    """Return one table with the claims of all studies, with a first column for the study."""
     judged = [(section.name, section.content) for section in sections if section.content and section.content.judgements]
     tables = [(name, claims_table(content.judgements, "", say)) for name, content in judged]
     first = tables[0][1]

@@ -1,4 +1,4 @@
-"""The document on the choice over the studies of a suite: what is the best, and what its source recommends. Pure."""
+"""The document on the choice of a platform over all studies of a suite, compared with its source's choice. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lastro.words.phrases import joined
 def suite_decision_blocks(
     title: str, decision: SuiteDecision, recommended: Recommended | None, say: Language
 ) -> Iterator[Block]:
-    """Yield the answer, the studies by candidate, and what does not count."""
+    """Yield the answer, the studies by candidate, the service levels, and the studies that do not count."""
     yield Title(title, tuple(_answer(decision, recommended, say)))
     yield _table(decision, say)
     if any(column.decision for column in decision.columns):
@@ -35,6 +35,7 @@ def suite_decision_blocks(
 
 
 def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
+    """Yield the best candidate and its score, the source's recommendation, and who keeps all levels."""
     names, studies = decision.candidates, say.count(len(decision.columns), "study")
     leader, reference = decision.leader, names[decision.reference]
     if leader is None:
@@ -52,15 +53,15 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
     if recommended is not None:
         yield _on_source(decision, recommended, say)
     if any(column.decision for column in decision.columns):
-        kept = [name for at, name in enumerate(names) if decision.keeps_all(at)]
-        if kept:
-            yield say("In all studies with levels, {candidates} surely keep them.", candidates=joined(kept, say))
+        keeping_all = [name for at, name in enumerate(names) if decision.keeps_all(at)]
+        if keeping_all:
+            yield say("In all studies with levels, {candidates} surely keep them.", candidates=joined(keeping_all, say))
         else:
             yield say("No candidate surely keeps the levels of all studies.")
 
 
 def _on_source(decision: SuiteDecision, recommended: Recommended, say: Language) -> str:
-    """Return what the source of a suite recommends, and how probably that is the best here."""
+    """Return what the source of a suite recommends, and the probability that it is the best on this host."""
     source = say(
         "Its source recommends {platforms} ({passage}), {because}.",
         platforms=joined(list(recommended.platforms), say),

@@ -19,23 +19,22 @@ from lastro.figures.scenario_additions import growth_of
 from lastro.grouping import by_key
 from lastro.words import campaign as words
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, is_alone
+from lastro.words.absences import DASH, lacks_spread
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
 from lastro.words.language import Language
-from lastro.words.numeric import against_text, level_text, sizes_text, why_missing
+from lastro.words.numeric import growth_text, level_text, sizes_text, why_missing
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short, sign, signs
 
 
 def captioned(table: Table, report: CampaignResults, say: Language) -> Table:
-    """Return a table whose title says if it is of a guest, since a table in a paper stands alone."""
+    """Return a table with the guest of the campaign, if any, in its title, since papers show tables without context."""
     return replace(table, title=words.titled(table.title, words.place(report, say)))
 
 
 def results_table(content: Content, view: MetricView) -> Table:
-    """Return a table with the mean and ratio of every treatment in one metric, or why it has no value."""
+    """Return a table with the mean and the ratio of every treatment in one metric, or why it has no value."""
     report, say = content.report, content.say
-    under = content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
     return Table(
@@ -43,9 +42,11 @@ def results_table(content: Content, view: MetricView) -> Table:
         formats.metric_heading(view.metric),
         (*factors, "n", heading, say("ratio to the baseline")),
         tuple(
-            (*levels_of(report, row, say), *_result(row, cell, say, key in under))
+            (
+                *levels_of(report, row, say),
+                *_result(row, cell, say, (row.treatment.index, view.index) in content.under_floor),
+            )
             for row, cell in view
-            for key in [(row.treatment.index, view.index)]
         ),
         frozenset({len(factors), len(factors) + 1}),
         note=" — ".join((words.metric_note(view.metric, say), *_legends(view, say))),
@@ -70,16 +71,17 @@ def ratios_table(content: Content) -> Table:
 
 
 def n_text(row: Row, say: Language) -> str:
-    """Return the number of valid trials, and of all if some are not valid."""
+    """Return the number of valid trials, '4', or '4 of 5' if some trials of the treatment are not valid."""
     total = sum(row.trials.values())
     return str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
 
 
 def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
+    """Return the ratio of a cell, or its mean without a ratio or for a baseline, or why it has no value."""
     if row.status == "pending":
         return DASH
     _, mean, comparison = _result(row, cell, say, under_floor)
-    if is_alone(cell) and cell.summary is not None:
+    if lacks_spread(cell) and cell.summary is not None:
         mean = formats.mean_text(cell.summary, say) + signs(cell.marks)
         comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}")
     if cell.summary is None or (cell.ratio is None and not row.is_baseline):
@@ -88,13 +90,13 @@ def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
 
 
 def _legends(view: MetricView, say: Language) -> tuple[str, ...]:
-    """Return what the marks on a metric mean."""
-    ratios = [cell.ratio for cell in view.cells if cell.ratio]
-    undecided = (
-        (say(formats.UNDECIDED, widest=formats.WIDEST).rstrip("."),) if any(map(formats.is_undecided, ratios)) else ()
-    )
-    geometric = (say(formats.GEOMETRIC),) if view.metric.name in view.report.on_logs else ()
-    return (*(short(kind, say) for kind in view.kinds_of_marks), *geometric, *undecided)
+    """Return what the marks on the numbers of a metric mean, and how its ratios were made."""
+    texts = [short(kind, say) for kind in view.kinds_of_marks]
+    if view.metric.name in view.report.on_logs:
+        texts.append(say(formats.GEOMETRIC))
+    if any(cell.ratio and formats.is_undecided(cell.ratio) for cell in view.cells):
+        texts.append(say(formats.UNDECIDED, widest=formats.WIDEST).rstrip("."))
+    return tuple(texts)
 
 
 def levels_of(report: CampaignResults, row: Row, say: Language) -> tuple[str, ...]:
@@ -104,6 +106,7 @@ def levels_of(report: CampaignResults, row: Row, say: Language) -> tuple[str, ..
 
 
 def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str, str, str]:
+    """Return n, the mean or why there is none, and the ratio to the baseline; empty where there is no ratio."""
     if cell.summary is None:
         why = say("not measured") if row.n_valid else say(formats.STATUS_WORDS[row.status])
         return "0", why + signs(cell.marks), ""
@@ -113,7 +116,9 @@ def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str
 
 
 def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str], Table]:
-    """Return the means by number and line, as in papers: {(number of the metric, factor of the curve): table}."""
+    """Return the means of curves as in papers: {(index of the metric, factor of the curve): table}.
+
+    The factor of a curve has numbers as levels; each level of another factor is a line of the curve."""
     all_curves = curves(report)
     return {
         (view.index, curve.factor): _curve_table(view, curve, say)
@@ -124,21 +129,21 @@ def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str]
 
 
 def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
-    """Return the table of one curve; the columns are numbers or lines, whichever are fewer."""
+    """Return the table of a curve; its columns are numbers or lines, whichever are fewer."""
     names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
-    across, several = len(labels) <= len(names), len(curve.panels) > 1
+    numbers_as_columns, has_panels = len(labels) <= len(names), len(curve.panels) > 1
     rows: list[tuple[str, ...]] = []
     for panel in curve.panels:
-        cells, first = _curve_cells(panel, view, curve, say), panel.levels if several else ()
-        if across:
+        cells, first = _curve_cells(panel, view, curve, say), panel.levels if has_panels else ()
+        if numbers_as_columns:
             rows += [(*first, name, *(cells[name][at] for at in range(len(labels)))) for name in names]
         else:
             rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
-    head = curve.lines or say("treatment") if across else curve.factor
-    columns = labels if across else [name or say("the only treatment") for name in names]
+    head = curve.lines or say("treatment") if numbers_as_columns else curve.factor
+    columns = labels if numbers_as_columns else [name or say("the only treatment") for name in names]
     heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
     # Levels that are the same in all rows have no column; the note lists them.
-    others, same = (curve.others, ()) if several else ((), curve.panels[0].levels)
+    others, same = (curve.others, ()) if has_panels else ((), curve.panels[0].levels)
     fixed = len(others) + 1
     return Table(
         f"curve-{view.index + 1}-{curve.factor}",
@@ -151,10 +156,10 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
 
 
 def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
-    """Return {line: a text for each number}; a dash if the study has no such treatment."""
-    own = {line.name: line.rows for line in panel.lines}
-    rows = {name: own.get(name, (None,) * len(curve.labels)) for name in curve.line_names}
-    return {name: [_curve_cell(row, view, say) for row in of_line] for name, of_line in rows.items()}
+    """Return {line: a text for each number}; a dash if the study does not have the treatment."""
+    rows_by_line = {line.name: line.rows for line in panel.lines}
+    no_rows = (None,) * len(curve.labels)
+    return {name: [_curve_cell(row, view, say) for row in rows_by_line.get(name, no_rows)] for name in curve.line_names}
 
 
 def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
@@ -165,14 +170,16 @@ def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
 
 
 def _mean(cell: Cell, say: Language) -> str:
-    """Return the mean, its interval or the reason why it has none, and its marks."""
+    """Return the mean with its marks and its interval, or with the reason why it has no interval."""
     assert cell.summary is not None
     mean = formats.mean_text(cell.summary, say) + signs(cell.marks)
     return mean if cell.summary.interval is not None else f"{mean} ({formats.interval_text(cell.summary, say)})"
 
 
 def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
-    """Return tables of how each metric grows with sizes; the note of the first explains all of them."""
+    """Return a table for each metric of how it grows with the sizes of the scenario; empty without sizes.
+
+    The note of the first table explains the columns of all tables."""
     if not (growths := growth_of(report)):
         return ()
     sized, first = growths.sized, growths.others or (say("treatment"),)
@@ -194,11 +201,11 @@ def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str,
     if growth is None:
         return say("not measured"), *"—" * (n_measures + 1)
     ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
-    return "; ".join(sizes_text(growth)), ratio, *(against_text(against, say) for against in growth.against.values())
+    return "; ".join(sizes_text(growth)), ratio, *(growth_text(against, say) for against in growth.against.values())
 
 
 def really_table(report: CampaignResults) -> Table:
-    """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
+    """Return a table of how each platform was measured, as its trials recorded it; without such records, no rows."""
     really = report.properties.really
     rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))
     names = tuple(row.name for row in really.rows)
@@ -208,7 +215,7 @@ def really_table(report: CampaignResults) -> Table:
 
 
 def doses_table(report: CampaignResults, say: Language) -> Table:
-    """Return a table of what the neighbour really did, by what decides how it runs."""
+    """Return a table of the doses that the neighbour really applied, with a row for each combination of its factors."""
     doses = doses_of(report)
     columns = (*doses.factors, say("trials"), *(say(quantity.label) for quantity in doses.quantities))
     rows = tuple(
@@ -224,31 +231,37 @@ def doses_table(report: CampaignResults, say: Language) -> Table:
 
 
 def remarks_table(report: CampaignResults, say: Language) -> Table:
-    """Return a table of the remarks of trials by kind and platform, with the text of the first remark."""
+    """Return a table of the remarks of trials by kind and platform, with the text of the first remark.
+
+    A treatment counts with the most trials that one of its metrics has with the remark."""
     by_kind: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
     trials: Counter[tuple[str, str]] = Counter()
     for row in report.rows:
-        here = column_of(report.study, row.treatment.levels, "platform")
-        most: dict[str, int] = {}
+        platform = column_of(report.study, row.treatment.levels, "platform")
+        most_marked: dict[str, int] = {}
         for cell in row.cells:
             for mark in cell.marks:
-                by_kind.setdefault((mark.kind, here), []).append((cell.metric.name, mark))
-                most[mark.kind] = max(most.get(mark.kind, 0), mark.n)
-        trials.update({(kind, here): n for kind, n in most.items()})
+                by_kind.setdefault((mark.kind, platform), []).append((cell.metric.name, mark))
+                most_marked[mark.kind] = max(most_marked.get(mark.kind, 0), mark.n)
+        trials.update({(kind, platform): n for kind, n in most_marked.items()})
     rows = (
         (
-            f"{sign(kind)} {say(kind)}", say(here) if here == ALL else here, say.integer(trials[kind, here]),
-            ", ".join(dict.fromkeys(name for name, _ in by_kind[kind, here])),
-            next((mark.text for _, mark in by_kind[kind, here] if mark.text), ""),
+            f"{sign(kind)} {say(kind)}",
+            say(platform) if platform == ALL else platform,
+            say.integer(trials[kind, platform]),
+            ", ".join(dict.fromkeys(name for name, _ in by_kind[kind, platform])),
+            next((mark.text for _, mark in by_kind[kind, platform] if mark.text), ""),
         )
-        for kind in report.kinds_of_marks for at, here in by_kind if at == kind
-    )  # fmt: skip
+        for kind in report.kinds_of_marks
+        for key, platform in by_kind
+        if key == kind
+    )
     columns = (say("mark"), "platform", say("trials"), say("metrics"), say("first remark"))
     return Table("remarks", say("Remarks on numbers"), columns, tuple(rows), frozenset({2}), frozenset({3, 4}))
 
 
 def gaps_table(report: CampaignResults, say: Language) -> Table:
-    """Return a table of what cannot run here, and why."""
+    """Return a table of the treatments that cannot run here, with a row for each reason."""
     columns = (say("levels"), say("treatments"), say("trials"), say("why"), say("remedy"))
     rows = tuple(
         (gap.where, say.integer(len(gap.treatments)), say.integer(gap.n_trials), gap.reason, gap.remedy or "")
@@ -263,20 +276,28 @@ def invalid_table(report: CampaignResults, say: Language) -> Table:
     columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("state of the trial"))
     trials = by_key((attempt.trial, attempt) for attempt in report.invalid_attempts)
     rows = tuple(
-        (str(number), str(len(them)), str(them[0].block), them[0].treatment.label, _why(them), say(them[0].trial_state))
-        for number, them in trials.items()
+        (
+            str(number),
+            str(len(attempts)),
+            str(attempts[0].block),
+            attempts[0].treatment.label,
+            _why(attempts),
+            say(attempts[0].trial_state),
+        )
+        for number, attempts in trials.items()
     )
     return Table("invalid", say("Invalid attempts"), columns, rows, frozenset({0, 1, 2}), frozenset({4}))
 
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """Return all reasons; a reason that not all attempts had is followed by its number of attempts."""
+    """Return the reasons why attempts were invalid, with the number of attempts, '(2×)', unless all had the reason."""
     reasons = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
-    return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in reasons)
+    counts = {reason: len(set(numbers)) for reason, numbers in reasons}
+    return "; ".join(reason if n == len(attempts) else f"{reason} ({n}×)" for reason, n in counts.items())
 
 
 def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
-    """Return a table of properties. With `ours`, Lastro wrote its numbers: they get the separators of the language."""
+    """Return a table of properties. With `ours`, Lastro wrote the numbers: they get the separators of the language."""
     columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
     rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
     return Table(name, title, columns, rows, whole=True)

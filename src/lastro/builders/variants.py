@@ -15,47 +15,50 @@ from lastro.words.variants import headline, missing_text, size_text
 _VERDICTS = {"worse": N_("worse"), "no worse": N_("no worse"), "open": N_("undecided")}
 
 
-def variant_blocks(found: VariantAnswer, say: Language) -> Iterator[Block]:
-    """Yield the answer in one line, a table of the pairs, worst first, and what it rests on."""
-    yield Title(headline(found, say))
-    rows = [_row(found, pair, say) for pair, _ in found.measured]
+def variant_blocks(answer: VariantAnswer, say: Language) -> Iterator[Block]:
+    """Yield the answer in one line, a table of the pairs of variant and reference, worst first, and the conditions."""
+    yield Title(headline(answer, say))
+    rows = [_row(answer, pair, say) for pair, _ in answer.measured]
     rows += [
         (pair.label or "—", pair.variant, "—", "—", "—", missing_text(pair, say))
-        for pair in found.pairs
+        for pair in answer.pairs
         if not pair.change
     ]
     columns = (
-        say("treatment"), say("variant"), found.reference, say("variant's mean"), say("change for the worse"), "",
+        say("treatment"), say("variant"), answer.reference, say("variant's mean"), say("change for the worse"), "",
     )  # fmt: skip
-    title = f"{metric_heading(found.metric)}, {direction_text(found.metric, say)}"
+    title = f"{metric_heading(answer.metric)}, {direction_text(answer.metric, say)}"
     yield Table("variants", title, columns, tuple(rows), numeric(2, 5))
-    yield Items(tuple(_notes(found, say)))
+    yield Items(tuple(_notes(answer, say)))
 
 
-def _row(found: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, ...]:
-    index = next(view.index for view in found.report.views if view.metric == found.metric)
+def _row(answer: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, ...]:
+    index = next(view.index for view in answer.report.views if view.metric == answer.metric)
     means = [mean_text(row.cells[index].summary, say) if row.cells[index].summary else "—"  # type: ignore[arg-type]
              for row in (pair.reference, pair.row)]  # fmt: skip
     assert pair.change is not None
-    verdict = "worse" if pair.confirmed else found.verdict(pair)
+    verdict = "worse" if pair.confirmed else answer.verdict(pair)
     return (pair.label or "—", pair.variant, *means, size_text(pair.change, say), say(_VERDICTS[verdict]))
 
 
-def _notes(found: VariantAnswer, say: Language) -> Iterator[str]:
-    for variant, changes in found.report.study.variants.items():
-        what = ", ".join(f"{name} = {value}" for name, value in changes.items())
-        yield f"{variant}: {what or say('nothing is changed')}"
-    if tools := differing_tools(found.report):
-        shown = "; ".join(" → ".join(dict.fromkeys(version or "—" for version in each)) for each in tools.values())
+def _notes(answer: VariantAnswer, say: Language) -> Iterator[str]:
+    """Yield the changes of each variant, differing tools, the design, and what the intervals hold for."""
+    for variant, changes in answer.report.study.variants.items():
+        change_text = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        yield f"{variant}: {change_text or say('nothing is changed')}"
+    if tools := differing_tools(answer.report):
+        shown = "; ".join(
+            " → ".join(dict.fromkeys(version or "—" for version in versions)) for versions in tools.values()
+        )
         yield say("Tools differ between the root filesystems, and the change includes them: {shown}", shown=shown)
     yield say(
         "{blocks}, each with all variants in random order; a change of at most {margin} counts as none.",
-        blocks=say.count(found.n_blocks, "block"),
-        margin=margin_text(found.test.margin, say),
+        blocks=say.count(answer.n_blocks, "block"),
+        margin=margin_text(answer.test.margin, say),
     )
     yield say(
         "The intervals hold together for all pairs and {looks}, with {confidence} confidence; a change for the worse "
         "fails only after new blocks alone have confirmed it.",
-        looks=say.count(max(1, len(found.looks)), "look"),
-        confidence=say.number(f"{found.report.study.design.confidence * 100:.4g} %"),
+        looks=say.count(max(1, len(answer.looks)), "look"),
+        confidence=say.number(f"{answer.report.study.design.confidence * 100:.4g} %"),
     )

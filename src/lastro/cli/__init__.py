@@ -61,7 +61,7 @@ WRITERS = ("new", "run", "ab", "resume", "noise-floor", "results", "report", "co
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code. The only place where errors become messages."""
+    """Run one command and return its exit code; turn all errors into messages on standard error."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
     if not sys.warnoptions:
@@ -110,6 +110,7 @@ def _open_closed_streams() -> None:
 
 
 def _main(words: list[str], streams: tuple[TextIO, TextIO]) -> int:
+    """Print the help or the version, or run the command; return the exit code. `streams` are stdout and stderr."""
     for stream in streams:  # a terminal that lacks ▲ or ± gets another character, not a crash
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=SUBSTITUTING)
@@ -159,6 +160,7 @@ def module_name(command: str) -> str:
 
 
 def _run_command(name: str, rest: list[str]) -> int:
+    """Run a command and turn each error into a message and an exit code."""
     from lastro.cli._failures import failure
     from lastro.errors import LastroError
     from lastro.interrupts import exit_code, raise_interrupts
@@ -198,6 +200,7 @@ def _prepare_environment() -> None:
 
 
 def _parse_and_run(name: str, rest: list[str]) -> int:
+    """Parse the arguments of a command and run it. Raises: SystemExit for bad arguments."""
     parser, module = command_parser(name)
     for option, _, value in (word.partition("=") for word in rest):
         if option.startswith("--") and value == "--":  # of which argparse would make an empty list

@@ -1,4 +1,4 @@
-"""Shared by several commands: arguments, percentages, JUnit files, a pause of the garbage collector."""
+"""What several commands share: arguments, percentages, JUnit files, a pause of the garbage collector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO = ("", "0", "false", "no")
 
 
 def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.ArgumentParser], None]) -> None:
-    """Take a study and what to select of it. `hosts` adds the options that name the hosts of its trials."""
+    """Add the arguments that name a study and select levels, settings and blocks; `hosts` adds those for its hosts."""
     parser.add_argument(
         "study",
         metavar="STUDY",
@@ -44,7 +44,7 @@ def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.A
 
 
 def selection(args: argparse.Namespace) -> Selection:
-    """Return what the arguments of `study_arguments` choose of a study."""
+    """Return the selection that the arguments of `study_arguments` express."""
     return Selection(args.profile, tuple(args.only), tuple(args.settings), args.replicates)
 
 
@@ -59,7 +59,7 @@ def testbed_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def hosts_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take a testbed or a fleet, but not both."""
+    """Add --testbed and --fleet, which exclude each other."""
     hosts = parser.add_mutually_exclusive_group()
     testbed_argument(hosts)
     hosts.add_argument(
@@ -75,7 +75,7 @@ def campaign_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def language_argument(parser: argparse.ArgumentParser, of: str = "output") -> None:
-    """Take the language of what is printed or written, as `lang`."""
+    """Add --lang, the language of the output; `of` names that output in the help."""
     parser.add_argument("--lang", choices=LANGUAGES, default="en", help=f"the language of the {of} (default: en)")
 
 
@@ -84,6 +84,7 @@ def junit_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def write_junit(file: Path, content: bytes) -> None:
+    """Write a JUnit file atomically, and print its path on standard error."""
     from lastro.results.files import write_atomically
 
     write_atomically(file, content)
@@ -91,7 +92,7 @@ def write_junit(file: Path, content: bytes) -> None:
 
 
 def campaigns_argument(parser: argparse.ArgumentParser) -> None:
-    """Take one campaign or suite, or several campaigns of one study, as a list `dirs`."""
+    """Add the argument `dirs`, a list: one campaign or suite, or several campaigns of one study."""
     parser.add_argument(
         "dirs",
         nargs="+",
@@ -117,7 +118,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def share(text: str, option: str, *, above_zero: bool = False) -> float:
-    """Return '5%' or '0.05' as 0.05. Raises: InputError unless it is below 1 and at least (`above_zero`: above) 0."""
+    """Read '5%' or '0.05' as 0.05. Raises: InputError unless it is below 1 and at least (`above_zero`: above) 0."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text, re.ASCII)
     value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
     if not 0 <= value < 1 or (above_zero and not value):
@@ -137,17 +138,17 @@ def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def most_invalid(args: argparse.Namespace) -> float | None:
-    """Return the fraction of invalid trials above which a campaign fails, or None. Raises: InputError."""
-    given = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
-    return None if given is None else share(given, "--fail-invalid")
+    """Return the fraction of invalid trials above which a campaign fails; None for no limit. Raises: InputError."""
+    text = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
+    return None if text is None else share(text, "--fail-invalid")
 
 
 def levels_named(texts: Sequence[str], option: str) -> dict[str, list[str]]:
-    """Return {factor: levels} of an option such as --under anomaly=memory,disk. Raises: InputError for another form."""
-    found: dict[str, list[str]] = {}
+    """Read an option such as --under anomaly=memory,disk as {factor: levels}. Raises: InputError for another form."""
+    levels_by_factor: dict[str, list[str]] = {}
     for text in texts:
         name, sign, levels = text.partition("=")
         if not (name and sign and levels):
             raise InputError(f"{option}: '{text}' is not FACTOR=LEVEL", f"write it as in {option} anomaly=memory")
-        found.setdefault(name.strip(), []).extend(level.strip() for level in levels.split(","))
-    return found
+        levels_by_factor.setdefault(name.strip(), []).extend(level.strip() for level in levels.split(","))
+    return levels_by_factor

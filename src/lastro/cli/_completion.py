@@ -16,8 +16,8 @@ from lastro import __version__, papers, registry
 from lastro.cli import COMMANDS, command_parser
 from lastro.cli._shell import HOME
 
-# How to complete the value of an argument, or of a command's argument: by a function of the shell, or by the names of a
-# kind of part. A test asserts that no argument is missing.
+# {completer: the arguments, or (command, argument), that it completes}. A completer is a function of the shell, or a
+# kind of part, whose names it proposes. A test asserts that no argument is missing.
 _ARGUMENTS: dict[str, Sequence[str | tuple[str, str]]] = {
     "_lastro_studies": ("study", "source"),
     "_lastro_campaigns": ("dir", "dirs", "a", "b", "names", "pilot", ("noise-floor", "output")),
@@ -50,7 +50,7 @@ NATIVE = {
     ("fish", "_lastro_directories"): "(__fish_complete_directories (commandline -ct))",
     ("fish", "_lastro_paths"): "(__fish_complete_path (commandline -ct))",
 }
-# Of the lines of `published`, those of a study or a suite, with one level in each.
+# Selects the lines of `published` that belong to a study or a suite, and prints one level on each line.
 _PUBLISHED_AWK = (
     'BEGIN { FS = "\\t" } $1 == study || index($1, study "/") == 1 { for (i = 3; i <= NF; i++) print $2, $i }'
 )
@@ -118,7 +118,7 @@ def _as_typed(level: str | float) -> str:
 
 
 def _whole_parser(shell: str) -> argparse.ArgumentParser:
-    """Return one parser of all commands. Only the completion needs it: Lastro itself parses one command."""
+    """Return one parser for all commands, for shtab. To run a command, Lastro builds only its parser."""
     parser = argparse.ArgumentParser(prog="lastro", description="What virtualization costs a network function.")
     parser.add_argument("-V", "--version", action="version", version=__version__, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND")
@@ -132,6 +132,7 @@ def _whole_parser(shell: str) -> argparse.ArgumentParser:
 
 
 def _complete(command: str, action: argparse.Action, shell: str) -> None:
+    """Set how shtab completes the value of an argument, by `COMPLETERS`: choices, or a function of the shell."""
     if action.choices or action.nargs == 0:
         return
     key = (command, action.dest)

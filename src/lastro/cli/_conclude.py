@@ -23,7 +23,7 @@ _CANNOT = 3  # the exit code when a study of a suite could not run here, or coul
 
 
 def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> int:
-    """Write the report, print the results, and return an exit code.
+    """Write the report if wanted, print the results, and return the exit code of the command.
 
     `most_invalid` is the fraction of invalid trials above which a campaign fails, or any study of a suite."""
     if suites.is_suite(directory):
@@ -37,7 +37,7 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
 
 
 def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -> int:
-    """Print how every study ended and where its results are, without tables, which would be too long."""
+    """Print how every study ended and which command prints its results; return the exit code."""
     suite = suites.read(directory)
     print_blocks(suite_status_blocks(status_of_suite(directory, suite), ENGLISH), ENGLISH)
     shown = shlex.quote(str(directory))
@@ -45,14 +45,14 @@ def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -
     if report:
         write([directory], ReportOptions())
     stopped = [member for member in suite.studies if member.stopped]
-    for words, midway in (("did not run here", False), ("ended by an error", True)):
-        if names := [member.name for member in stopped if suites.can_run(directory, member) is midway]:
+    for words, is_midway in (("did not run here", False), ("ended by an error", True)):
+        if names := [member.name for member in stopped if suites.can_run(directory, member) is is_midway]:
             say(f"{words}: {', '.join(names)}")
     counts = {
         member.name: _counts(directory / member.name) for member in suite.studies if suites.begun(directory, member)
     }
-    for name, of_study in counts.items():
-        if warning := incomplete(of_study, ENGLISH):
+    for name, study_counts in counts.items():
+        if warning := incomplete(study_counts, ENGLISH):
             say(f"study {name}: {warning}")
     if stopped:
         return _CANNOT

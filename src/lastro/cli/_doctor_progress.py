@@ -1,4 +1,4 @@
-"""What `lastro doctor` tries, and its progress."""
+"""The parts that `lastro doctor` tries, and the display of its progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH = 80
 class PartsToTry:
     """The parts to try: platforms, with their options, and the names of other parts by kind.
 
-    `linked` are the attachments whose properties are wanted."""
+    `linked` are the attachments whose properties are to be found."""
 
     platforms: Sequence[str]
     names: Mapping[str, Sequence[str]]
@@ -44,31 +44,33 @@ class ProbeProgress:
         self._shown: set[str] = set()
         return self
 
-    def starts(self, platform: str) -> None:
+    def show_start(self, platform: str) -> None:
         self._tried += 1
         self._say(f"starting {platform}", f"starting {platform}", f"{self._tried}/{self._n_platforms}")
 
-    def goes_on(self, works: Sequence[str]) -> None:
-        """Say how many parts follow on the platforms that start, and how long they take."""
-        self._n, self._tried = self._n_each * len(works) + self._in_click, 0
-        self._expected_s = self._n_each * sum(self._each_s[name] for name in works)
+    def show_parts(self, working: Sequence[str]) -> None:
+        """Print how many parts are tried next on the `working` platforms, and how long that takes."""
+        self._n, self._tried = self._n_each * len(working) + self._in_click, 0
+        self._expected_s = self._n_each * sum(self._each_s[name] for name in working)
         self._began_s = time.monotonic()
-        if self._n_each and works:
+        if self._n_each and working:
             self._end_line()
-            some = f"{len(works)} of {self._n_platforms} platforms start{'s' if len(works) == 1 else ''}"
-            start = "the platform starts" if self._n_platforms == 1 else some
-            parts = f"{self._n_each} parts are tried on {'it' if len(works) == 1 else 'each'}"
+            start_count = f"{len(working)} of {self._n_platforms} platforms start{'s' if len(working) == 1 else ''}"
+            start = "the platform starts" if self._n_platforms == 1 else start_count
+            parts = f"{self._n_each} parts are tried on {'it' if len(working) == 1 else 'each'}"
             print(f"{start}; {parts}, {self._time('in all')}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
-    def finds(self, part: str) -> None:
+    def show_properties(self, part: str) -> None:
         self._say(f"finding properties: {part}", f"finding properties: {part}", "")
 
-    def tries(self, platform: str, what: str) -> None:
+    def show_part(self, platform: str, what: str) -> None:
+        """Show that a part is tried on a platform, and the time left."""
         self._tried += 1
         self._say(f"trying {platform}: {what}", f"trying {platform}", f"{self._tried}/{self._n}, {self._time('left')}")
         self._done_s += self._each_s.get(platform, 0.0)
 
     def _say(self, now: str, once: str, progress: str) -> None:
+        """Show `now` on the live line of a terminal; elsewhere, print `once` the first time that it occurs."""
         more = f" ({progress})" if progress else ""
         if self._live:
             line = f"{now}{more}"
@@ -78,7 +80,7 @@ class ProbeProgress:
         self._shown.add(once)
 
     def _time(self, words: str) -> str:
-        """Return the time left, at the pace so far once there is one."""
+        """Return the estimated time left before `words`, at the pace so far once a part has been tried."""
         pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
         return f"about {human_duration(max(0.0, pace * (self._expected_s - self._done_s)))} {words}"
 

@@ -1,4 +1,4 @@
-"""What an exception means that no command expects: for the user, for the author of a part, or for Lastro."""
+"""Unexpected exceptions as exit codes and messages: is it the host, a part by another author, or a bug in Lastro?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_HOST = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, er
 
 
 def failure(error: Exception) -> tuple[int, str, str | None]:
-    """Return the exit code, the message and the hint. A traceback goes to a file, to be attached to a report."""
+    """Return (exit code, message, hint) for an unexpected error; the traceback of a bug is written to a file."""
     if _lacks_memory(error):
         return 1, "out of memory", None
     if ended_by := _hidden_interrupt(error):
@@ -52,11 +52,11 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def _refused(error: BaseException) -> str:
-    """Describe what the host has run out of, or cannot do any more; empty for any other error.
+    """Describe what the host has run out of, such as disk space or files; empty for any other error.
 
-    Any call may fail so, also in a library, and none of them is a defect of Lastro."""
-    found = (each for each in _chain(error) if isinstance(each, OSError) and each.errno in _OF_HOST)
-    return next((f"{each.filename or 'this host'}: {each.strerror}" for each in found), "")
+    Any call may fail for such a reason, also in a library. It is not a defect of Lastro."""
+    refusals = (cause for cause in _chain(error) if isinstance(cause, OSError) and cause.errno in _OF_HOST)
+    return next((f"{cause.filename or 'this host'}: {cause.strerror}" for cause in refusals), "")
 
 
 def _hidden_interrupt(error: BaseException) -> int:
@@ -65,17 +65,17 @@ def _hidden_interrupt(error: BaseException) -> int:
     A library in another language may keep no more than the name of the interrupt, in the text of its error; Python
     makes it the cause of another error while it creates a class. An error that has an interrupt as its context is a
     defect of the clean-up."""
-    for each in _chain(error):
-        if isinstance(each.__cause__, KeyboardInterrupt):
-            return exit_code(each.__cause__)
+    for cause in _chain(error):
+        if isinstance(cause.__cause__, KeyboardInterrupt):
+            return exit_code(cause.__cause__)
         for kind, code in EXIT_CODES.items():
-            if f"{kind.__name__}:" in _text(each):
+            if f"{kind.__name__}:" in _text(cause):
                 return code
     return 0
 
 
 def _written(error: BaseException) -> str:
-    """Write the traceback of an error to a new file; return where it is, or why there is none."""
+    """Write the traceback of an error to a new file; return a phrase on where it is, or why it was not written."""
     import tempfile
     import traceback
 

@@ -18,7 +18,7 @@ _SUMMARY = {
 
 
 def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int) -> Iterator[str]:
-    """Yield the groups with what differs between them, what is the same, and the testbeds that cannot be used."""
+    """Yield the groups of alike testbeds, the facts that differ, the common facts, and the unusable testbeds."""
     yield from textwrap.wrap(_headline(testbeds, grouped), width)
     if len(grouped.groups) > 1:
         heads = ["testbeds", *grouped.differing]
@@ -40,7 +40,10 @@ def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int
 
 
 def _cells(grouped: GroupedTestbeds, at: int, room: int) -> list[str]:
-    values = (", ".join(_names(grouped.groups[at])), *(several[at] for several in grouped.differing.values()))
+    values = (
+        ", ".join(_names(grouped.groups[at])),
+        *(values_by_group[at] for values_by_group in grouped.differing.values()),
+    )
     spaced = (re.sub(r",(?=\S)", ", ", value or "—") for value in values)  # a list has places to break
     return ["\n".join(textwrap.wrap(value, room)) for value in spaced]
 
@@ -69,15 +72,16 @@ def _names(group: Sequence[AskedTestbed]) -> list[str]:
 
 
 def document(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds) -> dict[str, Any]:
-    """Return the same as JSON-able data, with all facts of each testbed."""
+    """Return the groups as JSON-serializable data, with all facts of each testbed."""
     number = {testbed.name: n for n, group in enumerate(grouped.groups, 1) for testbed in group}
     return {
         "testbeds": [
             {
-                "name": each.name, "hosts": each.hosts, "available": each.provenance is not None,
-                "reason": each.reason, "remedy": each.remedy, "group": number.get(each.name), "facts": each.provenance,
+                "name": testbed.name, "hosts": testbed.hosts, "available": testbed.provenance is not None,
+                "reason": testbed.reason, "remedy": testbed.remedy, "group": number.get(testbed.name),
+                "facts": testbed.provenance,
             }
-            for each in testbeds
+            for testbed in testbeds
         ],
         "groups": [_names(group) for group in grouped.groups],
         "differs": grouped.differing,

@@ -1,4 +1,4 @@
-"""What a guest adds to the machine below it, of what studies need."""
+"""The features that studies need and that a guest has, but the machine below it lacks."""
 
 from __future__ import annotations
 
@@ -19,39 +19,41 @@ _DATAPATH = "Open vSwitch's datapath in the kernel"
 
 
 def added(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> list[str]:
-    """Return what the guest of a testbed offers and the machine below does not; nothing if it is not a guest.
+    """Return the names of isolation features and links that only the guest of a testbed has; empty without a guest.
 
-    Links are tried on both."""
+    Links are tried on the guest and on the machine below it."""
     if bed.near is None:
         return []
-    here, inside = _links_below(bed.near), links_of(probes, links)
+    below, in_guest = _links_below(bed.near), links_of(probes, links)
     more = added_isolation(facts.isolation(bed.near.host), facts.isolation(bed.host))
-    return [*more, *(name for name, works in inside.items() if works and here.get(name) is False)]
+    return [*more, *(name for name, works in in_guest.items() if works and below.get(name) is False)]
 
 
-def added_isolation(here: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:
-    """Return what a guest's kernel offers to isolate instances and this machine's does not.
+def added_isolation(machine: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:
+    """Return the isolation features that the kernel of a guest has and the kernel of this machine lacks.
 
-    Both are the chapter of `host.facts`."""
-    found = ["AppArmor"] if guest["apparmor"] == "Y" != here["apparmor"] else []
+    Both arguments have the form of `host.facts.isolation`."""
+    additions = ["AppArmor"] if guest["apparmor"] == "Y" != machine["apparmor"] else []
     version = guest["cgroup_version"]
-    found += [f"cgroup v{version}"] if version > here["cgroup_version"] else []
-    if here["security_modules"] == "unknown":
-        return found
-    ours, theirs = (set(str(each["security_modules"]).split(",")) - {"apparmor"} for each in (here, guest))
-    return [*found, *sorted(theirs - ours)]
+    additions += [f"cgroup v{version}"] if version > machine["cgroup_version"] else []
+    if machine["security_modules"] == "unknown":
+        return additions
+    machine_modules, guest_modules = (
+        set(str(kernel["security_modules"]).split(",")) - {"apparmor"} for kernel in (machine, guest)
+    )
+    return [*additions, *sorted(guest_modules - machine_modules)]
 
 
 def links_of(probes: PartProbes, links: AttachmentPool) -> dict[str, bool]:
-    """Return which links a kernel has, without those that cannot be tried.
+    """Return {link: whether the kernel supports it}, without links that cannot be tried.
 
     Where Open vSwitch is not installed, its datapath in the kernel cannot be tried."""
     if not probes.platform(Native.name):
         return {}
-    found = {"ipvlan": bool(probes.attachment("ipvlan", Native.name))}
+    works_by_link = {"ipvlan": bool(probes.attachment("ipvlan", Native.name))}
     if probes.attachment("ovs", Native.name):
-        found[_DATAPATH] = "in the kernel" in links.residuals("ovs").get("ovs: datapath", "")
-    return found
+        works_by_link[_DATAPATH] = "in the kernel" in links.residuals("ovs").get("ovs: datapath", "")
+    return works_by_link
 
 
 def _links_below(near: Session) -> dict[str, bool]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lastro import papers
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.cli._properties import property_list
 from lastro.platforms.base import Availability
 from lastro.scenarios.shared.properties import PartProperties
@@ -29,23 +29,26 @@ class ProbedPart:
 
 
 def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
-    """Return every combination of platform, attachment and isolation, and whether it is available.
+    """Return an object for every combination of platform, attachment and isolation, with its availability.
 
-    It is available when its attachment and its isolation both work on its platform. The combination itself is not
-    probed."""
-    of = {(each.kind, each.on, each.name): each.availability for each in findings}
-    platforms = [each.name for each in findings if each.kind == "platform"]
-    kinds = [dict.fromkeys(each.name for each in findings if each.kind == kind) for kind in ("attachment", "isolation")]
+    A combination is available when its attachment and its isolation both work on its platform. The combination itself
+    is not probed."""
+    of = {(finding.kind, finding.on, finding.name): finding.availability for finding in findings}
+    platforms = [finding.name for finding in findings if finding.kind == "platform"]
+    kinds = [
+        dict.fromkeys(finding.name for finding in findings if finding.kind == kind)
+        for kind in ("attachment", "isolation")
+    ]
     return [
-        {"platform": platform, "attachment": attachment, "isolation": isolation, **_plain(found)}
+        {"platform": platform, "attachment": attachment, "isolation": isolation, **_plain(availability)}
         for platform, attachment, isolation in itertools.product(platforms, *kinds)
-        for found in [of["attachment", platform, attachment] and of["isolation", platform, isolation]]
+        for availability in [of["attachment", platform, attachment] and of["isolation", platform, isolation]]
     ]
 
 
 def _plain(availability: Availability) -> dict[str, Any]:
     mark = WORKS if availability else FAILS
-    return {"available": bool(availability), "mark": mark, **only(availability, "reason remedy")}
+    return {"available": bool(availability), "mark": mark, **pick(availability, "reason remedy")}
 
 
 def document(
@@ -55,43 +58,47 @@ def document(
     versions: Mapping[str, str],
     properties: Sequence[PartProperties] = (),
 ) -> dict[str, Any]:
-    """Return everything as JSON-able data, with the facts of the host, and of the guest if it is one.
+    """Return the results of probes as JSON-serializable data, with the facts of the host and of its guest, if any.
 
-    `properties` are those of parts, if they were asked for."""
+    `properties` are the properties of parts, if the command was to find them."""
     tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
-    named = [asdict(each) for each in papers.absent()]
+    named = [asdict(missing_part) for missing_part in papers.absent()]
     more = {"properties": property_list(properties)} if properties else {}
     return {"host": host, **({"guest": guest} if guest else {}), **tried, **more, "named_by_papers": named}
 
 
 def parts(findings: Sequence[ProbedPart], versions: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the result of every probe. `versions` are those of platforms, by name; a platform may have none."""
+    """Return an object for every probe. `versions` are {platform: version}; a platform may have none."""
     return [
-        {"kind": each.kind, "name": each.name, "on": None if each.kind == "platform" else each.on}
-        | ({"version": versions.get(each.name)} if each.kind == "platform" else {})
-        | _plain(each.availability)
-        for each in findings
+        {"kind": finding.kind, "name": finding.name, "on": None if finding.kind == "platform" else finding.on}
+        | ({"version": versions.get(finding.name)} if finding.kind == "platform" else {})
+        | _plain(finding.availability)
+        for finding in findings
     ]
 
 
 def lines(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
-    """Yield a table for each kind of part, with a row for each platform, and below them every reason once."""
+    """Yield a table for each kind of part, with a row for each platform; below the tables, every reason once."""
     reasons = list(
-        dict.fromkeys((f.availability.reason, f.availability.remedy) for f in findings if not f.availability)
+        dict.fromkeys(
+            (finding.availability.reason, finding.availability.remedy)
+            for finding in findings
+            if not finding.availability
+        )
     )
     numbers = {reason: number for number, reason in enumerate(reasons, 1)}
     marks = {
-        (f.kind, f.on, f.name): WORKS
-        if f.availability
-        else f"{FAILS}{numbers[f.availability.reason, f.availability.remedy]}"
-        for f in findings
+        (finding.kind, finding.on, finding.name): WORKS
+        if finding.availability
+        else f"{FAILS}{numbers[finding.availability.reason, finding.availability.remedy]}"
+        for finding in findings
     }
-    platforms = [f.name for f in findings if f.kind == "platform"]
-    for kind in dict.fromkeys(f.kind for f in findings if f.kind != "platform"):
-        names = list(dict.fromkeys(f.name for f in findings if f.kind == kind))
+    platforms = [finding.name for finding in findings if finding.kind == "platform"]
+    for kind in dict.fromkeys(finding.kind for finding in findings if finding.kind != "platform"):
+        names = list(dict.fromkeys(finding.name for finding in findings if finding.kind == kind))
         columns = [(name, [marks.get((kind, platform, name), UNTRIED) for platform in platforms]) for name in names]
         yield from tables("platform", platforms, columns, width, kind)
-    works = sum(bool(f.availability) for f in findings)
+    works = sum(bool(finding.availability) for finding in findings)
     yield f"{WORKS} works here  {FAILS} does not, see the number  {UNTRIED} not tried"
     yield f"{works} of {len(findings)} work."
     for (reason, remedy), number in numbers.items():
@@ -102,10 +109,11 @@ def lines(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
 
 
 def absent_lines(width: int) -> Iterator[str]:
-    """Yield what the papers name and Lastro has no part for, with reasons."""
+    """Yield the things that papers use and Lastro has no part for, with reasons and the nearest parts."""
     yield "named by papers, and no part of Lastro:"
-    for each in papers.absent():
-        text = f"{each.kind} {each.name} ({', '.join(each.papers)}): {each.because}; nearest: {each.nearest}"
+    for lacking in papers.absent():
+        uses = f"{lacking.kind} {lacking.name} ({', '.join(lacking.papers)})"
+        text = f"{uses}: {lacking.because}; nearest: {lacking.nearest}"
         yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
 
 
@@ -113,32 +121,39 @@ _KINDS = ("attachment", "isolation", "function", "anomaly")
 
 
 def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
-    """Yield a line for each platform with the number of parts that work on it, then the parts that work on none."""
-    of = {kind: [f for f in findings if f.kind == kind] for kind in ("platform", *_KINDS)}
-    works = {f.name for f in of["platform"] if f.availability}
+    """Yield a line for each platform with the number of parts that work on it, then the parts that work nowhere."""
+    of = {kind: [finding for finding in findings if finding.kind == kind] for kind in ("platform", *_KINDS)}
+    works = {finding.name for finding in of["platform"] if finding.availability}
     kinds = [kind for kind in _KINDS if of[kind]]
-    first = max(len(name) for name in ("platform", *(f.name for f in of["platform"]))) + _GAP
+    first = max(len(name) for name in ("platform", *(finding.name for finding in of["platform"]))) + _GAP
     yield f"{'platform':<{first}}{''.join(f'{kind:<{len(kind) + _GAP}}' for kind in kinds)}".rstrip()
-    for each in of["platform"]:
-        if each.availability:
-            tried = [[bool(f.availability) for f in of[kind] if f.on == each.name] for kind in kinds]
+    for platform in of["platform"]:
+        if platform.availability:
+            tried = [
+                [bool(finding.availability) for finding in of[kind] if finding.on == platform.name] for kind in kinds
+            ]
             counts = [f"{sum(works_here)}/{len(works_here)}" for works_here in tried]
             cells = (f"{text:<{len(kind) + _GAP}}" for kind, text in zip(kinds, counts, strict=True))
-            yield f"{each.name:<{first}}{''.join(cells)}".rstrip()
+            yield f"{platform.name:<{first}}{''.join(cells)}".rstrip()
         else:
-            yield _short(f"{each.name:<{first}}{FAILS} {each.availability.reason}", width)
+            yield _short(f"{platform.name:<{first}}{FAILS} {platform.availability.reason}", width)
     nowhere = [
-        (f, len({other.on for other in of[f.kind] if other.name == f.name and not other.availability}))
+        (
+            finding,
+            len({other.on for other in of[finding.kind] if other.name == finding.name and not other.availability}),
+        )
         for kind in kinds
-        for f in of[kind]
-        if f.on in works and not f.availability
+        for finding in of[kind]
+        if finding.on in works and not finding.availability
     ]
-    shown = dict.fromkeys((f.kind, f.name) for f, n in nowhere if n == len(of["platform"]))
+    shown = dict.fromkeys((finding.kind, finding.name) for finding, n in nowhere if n == len(of["platform"]))
     if shown:
         yield ""
         yield "unavailable on every platform:"
     for kind, name in shown:
-        reason = next(f.availability.reason for f, _ in nowhere if (f.kind, f.name) == (kind, name))
+        reason = next(
+            finding.availability.reason for finding, _ in nowhere if (finding.kind, finding.name) == (kind, name)
+        )
         yield _short(f"  {kind} {name}: {reason}", width)
 
 
@@ -150,9 +165,9 @@ Column = tuple[str, list[str]]
 
 
 def tables(corner: str, labels: Sequence[str], columns: Sequence[Column], width: int, title: str = "") -> Iterator[str]:
-    """Yield one table, or several where its columns do not fit the width. Names are broken at their hyphens.
+    """Yield a table, or several tables below each other if the columns do not fit the width.
 
-    A column is its name and a cell for each label, which may have several lines."""
+    A column is (name, a cell for each row label); names are broken at hyphens, and cells may have several lines."""
     from lastro.console import grid
 
     first = max(map(len, (corner, *labels))) + _GAP

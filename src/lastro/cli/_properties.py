@@ -14,16 +14,16 @@ from lastro.scenarios.shared.properties import PartProperties
 def property_list(parts: Sequence[PartProperties]) -> list[dict[str, Any]]:
     """Return one object for each property of each part."""
     return [
-        {"kind": part.kind, "part": part.level, **asdict(each), "text": each.text}
+        {"kind": part.kind, "part": part.level, **asdict(property_), "text": property_.text}
         for part in parts
-        for each in part.properties
+        for property_ in part.properties
     ]
 
 
 def property_lines(parts: Sequence[PartProperties], width: int) -> Iterator[str]:
-    """Yield each part with its properties, and how each was found. Those that are not known for one reason are one."""
+    """Yield each part with its properties, and how they were found; properties with the same text share a line."""
     for part in parts:
         yield f"{part.kind} {part.level}"
-        for (text, how), alike in groupby(part.properties, key=lambda each: (each.text, each.how)):
-            line = f"{', '.join(each.name for each in alike)}: {text} ({how})"
+        for (text, how), alike in groupby(part.properties, key=lambda property_: (property_.text, property_.how)):
+            line = f"{', '.join(property_.name for property_ in alike)}: {text} ({how})"
             yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")

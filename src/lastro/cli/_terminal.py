@@ -1,4 +1,4 @@
-"""Printing, as wide as the terminal: blocks; documents; small tables."""
+"""Print blocks, documents and small tables as wide as the terminal, and write documents and figures to files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def terminal_width() -> int:
 
 
 def print_blocks(document: Document, say: Language, *, everything: bool = False) -> None:
-    """Print a document, as wide as the terminal; with `everything`, also what is folded.
+    """Print a document, as wide as the terminal; with `everything`, folds are open.
 
     Lastro writes the text itself: rich ends the program with exit code 1 when the reader of a pipe has gone."""
     from lastro.console import PlainConsole
@@ -47,7 +47,7 @@ def print_answer(
     *,
     everything: bool = False,
 ) -> None:
-    """Print what a command has found: as JSON if its arguments say `json`, or else as blocks in their language."""
+    """Print the answer of a command: `document()` as JSON if `args.json`, else `blocks(language)`, in `args.lang`."""
     if args.json:
         print(json_text(document()))
     else:
@@ -56,14 +56,14 @@ def print_answer(
 
 
 def print_document(text: str) -> None:
-    """Print a document: unchanged to a file or a program, without control characters on a terminal."""
+    """Print a text: unchanged to a file or a program, without control characters on a terminal."""
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)
 
 
 def put(output: str, text: str, base: Path | None = None, figures: Mapping[str, Path] | None = None) -> None:
-    """Write a document without control characters, and print its path and those of its figures.
+    """Write a document without control characters to the file `output`, and print its path and those of its figures.
 
-    "-" is standard output, and prints nothing else. Below `base`, the directory of a campaign, no link is followed."""
+    For "-", print only the document. Below `base`, the directory of a campaign, no symbolic link is followed."""
     from lastro.results.files import write_atomically
 
     if output == "-":
@@ -76,21 +76,21 @@ def put(output: str, text: str, base: Path | None = None, figures: Mapping[str, 
 
 
 def write_figures(pictures: Iterable[Picture], folder: Path, base: Path | None = None) -> dict[str, Path]:
-    """Write every figure in three formats, and return {title: SVG file}. Below `base`, no link is followed."""
+    """Write every figure as SVG, PNG and PDF; return {title: SVG file}. Below `base`, no symbolic link is followed."""
     from lastro.results.files import write_atomically
 
-    written = {}
+    files = {}
     for picture in pictures:
         file = folder / f"{picture.name}.svg"
         write_atomically(file, picture.svg(), base=base)
         write_atomically(file.with_suffix(".png"), picture.png(), base=base)
         write_atomically(file.with_suffix(".pdf"), picture.pdf(), base=base)
-        written[picture.title] = file
-    return written
+        files[picture.title] = file
+    return files
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: names left-aligned, numbers right-aligned, the last column as it is."""
+    """Return the lines of a table: the first and the last column aligned to the left, all between to the right."""
     from lastro.console import grid
 
     return [line.plain for line in grid(rows, right=range(1, len(rows[0]) - 1))]

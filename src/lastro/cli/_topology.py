@@ -35,14 +35,16 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
 
 
 def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
-    """Return the topology of this attempt, or, unless `only_that`, of another one of the same trial or treatment."""
-    found = recorded([chosen]) if chosen else None
-    if found is None and not only_that:
-        alike = [each.number for each in store.trials() if each.treatment == trial.treatment and each.attempts]
+    """Return the topology of the attempt `chosen`, or, unless `only_that`, of another attempt of its treatment.
+
+    Raises: InputError when none was recorded."""
+    topology = recorded([chosen]) if chosen else None
+    if topology is None and not only_that:
+        alike = [row.number for row in store.trials() if row.treatment == trial.treatment and row.attempts]
         places = [trial.number, *alike] if trial.number in alike else alike
-        found = next(filter(None, (recorded(store.attempts(number)) for number in places)), None)
-    if found is not None:
-        return found
+        topology = next(filter(None, (recorded(store.attempts(number)) for number in places)), None)
+    if topology is not None:
+        return topology
     if chosen is None:
         raise InputError(
             f"trial {trial.number} has not run ({trial.state}), and no trial of its treatment has",

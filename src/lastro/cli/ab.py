@@ -79,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
     margin = None if args.margin is None else share(args.margin, "--margin", above_zero=True)
     directory = Path(args.study)
     if directory.is_dir() and args.study != DEMO:
-        given = ("of_a", "of_b", "only", "settings", "profile", "blocks", "until", "within", "output")
-        if wrong := next((name for name in given if getattr(args, name)), None):
+        study_options = ("of_a", "of_b", "only", "settings", "profile", "blocks", "until", "within", "output")
+        if wrong := next((name for name in study_options if getattr(args, name)), None):
             option = f"--{wrong.removeprefix('of_').replace('settings', 'set')}"
             raise InputError(f"{option} is for a study, and {directory} is a campaign", "give a study file")
     else:
@@ -115,12 +115,12 @@ def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> i
     from lastro.render.markdown import markdown
 
     report = report_of(directory)
-    found = answer(report, question(report.study, args.metric, margin))
+    variant_answer = answer(report, question(report.study, args.metric, margin))
     if args.junit:
-        write_junit(args.junit, junit(found))
+        write_junit(args.junit, junit(variant_answer))
     if args.format == "md":
         say = language(args.lang)
-        print(markdown(variant_blocks(found, say), say), end="")
+        print(markdown(variant_blocks(variant_answer, say), say), end="")
     else:
-        print_answer(args, partial(document, found), partial(variant_blocks, found))
-    return _EXIT[found.outcome]
+        print_answer(args, partial(document, variant_answer), partial(variant_blocks, variant_answer))
+    return _EXIT[variant_answer.outcome]

@@ -41,8 +41,12 @@ def run(args: argparse.Namespace) -> int:
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
         if not args.precision and (decision := decision_of(report)):
-            found = advice.advise_on_decision(decision)
-            print_answer(args, partial(decision_advice_document, found), partial(decision_advice_blocks, found))
+            decision_advice = advice.advise_on_decision(decision)
+            print_answer(
+                args,
+                partial(decision_advice_document, decision_advice),
+                partial(decision_advice_blocks, decision_advice),
+            )
             return 0
         advised = advice.advise(report, precision)
     print_answer(args, partial(document, advised), partial(advice_blocks, advised))

@@ -61,21 +61,21 @@ def run(args: argparse.Namespace) -> int:
     from lastro.builders.data.claims import claims_document
 
     data = loaded_together(args.dirs)
-    found = judged(data, args.claims or find_claims(first, data.study.name))
-    title = source_text(found.claims.source) or found.claims.file
+    result = judged(data, args.claims or find_claims(first, data.study.name))
+    title = source_text(result.claims.source) or result.claims.file
     print_answer(
         args,
-        lambda: claims_document(found.claims, found.judgements, found.report, language(args.lang)),
-        partial(claims_blocks, title, {"": (found.judgements, found.report)}),
+        lambda: claims_document(result.claims, result.judgements, result.report, language(args.lang)),
+        partial(claims_blocks, title, {"": (result.judgements, result.report)}),
     )
-    return _exit_code(args.fail_on, found.judgements)
+    return _exit_code(args.fail_on, result.judgements)
 
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     if args.claims:
         refuse_suite(directory, "--claims FILE")
     suite = suites.read(directory)
-    found: dict[str, JudgedClaims] = {}
+    judged_by_study: dict[str, JudgedClaims] = {}
     waiting: list[str] = []  # studies that have claims but no campaign yet
     for member in suite.studies:
         file = claims_of(directory / member.name, member.study)
@@ -84,8 +84,8 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         if not suites.begun(directory, member):
             waiting.append(member.name)
         else:
-            found[member.name] = judged(loaded(directory / member.name), file)
-    if not found and not waiting:
+            judged_by_study[member.name] = judged(loaded(directory / member.name), file)
+    if not judged_by_study and not waiting:
         raise InputError(
             f"no study of {directory} has claims",
             f"put them into {directory}/STUDY/claims.toml, or before the run into"
@@ -93,23 +93,26 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         )
     from lastro.builders.claims import claims_blocks
 
-    rows = {name: (judged.judgements, judged.report) for name, judged in found.items()}
+    rows = {name: (result.judgements, result.report) for name, result in judged_by_study.items()}
     print_answer(
         args,
-        lambda: _suite_document(directory, suite, found, waiting, language(args.lang)),
+        lambda: _suite_document(directory, suite, judged_by_study, waiting, language(args.lang)),
         partial(claims_blocks, suite.label, rows, suite=True, waiting=waiting),
     )
-    judgements = [one for judged in found.values() for one in judged.judgements]
+    judgements = [judgement for result in judged_by_study.values() for judgement in result.judgements]
     return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 
 
 def _suite_document(
     directory: Path, suite: Suite, judged: dict[str, JudgedClaims], waiting: list[str], say: Language
 ) -> dict[str, Any]:
-    """Return the document of a suite: as that of a campaign, with the study of each claim and a list of `studies`."""
+    """Return the claims of a suite as JSON-serializable data: each claim names its study; `studies` has their heads."""
     from lastro.builders.data.claims import claims_document
 
-    documents = {name: claims_document(each.claims, each.judgements, each.report, say) for name, each in judged.items()}
+    documents = {
+        name: claims_document(study_claims.claims, study_claims.judgements, study_claims.report, say)
+        for name, study_claims in judged.items()
+    }
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": _SUITE_FORMAT,
@@ -128,8 +131,10 @@ def _suite_document(
 
 
 def _exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:
-    """Return 4 when a verdict fails the gate, else 0. `unjudged` is true if a study with claims has no campaign yet."""
+    """Return 4 if a verdict fails the gate --fail-on, else 0. `unjudged`: a study with claims has no campaign yet."""
     if fail_on is None:
         return 0
-    failed = any(one.verdict in _GATES[fail_on] for one in judgements) or (unjudged and fail_on == "not-reproduced")
+    failed = any(judgement.verdict in _GATES[fail_on] for judgement in judgements) or (
+        unjudged and fail_on == "not-reproduced"
+    )
     return 4 if failed else 0

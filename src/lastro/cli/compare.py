@@ -124,16 +124,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _is_same(a: Path, b: Path) -> bool:
     """Return whether both are the same directory. Raises: InputError when one of them cannot be read."""
-    found = []
+    stats = []
     for directory in (a, b):
         try:
-            found.append(directory.stat())
+            stats.append(directory.stat())
         except FileNotFoundError:
             return False  # opening the campaign reports what is missing
         except (OSError, ValueError) as error:
             words = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
-    return os.path.samestat(*found)
+    return os.path.samestat(*stats)
 
 
 def _print(args: argparse.Namespace, comparison: Comparison) -> None:

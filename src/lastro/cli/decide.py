@@ -94,11 +94,11 @@ def run(args: argparse.Namespace) -> int:
         levels_named(args.under, "--under"),
         required,
     )
-    found = decide(report, question)
-    print_answer(args, partial(document, found), partial(decision_blocks, found), everything=args.all)
+    decision = decide(report, question)
+    print_answer(args, partial(document, decision), partial(decision_blocks, decision), everything=args.all)
     if required is None:
         return 0
-    return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[found.choice.outcome]
+    return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[decision.choice.outcome]
 
 
 def _run_suite(args: argparse.Namespace, required: float | None) -> int:
@@ -127,20 +127,21 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
 
 
 def _weights(text: str | None) -> dict[str, float]:
-    found = {}
+    """Read 'cpu=2,disk=0' as {study: weight}. Raises: InputError for another form or a study with two weights."""
+    weights = {}
     for pair in () if text is None else text.split(","):
         name, sign, weight = (part.strip() for part in pair.partition("="))
         if not (name and sign and _NUMBER.fullmatch(weight)) or float(weight) > MOST_MEASURED:
             hint = "write it as in --weights cpu=2,disk=0; others count as 1"
             raise InputError(f"--weights: '{pair.strip()}' is not STUDY=WEIGHT", hint)
-        if name in found:
+        if name in weights:
             raise InputError(f"--weights: {name} has two weights", "give one")
-        found[name] = float(weight)
-    return found
+        weights[name] = float(weight)
+    return weights
 
 
 def _prices(text: str | None) -> str | None:
-    """Return prices as a sum: 'cpu_hour=0.04,gib_hour=0.005' is '0.04*cpu_hour + 0.005*gib_hour'."""
+    """Convert prices to a sum: 'cpu_hour=0.04,gib_hour=0.005' becomes '0.04*cpu_hour + 0.005*gib_hour'."""
     from lastro.study.service_level import RESOURCES
 
     if text is None:

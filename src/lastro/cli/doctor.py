@@ -86,9 +86,11 @@ def run(args: argparse.Namespace) -> int:
             probes = ChainProbes(bed, pool, links)
             adds = added(bed, probes, links)
             findings = examine(probes, wanted, progress)
-            works = [each.name for each in findings if each.kind == "platform" and each.availability]
+            works = [finding.name for finding in findings if finding.kind == "platform" and finding.availability]
             properties = (
-                probe_properties(bed, pool, links, works, wanted.linked, progress.finds) if args.properties else []
+                probe_properties(bed, pool, links, works, wanted.linked, progress.show_properties)
+                if args.properties
+                else []
             )
             versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
@@ -124,16 +126,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
-    """Return the versions of the platforms that work, as their own programs print them."""
+    """Return {platform: version} of the platforms that work, as their own programs print it."""
     from lastro.host import facts
 
-    found: dict[str, str] = {}
-    for each in findings:
-        if each.kind == "platform" and each.availability:
-            argv = registry.get(Platform, split_options(each.name)[0]).version_argv
+    versions: dict[str, str] = {}
+    for finding in findings:
+        if finding.kind == "platform" and finding.availability:
+            argv = registry.get(Platform, split_options(finding.name)[0]).version_argv
             with suppress(LastroError):
-                found |= {each.name: facts.version(host, argv)} if argv else {}
-    return found
+                versions |= {finding.name: facts.version(host, argv)} if argv else {}
+    return versions
 
 
 def _width() -> int:
@@ -166,7 +168,7 @@ def _run_fleet(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> PartsToTry:
-    """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
+    """Return the parts to try. Raises: InputError for an unknown platform; StudyError for an invalid study."""
     study = load_study(args.study) if args.study else None
     platforms = _platforms(args.platform) if args.platform or study is None else _levels_of_platforms(study)
     if args.properties:
@@ -193,20 +195,20 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
 
 
 def _levels(study: Study, kind: str) -> list[str]:
-    """Return all levels of a factor, or the one setting that all treatments share."""
+    """Return the levels of a factor of a study, or the value of the setting with this name; empty without both."""
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
     chosen = levels if levels is not None else filter(None, [study.settings.get(kind)])
     return list(map(str, chosen))
 
 
 def _levels_of_platforms(study: Study) -> list[str]:
-    """Return all levels of the platform, and the platforms that functions name."""
+    """Return the levels of the factor `platform`, and the platforms that levels of `function` name."""
     named = [split_platform(hop)[1] for level in _levels(study, FUNCTION) for hop in hops(level)]
     return list(dict.fromkeys([*_levels(study, "platform"), *filter(None, named)]))
 
 
 def _platforms(chosen: Sequence[str] | None) -> list[str]:
-    """Return the platforms to try. Raises: InputError when a name is not that of a platform."""
+    """Return the chosen platforms, or all. Raises: InputError when a name is not that of a platform."""
     known = registry.names("platform")
     for level in chosen or ():
         name, _ = split_options(level)
@@ -216,7 +218,9 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
 
 
 def examine(probes: ChainProbes, wanted: PartsToTry, progress: ProbeProgress) -> list[ProbedPart]:
-    """Try every platform, then each wanted part on it. Where a platform does not start, its parts have its reason."""
+    """Try every platform, then each wanted part on it; return the results, sorted by kind of part.
+
+    If a platform does not start, its parts are unavailable for the same reason."""
     tries: dict[str, Callable[[str, str], Availability]] = {
         "attachment": probes.attachment,
         "isolation": probes.isolation,
@@ -225,17 +229,17 @@ def examine(probes: ChainProbes, wanted: PartsToTry, progress: ProbeProgress) ->
     }
     findings = []
     for platform in wanted.platforms:
-        progress.starts(platform)
+        progress.show_start(platform)
         findings.append(ProbedPart("platform", platform, platform, probes.platform(platform)))
-    works = [each.name for each in findings if each.availability]
-    progress.goes_on(works)
+    working = [finding.name for finding in findings if finding.availability]
+    progress.show_parts(working)
     for platform in wanted.platforms:
         for kind, names in wanted.names.items():
             for name in names:
-                if platform in works:
-                    progress.tries(platform, f"{kind} {name}")
+                if platform in working:
+                    progress.show_part(platform, f"{kind} {name}")
                 findings.append(ProbedPart(kind, name, platform, tries[kind](name, platform)))
-    for platform in works[:1] if wanted.in_click else ():
-        progress.tries(platform, "functions in Click")
+    for platform in working[:1] if wanted.in_click else ():
+        progress.show_part(platform, "functions in Click")
         findings.append(ProbedPart("function", "in Click", platform, probes.function(NONE, platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))

@@ -179,6 +179,7 @@ def _report(args: argparse.Namespace) -> HistoryReport:
 
 
 def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:
+    """Write the history in the chosen format: JSON, text, Markdown or HTML."""
     from lastro.builders.data.history import document
     from lastro.builders.history import history_blocks
     from lastro.document import Figure

@@ -60,12 +60,12 @@ def run(args: argparse.Namespace) -> int:
         if wrong := next((name for name in ("verify", "guest", "snapshot") if getattr(args, name)), None):
             raise InputError(f"--{wrong} is for one root filesystem", "give it without --list and --prune")
         return _kept(args)
-    with session("building the root filesystem", wait=wait_reporter(args.wait)) as held:
-        image = image_of(held, snapshot=args.snapshot)
+    with session("building the root filesystem", wait=wait_reporter(args.wait)) as host_session:
+        image = image_of(host_session, snapshot=args.snapshot)
         if args.guest:
-            _build_guest(held, image)
+            _build_guest(host_session, image)
         if args.verify:
-            manifest.verify(image, held.host)
+            manifest.verify(image, host_session.host)
     size = image.tar.stat().st_size
     facts = {
         "name": image.name,
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kept(args: argparse.Namespace) -> int:
-    """List the root filesystems that are kept, or remove old ones."""
+    """List the stored root filesystems, or, with --prune, remove those not used for this long; return the exit code."""
     from lastro.app.waiting import wait_reporter
     from lastro.cli._terminal import table
     from lastro.host.ledger import STATE_DIR, session
@@ -94,26 +94,27 @@ def _kept(args: argparse.Namespace) -> int:
 
     age_s = None if args.prune is None else parse_age_s(args.prune)
     with nullcontext() if age_s is None else session("removing root filesystems", wait=wait_reporter(args.wait)):
-        found = stock.kept(STATE_DIR) if age_s is None else stock.unused(STATE_DIR, age_s)
-        sizes = {each.name: each.n_bytes for each in found}
-        for each in () if age_s is None else found:
-            stock.remove(each, STATE_DIR)
-    used = {each.name: datetime.fromtimestamp(each.used_s, UTC).isoformat(timespec="minutes") for each in found}
+        images = stock.kept(STATE_DIR) if age_s is None else stock.unused(STATE_DIR, age_s)
+        sizes = {image.name: image.n_bytes for image in images}
+        for image in () if age_s is None else images:
+            stock.remove(image, STATE_DIR)
+    used = {image.name: datetime.fromtimestamp(image.used_s, UTC).isoformat(timespec="minutes") for image in images}
     if args.json:
         rows = [
-            {"name": each.name, "what": each.what, "bytes": sizes[each.name], "used_utc": used[each.name]}
-            for each in found
+            {"name": image.name, "what": image.what, "bytes": sizes[image.name], "used_utc": used[image.name]}
+            for image in images
         ]
         print(json.dumps(rows, indent=2))
         return 0
-    for line in table([(each.name, human_bytes(sizes[each.name]), used[each.name], each.what) for each in found]):
+    for line in table([(image.name, human_bytes(sizes[image.name]), used[image.name], image.what) for image in images]):
         print(line)
     total = human_bytes(sum(sizes.values()))
-    print(f"{len(found)} kept, {total}" if args.prune is None else f"{len(found)} removed, {total}")
+    print(f"{len(images)} kept, {total}" if args.prune is None else f"{len(images)} removed, {total}")
     return 0
 
 
 def _build_guest(session: Session, image: Image) -> None:
+    """Build what the guest of `--testbed guest` boots, unless it exists."""
     from lastro.app.hosts import announce_builds
     from lastro.host.testbed_file import GUEST, load
     from lastro.image import guest_host

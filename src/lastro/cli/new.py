@@ -109,9 +109,10 @@ T = TypeVar("T")
 
 
 def _ask_for(question: str, usual: str, read: Callable[[str], T]) -> T:
-    """Ask, and return what was read; an empty answer is the usual one. On a terminal, a wrong one is asked for again.
+    """Ask on standard error, and return `read` of the answer, or of `usual` for an empty answer.
 
-    Raises: InputError for a wrong answer elsewhere, and where there is no answer."""
+    On a terminal, ask again after an invalid answer. Raises: InputError for an invalid answer elsewhere, and at the end
+    of the input."""
     while True:
         print(f"{question} [{usual}] ", end="" if sys.stdin.isatty() else "\n", file=sys.stderr, flush=True)
         try:
@@ -131,7 +132,7 @@ def _ask_for(question: str, usual: str, read: Callable[[str], T]) -> T:
 
 
 def study_text(name: str) -> str:
-    """Return the commented study file to start from, under a name.
+    """Return the text of the commented study file to start from, with this name.
 
     Raises: InputError when no study can have this name."""
     template = Path(__file__).parents[1] / "study" / "template.toml"
@@ -152,7 +153,7 @@ def built_in_text(source: str, name: str | None) -> str:
 
 
 def _members(source: str) -> list[Path]:
-    """Return the files of a built-in suite; none for another name."""
+    """Return the files of a built-in suite, sorted; empty if the name is not that of a suite."""
     from lastro import papers
 
     folder = papers.folder(papers.built_in(source) or "")
@@ -160,7 +161,7 @@ def _members(source: str) -> list[Path]:
 
 
 def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
-    """Write a folder. Raises: InputError when it exists, or a study is to have another name."""
+    """Write the folder of a built-in suite. Raises: InputError when it exists, or with --name or without a folder."""
     if args.name or args.file in ("-", _FILE):
         raise InputError(f"{args.source} is a suite of studies", "name a folder for them, and leave --name out")
     folder = Path(args.file)
@@ -225,7 +226,7 @@ def _check_name(name: str) -> None:
 
 
 def _name(args: argparse.Namespace) -> str:
-    """Return the name of the study, by default that of its file. Raises: InputError for an invalid one."""
+    """Return the name of the study: --name, else the stem of the file. Raises: InputError for an invalid --name."""
     if args.name is not None:
         _check_name(args.name)
         return str(args.name)

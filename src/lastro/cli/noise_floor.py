@@ -86,13 +86,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _directories(first: Path, asked: int | None) -> list[Path]:
-    """Return the directories of the A/A campaigns: those asked for, and those that exist already."""
-    if asked is not None and not 1 <= asked <= _MOST_CAMPAIGNS:
-        raise InputError(f"--campaigns {asked} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")
+def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
+    """Return the directories of the A/A campaigns: `n_campaigns`, or as many as exist if that is more; at least one."""
+    if n_campaigns is not None and not 1 <= n_campaigns <= _MOST_CAMPAIGNS:
+        raise InputError(f"--campaigns {n_campaigns} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")
     places = [first, *(first.with_name(f"{first.name}-{at}") for at in range(2, _MOST_CAMPAIGNS + 1))]
     existing = next((at for at, place in enumerate(places) if not holds_campaign(place)), len(places))
-    return places[: max(existing, asked or 1)]
+    return places[: max(existing, n_campaigns or 1)]
 
 
 def _judged(args: argparse.Namespace) -> Path | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lastro import registry
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.registry import PartInfo
 from lastro.study.model import Setting
 
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _singular(word: str) -> str:
-    """Return the kind for its plural or its package's name, which differ for isolations; else the word itself."""
+    """Convert the plural of a kind, or the name of its package, to the kind; return any other word unchanged."""
     plurals = {f"{kind}s": kind for kind in registry.KINDS}
     return (plurals | {package: kind for kind, package in registry.KINDS.items()}).get(word, word)
 
@@ -60,7 +60,7 @@ def _option_lines(info: PartInfo) -> Iterator[str]:
 
 def _plain(info: PartInfo) -> dict[str, Any]:
     options = [
-        only(option, "name default summary") | {"choices": option.choices or None} | only(option, "minimum maximum")
+        pick(option, "name default summary") | {"choices": option.choices or None} | pick(option, "minimum maximum")
         for option in _options(info)
     ]
-    return only(info, "kind name summary origin broken") | {"options": options}
+    return pick(info, "kind name summary origin broken") | {"options": options}

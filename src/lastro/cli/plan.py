@@ -22,7 +22,7 @@ from lastro.app import plans
 from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, ProbeOptions, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.campaign.duration import EMULATED_TRIAL_S
 from lastro.cli._common import language_argument, selection, share, study_arguments, testbed_argument
 from lastro.cli._terminal import print_blocks, table
@@ -117,7 +117,7 @@ def _expected(plan: StudyPlan) -> str:
 
 
 def _in_software(plans: Sequence[StudyPlan]) -> list[str]:
-    """Return how emulation enters the expected durations; nothing for plans of a host, or of a guest on KVM."""
+    """Return a line on how emulation changes the expected durations; empty for a host, or a guest on KVM."""
     how = f"{EMULATED_TRIAL_S:g} s longer than on a host, as trials of chains do"
     if any(plan.emulated for plan in plans):
         return [f"the guest is emulated: each trial is expected to last {how}"]
@@ -134,6 +134,7 @@ def _not_probed(busy: str = "") -> str:
 
 
 def _lines(plan: StudyPlan) -> list[str]:
+    """Return the plan of a study as lines: design, availability and expected duration."""
     study, treatments, runnable = plan.study, plan.treatments, len(plan.runnable)
     replicates, most = study.design.replicates, study.design.most_blocks
     lines = [f"{study.name}: {study.title}" if study.title else study.name]
@@ -183,34 +184,40 @@ def _print_gate(gate: GatePlan, say: Language) -> None:
 
 
 def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
-    """Return the plan of one study as JSON-able data."""
+    """Return the plan of one study as JSON-serializable data."""
     study, treatments = plan.study, plan.treatments
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "study": study.name,
-        **only(study, "profile changes scenario"),
-        **only(study.design, "replicates stopping"),
+        **pick(study, "profile changes scenario"),
+        **pick(study.design, "replicates stopping"),
         "most_replicates": study.design.most_blocks,
         "seed": study.design.seed,
-        **only(plan, "trials probed emulated"),
+        **pick(plan, "trials probed emulated"),
         "expected_s": round(plan.forecast.total_s, 1),
         "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [
-            {"id": t.id, "levels": dict(t.levels), "unavailable": availability.reason, "remedy": availability.remedy}
-            for t, availability in zip(treatments, plan.availability, strict=True)
+            {
+                "id": treatment.id,
+                "levels": dict(treatment.levels),
+                "unavailable": availability.reason,
+                "remedy": availability.remedy,
+            }
+            for treatment, availability in zip(treatments, plan.availability, strict=True)
         ],
     }
     if fraction := Fraction.of(study):
-        found["fraction"] = {"of": study.design.fraction, **fraction.document()}
+        document["fraction"] = {"of": study.design.fraction, **fraction.document()}
     if gate:
         from lastro.builders.gate_plan import gate_plan_document
 
-        found["gate"] = gate_plan_document(gate)
+        document["gate"] = gate_plan_document(gate)
     if schedule:
         trials = design.trials(study, len(treatments))
-        found["schedule"] = [
-            {"trial": t.number, "block": t.block, "treatment": treatments[t.treatment].id} for t in trials
+        document["schedule"] = [
+            {"trial": treatment.number, "block": treatment.block, "treatment": treatments[treatment.treatment].id}
+            for treatment in trials
         ]
-    return found
+    return document
 
 
 # Of a suite
@@ -227,10 +234,10 @@ def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     plans = [(name, plan) for name, plan in planned if isinstance(plan, StudyPlan)]
     rows.append(_sum(plans))
     title = given.folder.title or given.folder.name
-    found = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
+    head = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
     unprobed = [plan.busy for _, plan in plans if not plan.probed]
     hints = ["", _not_probed(unprobed[0])] if unprobed else []
-    return [*found, *_reasons(planned), *hints, *_in_software([plan for _, plan in plans])]
+    return [*head, *_reasons(planned), *hints, *_in_software([plan for _, plan in plans])]
 
 
 def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
@@ -248,7 +255,7 @@ def _sum(plans: Sequence[tuple[str, StudyPlan]]) -> tuple[str, ...]:
 
 
 def _unavailable(plans: Sequence[tuple[str, StudyPlan]]) -> str:
-    """Return the number of trials that this host cannot run; '?' where that was not probed."""
+    """Return the number of trials that this host cannot run; '?' if a study was not probed."""
     if not all(plan.probed for _, plan in plans):
         return "?"
     return str(sum((len(plan.treatments) - len(plan.runnable)) * plan.study.design.replicates for _, plan in plans))
@@ -256,15 +263,15 @@ def _unavailable(plans: Sequence[tuple[str, StudyPlan]]) -> str:
 
 def _reasons(planned: Sequence[Planned]) -> list[str]:
     """Return lines with each reason once, and the studies that it affects."""
-    where: dict[tuple[str, str | None], list[str]] = {}
+    studies_by_reason: dict[tuple[str, str | None], list[str]] = {}
     for name, plan in planned:
         if isinstance(plan, NoPlan):
-            where.setdefault((plan.message, plan.hint), []).append(f"{name} (all)")
+            studies_by_reason.setdefault((plan.message, plan.hint), []).append(f"{name} (all)")
             continue
         for why, count in reasons(plan).items():
-            where.setdefault(why, []).append(f"{name} ({count} of {len(plan.treatments)} treatments)")
-    lines = ["", "unavailable here:"] if where else []
-    for (reason, remedy), names in where.items():
+            studies_by_reason.setdefault(why, []).append(f"{name} ({count} of {len(plan.treatments)} treatments)")
+    lines = ["", "unavailable here:"] if studies_by_reason else []
+    for (reason, remedy), names in studies_by_reason.items():
         lines += [f"  {', '.join(names)}: {reason}", *([f"    remedy: {remedy}"] if remedy else [])]
     return lines
 
@@ -277,7 +284,7 @@ def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: boo
         "source": given.source,
         "profile": given.selection.profile,
         "changes": list(given.selection.options),
-        "trials": sum(p.trials for _, p in planned if isinstance(p, StudyPlan)),
+        "trials": sum(plan.trials for _, plan in planned if isinstance(plan, StudyPlan)),
         "expected_s": round(_total_s(planned), 1),
         "studies": [{"suite_study": name, **_document_of(plan, schedule)} for name, plan in planned],
     }

@@ -73,12 +73,12 @@ def run(args: argparse.Namespace) -> int:
     study = hosts[0].report.study
     file = args.claims or claims_of(args.dirs[0], study.name)
     claims = load_claims(file, study) if file else None
-    found, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
-    planned = list(forest_plans(found, say))
+    pooled, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
+    planned = list(forest_plans(pooled, say))
     figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
     put(
         args.output,
-        _rendered(args, found, say, planned, {title: f"figures/{file.name}" for title, file in figures.items()}),
+        _rendered(args, pooled, say, planned, {title: f"figures/{file.name}" for title, file in figures.items()}),
         figures=figures,
     )
     return 0

@@ -91,7 +91,7 @@ def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
 
 
 def _write_suite(directory: Path, wanted: ReportOptions) -> None:
-    """Write the page of the whole suite, and the pages of its studies, to which it links."""
+    """Write the page of a suite, and the report of each begun study, to which the page links."""
     from lastro.builders.suite import suite_blocks
     from lastro.render.html import html
 
@@ -113,9 +113,9 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
 
 
 def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path | None) -> None:
-    """Write the document of one campaign, and its figures if they are wanted, and print their paths.
+    """Write the document of one campaign, and its figures if wanted, and print their paths.
 
-    Below `base`, no link is followed."""
+    Below `base`, no symbolic link is followed."""
     from lastro.builders.page_figures import planned
     from lastro.figures import pictures
 
@@ -127,7 +127,7 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
-    """Return the document as text; only the modules for this kind are imported."""
+    """Return the document as text; import only what its format needs. `links` are {title: address} of figures."""
     from lastro.builders.page_figures import drawn, linked, planned
     from lastro.builders.results import paper_blocks, results_blocks
 

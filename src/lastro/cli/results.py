@@ -88,7 +88,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _choice(args: argparse.Namespace) -> TableChoice:
-    """Return what the arguments choose for the table. Raises: InputError where there is no table, and for no rows."""
+    """Return the rows and the order of the table. Raises: InputError if another format is printed, and for --top 0."""
     from lastro.analysis.table_choice import TableChoice
 
     chosen = args.where or args.sort is not None or args.top is not None
@@ -109,7 +109,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     suite = suites.read(directory)
     data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
     _export(args, data)
-    reports = {name: build_report(each, all_metrics=args.all_metrics) for name, each in data.items()}
+    reports = {name: build_report(campaign_data, all_metrics=args.all_metrics) for name, campaign_data in data.items()}
     if args.json:
         studies = [
             {"suite_study": name, **document(report, published_of(directory / name, data[name]))}
@@ -148,7 +148,7 @@ def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, Campaign
 
 
 def _style(args: argparse.Namespace) -> CsvStyle:
-    """Return the style of the CSV. Raises: InputError if the separator and the decimal mark cannot be told apart."""
+    """Return the style of the CSV. Raises: InputError for unusable marks, or if both marks are equal."""
     from lastro.results.export import CsvStyle
 
     if not args.csv and (args.separator or args.decimal or args.bom):

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _selection(args: argparse.Namespace) -> Selection:
-    """Return what is selected of a study, and until when it runs. Raises: InputError for a time that is none."""
+    """Return the selection of a study, with --until and --within. Raises: InputError for an invalid duration."""
     if args.within is not None and not args.until:
         raise InputError("--within is for --until", "add --until decided")
     within_s = 0.0 if args.within is None else parse_duration_s(args.within)

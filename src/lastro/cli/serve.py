@@ -59,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(address: str, private: Path) -> None:
-    """Open the browser at a private file that leads to the address: other users can read the arguments of processes."""
+    """Open the browser at a private file that redirects to the address.
+
+    The address has a token, and other users can read the arguments of processes."""
     page = private / "open.html"
     page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastro.builders.data.encoder import only
+from lastro.builders.data.encoder import pick
 from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     plan.require_feasible(command)
     ended = execute(plan.steps, plan.machine, lambda line: print(line, file=sys.stderr if args.json else None))
-    failures = {one.step.name: one.last_line for one in ended if one.failed}
+    failures = {step.step.name: step.last_line for step in ended if step.failed}
     findings = after(plan, wanted, failures)
     print(_as_json(plan, findings, ended) if args.json else _summary(plan, findings), end="")
     _raise_for(findings)
@@ -77,35 +77,37 @@ def _summary(plan: SetupPlan, findings: Sequence[UnmetRequirements]) -> str:
     lines = [] if plan.steps or missing else ["nothing to install"]
     lines += [f"ready: {shown}"] if ready else []
     lines += [f"left to build: {', '.join(unbuilt)}"] if unbuilt else []
-    if len(lost := _lost(findings)) == 1:
-        missing.remove(lost[0])  # it becomes the error
+    if len(not_installed := _not_installed(findings)) == 1:
+        missing.remove(not_installed[0])  # it becomes the error
     return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])
 
 
-def _lost(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
+def _not_installed(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
     """Return the required parts that cannot be installed."""
     return [finding for finding in findings if finding.reason and finding.part.required]
 
 
 def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
     """Raise HostError when a required part cannot be installed."""
-    lost = _lost(findings)
-    if len(lost) == 1:
-        raise HostError(f"{lost[0].part.title} cannot be installed: {lost[0].reason}", lost[0].remedy)
-    if lost:
-        names = ", ".join(finding.part.title for finding in lost)
+    not_installed = _not_installed(findings)
+    if len(not_installed) == 1:
+        raise HostError(
+            f"{not_installed[0].part.title} cannot be installed: {not_installed[0].reason}", not_installed[0].remedy
+        )
+    if not_installed:
+        names = ", ".join(finding.part.title for finding in not_installed)
         raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
 
 
 def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequence[EndedStep]) -> str:
-    by_name = {one.step.name: one for one in ended}
+    by_name = {step.step.name: step for step in ended}
     document: dict[str, Any] = {
         "parts": [
             {
                 "kind": finding.part.kind or None,
-                **only(finding.part, "name required"),
+                **pick(finding.part, "name required"),
                 "status": "unavailable" if finding.reason else "ready" if finding.ready else "missing",
-                **only(finding, "reason remedy"),
+                **pick(finding, "reason remedy"),
             }
             for finding in findings
         ],

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lastro.app.campaign_dirs import open_campaign
-from lastro.builders.data.encoder import encode, only
+from lastro.builders.data.encoder import encode, pick
 from lastro.campaign.script import shell_script, undoing
 from lastro.cli._common import campaign_argument
 from lastro.cli._terminal import print_document
@@ -82,13 +82,13 @@ def run(args: argparse.Namespace) -> int:
         elif args.topology:
             show_topology(args, store, trial, chosen)
         elif args.json:
-            found = {
+            document = {
                 "trial": trial.number,
-                **only(trial, "block state"),
+                **pick(trial, "block state"),
                 "levels": _levels(store, trial),
                 "attempts": [_attempt_document(store, attempt) for attempt in attempts],
             }
-            print(json_text(encode(found, {})))
+            print(json_text(encode(document, {})))
         else:
             print("\n".join(_lines(store, trial, attempts, chosen)))
     return 0
@@ -97,10 +97,10 @@ def run(args: argparse.Namespace) -> int:
 def _choose(attempts: list[Attempt], wanted: int | None, trial: TrialRow) -> Attempt | None:
     if wanted is None:
         return attempts[-1] if attempts else None
-    found = next((attempt for attempt in attempts if attempt.attempt == wanted), None)
-    if found is None:
+    chosen = next((attempt for attempt in attempts if attempt.attempt == wanted), None)
+    if chosen is None:
         raise InputError(f"trial {trial.number} has no attempt {wanted}", f"it has {len(attempts)}")
-    return found
+    return chosen
 
 
 def _levels(store: Store, trial: TrialRow) -> dict[str, Any]:
@@ -108,6 +108,7 @@ def _levels(store: Store, trial: TrialRow) -> dict[str, Any]:
 
 
 def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: bool) -> str:
+    """Return the shell script that repeats an attempt. Raises: InputError if it has not run, or is not trusted."""
     if attempt is None:
         raise InputError(f"trial {trial.number} has not run ({trial.state})", "there are no commands to repeat")
     records = store.transcript(trial.number, attempt.attempt)
@@ -144,15 +145,15 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
     return {
         **({"testbed": attempt.testbed} if attempt.testbed else {}),
         **({"measured_in": where} if (where := _measured_in(store, attempt)) != HOST else {}),
-        **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
-        "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
-        **({"histograms": {each.name: _histogram_document(each) for each in histograms}} if histograms else {}),
+        **pick(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
+        "series": {stored.name: {"unit": stored.unit, "values": list(stored.values)} for stored in series},
+        **({"histograms": {stored.name: _histogram_document(stored) for stored in histograms}} if histograms else {}),
         "transcript": store.transcript(attempt.trial, attempt.attempt),
     }
 
 
 def _measured_in(store: Store, attempt: Attempt) -> str:
-    """Return host, guest, or emulated guest, as in the exported rows."""
+    """Return where an attempt was measured, 'host', 'guest' or 'emulated guest', as in exported rows."""
     of_bed = (row.provenance for row in store.testbeds() if row.name == attempt.testbed)
     trial = store.trial(attempt.trial)
     name = store.study.config(_levels(store, trial)).get("guest", "")
@@ -198,9 +199,9 @@ def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
     lines = ["", f"measurements{place}", *_columns(rows, right={1})]
     for series in store.series(trial.number, attempt.attempt):
         lines.append(f"  series {series.name}: {len(series.values)} samples in {series.unit}")
-    for each in store.histograms(trial.number, attempt.attempt):
-        lost = f", {each.histogram.lost} lost" if each.histogram.lost else ""
-        lines.append(f"  histogram {each.name}: {each.histogram.n} samples in {each.unit}{lost}")
+    for histogram in store.histograms(trial.number, attempt.attempt):
+        lost = f", {histogram.histogram.lost} lost" if histogram.histogram.lost else ""
+        lines.append(f"  histogram {histogram.name}: {histogram.histogram.n} samples in {histogram.unit}{lost}")
     return lines
 
 

@@ -33,25 +33,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     studies = [*_listed()]
     if args.json:
-        print(json.dumps([asdict(each) for each in studies], indent=2))
+        print(json.dumps([asdict(study) for study in studies], indent=2))
         return 0
-    width = max(len(each.name) for each in studies)
-    for each in studies:
-        print(f"{each.name:<{width}}  {each.scenario or 'suite':<11}  {each.title}")
+    width = max(len(study.name) for study in studies)
+    for study in studies:
+        print(f"{study.name:<{width}}  {study.scenario or 'suite':<11}  {study.title}")
     return 0
 
 
 def _listed() -> list[ListedStudy]:
-    found = list[ListedStudy]()
+    """Return the built-in studies, each suite before its first study."""
+    listed = list[ListedStudy]()
     for name in papers.names():
         suite, _, member = name.partition("/")
-        if member and not any(each.name == suite for each in found):
+        if member and not any(entry.name == suite for entry in listed):
             folder = papers.folder(suite)
             assert folder
             table = tomllib.loads((folder / "suite.toml").read_text(encoding="utf-8"))
-            found.append(ListedStudy(suite, table["title"], None, (), False))
+            listed.append(ListedStudy(suite, table["title"], None, (), False))
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
         study = document["study"]
         judged = papers.claims(study["name"]) is not None
-        found.append(ListedStudy(name, study["title"], study["scenario"], (*document.get("profiles", ()),), judged))
-    return found
+        listed.append(ListedStudy(name, study["title"], study["scenario"], (*document.get("profiles", ()),), judged))
+    return listed

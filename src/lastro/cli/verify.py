@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdict(verification: Verification) -> tuple[int, str]:
+    """Return the exit code and the verdict of a verification."""
     if verification.damaged:
         return NOT_VERIFIED, "not verified: damaged"
     if not verification.different:
@@ -81,6 +82,6 @@ def _count(findings: Sequence[BundleFault], what: str) -> str:
 
 
 def _findings(findings: Sequence[BundleFault]) -> list[str]:
-    lines = [f"  {plain(each.file)}: {plain(each.reason)}" for each in findings[:_MOST_SHOWN]]
+    lines = [f"  {plain(fault.file)}: {plain(fault.reason)}" for fault in findings[:_MOST_SHOWN]]
     more = len(findings) - len(lines)
     return [*lines, f"  and {more} more, which --json lists"] if more else lines

@@ -1,4 +1,4 @@
-"""A small model of documents: a builder yields blocks, and a renderer shows every kind of them.
+"""A small model of documents: a builder yields blocks, and a renderer shows every kind of block.
 
 It knows no campaign. Its text is raw: each renderer escapes what its form requires. A block without text shows
 nothing. What only some forms can show, such as tooltips or the number of a tile, is a property of a block; the others
@@ -49,7 +49,7 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a section; with an anchor, it is in the contents as `short`, unless it is not `listed`."""
+    """The heading of a section. With an anchor, and if `listed`, it is in the table of contents as `short`."""
 
     text: str
     anchor: str = ""
@@ -70,7 +70,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list of texts below its title, if any; `numbered` from 1 if others refer to them.
+    """A list of texts below its title, if any; `numbered` from 1 if other texts refer to its numbers.
 
     With a `tag`, such as "note", each is a warning."""
 
@@ -85,7 +85,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command line to copy, with a word on it: it is never wrapped. With a `tag`, the word is a warning."""
+    """A command line to copy, never wrapped, after a label that says what it does. With a `tag`, it is a warning."""
 
     label: str
     text: str
@@ -131,8 +131,8 @@ class Table:
     """A table of text; `name` is for references.
 
     `right` are the columns with numbers, aligned to the right; `long` are columns whose text may need several lines.
-    `tags` has a word for each row, or nothing for it. A long table is folded, unless it is `whole`; `dense` is one with
-    many columns."""
+    `tags` has a word, which may be empty, for each row. A long table is folded, unless it is `whole`; `dense` marks a
+    table with many columns."""
 
     name: str
     title: str
@@ -172,7 +172,7 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with rich cells, for forms that have room for it; `tables` are the same as text, for all others.
+    """A table with rich cells, for formats that have room for it; `tables` have its content for all other formats.
 
     `title` and `note` are above it, and `legend` is below it; it is folded under its `summary`, if any."""
 
@@ -192,7 +192,7 @@ class Grid:
 class Notes:
     """Notes of several lines below their title, each with its anchor, if any.
 
-    `table` is the same for forms where notes need too much room."""
+    `table` has the content of the notes for formats in which they need too much room."""
 
     title: str
     notes: tuple[tuple[str, tuple[Text, ...]], ...]
@@ -237,7 +237,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Blocks that a reader opens; before, only the `summary` is shown."""
+    """Blocks that are hidden until the reader opens them; until then, only the `summary` is shown."""
 
     summary: Text
     blocks: tuple[Block, ...]

@@ -115,38 +115,41 @@ def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Itera
             draw = partial(draw_curve, view, curve, say)
             yield FigurePlan("curve", view.index, file_stem("curve", name, stem), title, draw, curve.factor)
         if not any(curve.shows_all(view) for curve in all_curves):
-            title, each = say("Every trial of {metric}", metric=name), partial(draw_distribution, view, say, metric)
-            yield FigurePlan("distribution", view.index, file_stem(name), title, each)
+            title, draw_trials = (
+                say("Every trial of {metric}", metric=name),
+                partial(draw_distribution, view, say, metric),
+            )
+            yield FigurePlan("distribution", view.index, file_stem(name), title, draw_trials)
 
 
 def _effects(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
     """Yield the effects on each metric, and then those that depend on another factor."""
     confidence = report.study.design.confidence
-    for at, metric in enumerate(analysis.metrics):
+    for index, metric in enumerate(analysis.metrics):
         name = metric.metric.name
         title = say("Effects on {metric}", metric=name)
         yield FigurePlan(
-            "effects", at, file_stem("effects", name), title, partial(draw_effects, metric, say, confidence)
+            "effects", index, file_stem("effects", name), title, partial(draw_effects, metric, say, confidence)
         )
-    for at, metric in enumerate(analysis.metrics):
-        for found in metric.interactions:
-            given, shown, name = found.given, found.shown, metric.metric.name
+    for index, metric in enumerate(analysis.metrics):
+        for interaction in metric.interactions:
+            given, shown, name = interaction.given, interaction.shown, metric.metric.name
             title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
-            draw = partial(draw_interaction, metric, found, say, confidence)
-            yield FigurePlan("interaction", at, file_stem("interaction", name, given, shown), title, draw)
+            draw = partial(draw_interaction, metric, interaction, say, confidence)
+            yield FigurePlan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
 
 
 def _published(report: CampaignResults, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:
     """Yield the figures of the source: of bars, and of lines where the scenario has their series."""
-    series = {each.name: each for each in figures_of(report) if isinstance(each, AlignedSeries)}
-    for found in published.figures if published else ():
-        passage = found.figure.passage
+    series = {series_.name: series_ for series_ in figures_of(report) if isinstance(series_, AlignedSeries)}
+    for matched in published.figures if published else ():
+        passage = matched.figure.passage
         name, title = file_stem("published", passage.id), title_of(passage, say)
-        if isinstance(found, MatchedBars):
-            draw = partial(draw_bars, found, report.study.design.confidence, say)
+        if isinstance(matched, MatchedBars):
+            draw = partial(draw_bars, matched, report.study.design.confidence, say)
             yield FigurePlan("published", None, name, title, draw)
-        elif aligned := series.get(found.figure.series):
-            yield FigurePlan("published", None, name, title, partial(draw_lines, found, aligned, report, say))
+        elif aligned := series.get(matched.figure.series):
+            yield FigurePlan("published", None, name, title, partial(draw_lines, matched, aligned, report, say))
 
 
 def _of_scenario(report: CampaignResults, say: Language) -> Iterator[FigurePlan]:

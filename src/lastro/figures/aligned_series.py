@@ -20,18 +20,20 @@ Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value f
 
 
 def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language) -> Figure | None:
-    """Draw means over the valid trials, and the band from the smallest to the largest; None without such a mark."""
+    """Draw the mean over valid trials in each second, with the band from the least to the greatest, by treatment.
+
+    None if no valid trial recorded the mark at which the series are aligned."""
     attempts = attempts_of(report, aligned)
     rows = [row for row in report.rows if attempts.get(row.treatment.index)]
     panels = []
     for row in rows[:MOST_PANELS]:
-        own = attempts[row.treatment.index]
-        if counts := counts_of(report, own, aligned):
+        row_attempts = attempts[row.treatment.index]
+        if counts := counts_of(report, row_attempts, aligned):
             items: list[PlotLine | PanelRule] = [
-                mean_line(trials, {"color": colour_of(at), "linewidth": 1.0}, say(line), -aligned.before_s)
-                for at, (line, trials) in enumerate(counts.items())
+                mean_line(trials, {"color": colour_of(number), "linewidth": 1.0}, say(line), -aligned.before_s)
+                for number, (line, trials) in enumerate(counts.items())
             ]
-            items += _events(own, aligned) if aligned.back else []
+            items += _events(row_attempts, aligned) if aligned.back else []
             panels.append(PlotPanel(items, treatment_title(report, row, len(next(iter(counts.values()))), say)))
     if not panels:
         return None
@@ -41,7 +43,7 @@ def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language)
 
 
 def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_s: int = 0) -> PlotLine:
-    """Return the mean of trials in each second, with the band from the smallest to the largest."""
+    """Return a line of the mean of trials in each second, with the band from the least to the greatest value."""
     seconds = list(zip(*trials, strict=True))
     band = [(min(second), max(second)) for second in seconds]
     at = range(begin_s, begin_s + len(seconds))
@@ -49,39 +51,39 @@ def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_
 
 
 def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
-    """Return, by treatment, the valid attempts that noted the first mark."""
+    """Return {index of a treatment: its valid attempts that recorded the first mark}."""
     valid = (attempt for attempt in report.attempts if attempt.valid and aligned.begin in attempt.noted.marks_s)
     return by_key((attempt.treatment, attempt) for attempt in valid)
 
 
 def counts_of(report: CampaignResults, attempts: Sequence[Attempt], aligned: AlignedSeries) -> Counts:
-    """Return the series of all trials, cut to the shortest, so that each mean is over all trials."""
+    """Return the aligned series of all trials, cut to the shortest, so that each mean is over all trials."""
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
-    found: Counts = {line: [] for line in aligned.lines}
+    counts: Counts = {line: [] for line in aligned.lines}
     for attempt, series in zip(attempts, stored, strict=True):
         at_s, end_s = attempt.noted.marks_s[aligned.begin], attempt.noted.marks_s.get(aligned.end)
         first = int(at_s) - aligned.before_s
         for line, seconds in _by_line(series, aligned).items():
             shown = seconds[max(0, first) : None if end_s is None else int(end_s) + 1]
-            found[line].append((0.0,) * max(0, -first) + shown)
-    shortest = min((len(seconds) for trials in found.values() for seconds in trials), default=0)
-    return {line: [seconds[:shortest] for seconds in trials] for line, trials in found.items()} if shortest else {}
+            counts[line].append((0.0,) * max(0, -first) + shown)
+    shortest = min((len(seconds) for trials in counts.values() for seconds in trials), default=0)
+    return {line: [seconds[:shortest] for seconds in trials] for line, trials in counts.items()} if shortest else {}
 
 
 def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tuple[float, ...]]:
-    """Return the sum of each line's series in each second; empty if the trial lacks a line."""
-    stored = {each.name: each.values for each in series if each.values}
-    found: dict[str, tuple[float, ...]] = {}
+    """Return {line: the sum of its series in each second}; empty if the trial lacks the series of a line."""
+    stored = {one_series.name: one_series.values for one_series in series if one_series.values}
+    sums: dict[str, tuple[float, ...]] = {}
     for line, names in aligned.lines.items():
-        if own := [stored[name] for name in names if name in stored]:
-            found[line] = tuple(map(sum, zip(*own, strict=False)))
-    return found if len(found) == len(aligned.lines) else {}
+        if values := [stored[name] for name in names if name in stored]:
+            sums[line] = tuple(map(sum, zip(*values, strict=False)))
+    return sums if len(sums) == len(aligned.lines) else {}
 
 
 def _events(attempts: Sequence[Attempt], aligned: AlignedSeries) -> list[PanelRule]:
-    """Return the first mark, and the mean of the later one, which differs between trials."""
+    """Return rules at the first mark and at the mean time of the later mark, if any trial recorded it."""
     marks_s = [attempt.noted.marks_s for attempt in attempts]
-    gone = [each[aligned.back] - each[aligned.begin] for each in marks_s if aligned.back in each]
+    delays_s = [marks[aligned.back] - marks[aligned.begin] for marks in marks_s if aligned.back in marks]
     look: Look = {"color": "black", "linewidth": 0.8}
-    later = [PanelRule("x", sample_mean(gone), {**look, "linestyle": (0, (3, 2))})] if gone else []
+    later = [PanelRule("x", sample_mean(delays_s), {**look, "linestyle": (0, (3, 2))})] if delays_s else []
     return [PanelRule("x", 0, look), *later]

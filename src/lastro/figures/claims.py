@@ -21,27 +21,31 @@ Group = tuple[str, str]  # measure and unit
 
 
 def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequence[Metric] = ()) -> Figure | None:
-    """Draw the claims with a measured effect; None when there is none. The table of claims has all claims."""
-    effects = ((one, *judged_effect(one)) for one in judgements if one.part is not None)
+    """Draw the claims that have a measured effect; None if no claim has one."""
+    effects = ((judgement, *judged_effect(judgement)) for judgement in judgements if judgement.part is not None)
     groups = by_key(
-        ((measure, one.unit if measure in ("difference", "level") else ""), one)
-        for one, measure, effect in effects
+        ((measure, judgement.unit if measure in ("difference", "level") else ""), judgement)
+        for judgement, measure, effect in effects
         if effect is not None
     )
     if not groups:
         return None
-    panels = [_panel(group, found, metrics, say) for group, found in groups.items()]
+    panels = [_panel(group, judgements_of_group, metrics, say) for group, judgements_of_group in groups.items()]
     arrows = dict.fromkeys(
         word for (_, unit), panel in zip(groups, panels, strict=True) for word in panel.ends.words(unit, say)
     )
-    there = {one.verdict for found in groups.values() for one in found}
-    marks = ", ".join(f"{mark} {say(VERDICT_WORDS[v])}" for v, mark in VERDICT_MARKS.items() if v in there)
+    shown_verdicts = {judgement.verdict for judgements_of_group in groups.values() for judgement in judgements_of_group}
+    marks = ", ".join(
+        f"{mark} {say(VERDICT_WORDS[verdict])}" for verdict, mark in VERDICT_MARKS.items() if verdict in shown_verdicts
+    )
     how = say("diamond: published, with its tolerance; dot: measured here, with its interval")
     return drawn_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
 
 
 def judged_effect(judgement: Judgement) -> tuple[str, Estimate | None]:
-    """Return the measure in which a claim is drawn (that of the published figure, if any), and the effect in it."""
+    """Return the measure in which a claim is drawn, and its effect: that of the published figure, if measured.
+
+    The effect is None if it has no value."""
     part = judgement.part
     if part is None:
         return "", None
@@ -54,14 +58,17 @@ def judged_effect(judgement: Judgement) -> tuple[str, Estimate | None]:
 
 
 def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
+    """Return the panel of the claims with one measure and unit, a row for each."""
     measure, unit = group
     scale, ends, rows = 100.0 if measure == "share" else 1.0, _reach(judgements, measure, unit, metrics), []
-    for one in judgements:
-        _, effect = judged_effect(one)
+    for judgement in judgements:
+        _, effect = judged_effect(judgement)
         assert effect is not None and effect.value is not None
         interval = effect.interval
         dot = RowDot(effect.value * scale, (interval.low * scale, interval.high * scale) if interval else None)
-        rows.append(FigureRow(one.claim.id, _words(one, *group, say), [*_published(one, measure, scale), dot]))
+        rows.append(
+            FigureRow(judgement.claim.id, _words(judgement, *group, say), [*_published(judgement, measure, scale), dot])
+        )
     texts = {"ratio": say("ratio"), "share": say("loss recovered (%)"), "level": say("mean ({unit})", unit=unit)}
     difference = say("difference ({unit})", unit=unit) if unit else say("difference")
     return RowPanel(rows, ends, texts.get(measure, difference), 1.0 if measure == "ratio" else 0.0)
@@ -77,35 +84,39 @@ def _words(judgement: Judgement, measure: str, unit: str, say: Language) -> str:
 
 
 def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
-    """Return the ends of the axis: all effects, published figures and tolerances, and long intervals in part."""
+    """Return the ends of the axis: all effects, published values and tolerances, but only a part of long intervals."""
     scale = 100.0 if measure == "share" else 1.0
-    at, ends = [1.0 if measure == "ratio" else 0.0], []
-    for one in judgements:
-        _, effect = judged_effect(one)
-        at += [end for end in one.claim.statement.limits or () if math.isfinite(end)]
+    values, ends = [1.0 if measure == "ratio" else 0.0], []
+    for judgement in judgements:
+        _, effect = judged_effect(judgement)
+        values += [end for end in judgement.claim.statement.limits or () if math.isfinite(end)]
         if effect is not None and effect.value is not None:
-            at.append(effect.value * scale)
+            values.append(effect.value * scale)
             if effect.interval is not None:
                 ends.append((effect.interval.low * scale, effect.interval.high * scale))
-        if one.part is not None and judged_measure(one.claim, one.part) == measure:
-            at += [end * scale for end in tolerated(one.claim) if math.isfinite(end)]
-    room = 0.5 * (max(at) - min(at)) or 0.1
-    low = max(min(min(at), *(low for low, _ in ends), math.inf), min(at) - room)
-    high = min(max(max(at), *(high for _, high in ends), -math.inf), max(at) + room)
-    if measure == "ratio" and min(at) > 0:
-        return over(ends, AxisEnds(max(low, 0.7 * min(at)) / 1.04, high * 1.04, log=True))
-    bounded = measure == "level" and min(at) >= 0 and all(_of_amount(one, unit, metrics) for one in judgements)
+        if judgement.part is not None and judged_measure(judgement.claim, judgement.part) == measure:
+            values += [end * scale for end in tolerated(judgement.claim) if math.isfinite(end)]
+    room = 0.5 * (max(values) - min(values)) or 0.1
+    low = max(min(min(values), *(low for low, _ in ends), math.inf), min(values) - room)
+    high = min(max(max(values), *(high for _, high in ends), -math.inf), max(values) + room)
+    if measure == "ratio" and min(values) > 0:
+        return over(ends, AxisEnds(max(low, 0.7 * min(values)) / 1.04, high * 1.04, log=True))
+    bounded = (
+        measure == "level"
+        and min(values) >= 0
+        and all(_of_amount(judgement, unit, metrics) for judgement in judgements)
+    )
     return over(ends, AxisEnds(0.0 if bounded else low - 0.05 * room, high + 0.05 * room), bounded)
 
 
 def _of_amount(judgement: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
     """Return whether a claim is on the level of a metric that cannot be below zero."""
     name = judgement.claim.statement.metric
-    return next((each for each in metrics if each.name == name), Metric(name, unit, "neither", "")).non_negative
+    return next((metric for metric in metrics if metric.name == name), Metric(name, unit, "neither", "")).non_negative
 
 
 def _published(judgement: Judgement, measure: str, scale: float) -> Iterator[RowBand | RowDot]:
-    """Yield the published figure and its tolerance; for a level and for "slightly", the range in which it may lie."""
+    """Yield the published value and its tolerance; for a level and for "slightly", the range of allowed values."""
     published = judgement.claim.published
     if limits := judgement.claim.statement.limits:
         yield RowBand(*limits, 0.16, 0.55)

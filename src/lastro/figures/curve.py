@@ -25,7 +25,7 @@ from lastro.words.remarks import short, signs
 
 _PANEL_IN = {1: 2.2, 2: 1.8}  # 1.6 for more panels
 _DECADE = 10.0
-_ASIDE = 0.013  # how far apart lines are at a number, as a fraction of the axis
+_SHIFT = 0.013  # the distance of lines at the same number, as a fraction of the axis
 _COLOURS = tuple(colour for colour in PALETTE if colour != "#000000")
 
 
@@ -68,7 +68,7 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
 
 
 def _rows(panels: Sequence[Panel], name: str | None = None) -> list[Row]:
-    """Return the treatments of some panels: those of all lines, or of the lines with one name."""
+    """Return the treatments of panels: of all lines, or only of the lines with this `name`."""
     lines = (line for panel in panels for line in panel.lines if name in (None, line.name))
     return [row for line in lines for row in line.rows if row is not None]
 
@@ -78,21 +78,21 @@ def _summaries(panels: Sequence[Panel], view: MetricView, name: str | None = Non
 
 
 def _looks(curve: Curve, panels: Sequence[Panel]) -> dict[str, Look]:
-    """Return the looks of lines: the baseline thick and black; after seven others, colours repeat with new markers."""
-    found: dict[str, Look] = {}
+    """Return {line: look}: the baseline is thick and black; after seven others, colours repeat with new markers."""
+    looks: dict[str, Look] = {}
     for name in curve.line_names:
         lines = [line for panel in panels for line in panel.lines if line.name == name]
         if any(line.is_baseline for line in lines):
-            found[name] = {"color": "black", "marker": MARKERS[0], "linestyle": "-", "linewidth": 2.1}
+            looks[name] = {"color": "black", "marker": MARKERS[0], "linestyle": "-", "linewidth": 2.1}
         elif any(line.runs_here for line in lines):
-            at = sum(look["color"] != "black" for look in found.values())
-            found[name] = {
-                "color": _COLOURS[at % len(_COLOURS)],
-                "marker": MARKERS[1 + (at + at // len(_COLOURS)) % (len(MARKERS) - 1)],
-                "linestyle": STROKES[(at + 1) % len(STROKES)],
+            number = sum(look["color"] != "black" for look in looks.values())
+            looks[name] = {
+                "color": _COLOURS[number % len(_COLOURS)],
+                "marker": MARKERS[1 + (number + number // len(_COLOURS)) % (len(MARKERS) - 1)],
+                "linestyle": STROKES[(number + 1) % len(STROKES)],
                 "linewidth": 1.3,
             }
-    return found
+    return looks
 
 
 def _axis(curve: Curve, say: Language) -> PlotAxis:
@@ -109,18 +109,18 @@ def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
     """Return the ends of the axis of values, by every trial and interval of some panels."""
     summaries = _summaries(panels, view)
     values = [point.value for row in _rows(panels) for point in view.of(row).points]
-    intervals = [(s.interval.low, s.interval.high) for s in summaries if s.interval]
+    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval]
     return reach(view.metric, values, intervals, [summary.mean for summary in summaries])
 
 
 def _items(
     panel: Panel, view: MetricView, curve: Curve, x: PlotAxis, looks: Mapping[str, Look], *, aside: bool
 ) -> Iterator[PlotLine | Whiskers]:
-    """Yield what a panel shows; lines are moved `aside`, except where lines are steep and one would look lower."""
+    """Yield the items of a panel; `aside` shifts lines so that they do not overlap, but misleads if they are steep."""
     places = [math.log10(number) if x.log else number for number in curve.numbers]
     length = (places[-1] - places[0]) or 1.0
     least = min((b - a for a, b in itertools.pairwise(places)), default=1.0) / length
-    step = min(_ASIDE, 0.4 * least / max(1, len(looks))) * length if aside else 0.0
+    step = min(_SHIFT, 0.4 * least / max(1, len(looks))) * length if aside else 0.0
     lines = {line.name: line for line in panel.lines}
     for at, (name, look) in enumerate(looks.items()):
         if name in lines:
@@ -135,7 +135,7 @@ def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> 
     yield PlotLine(x, means, {**look, "marker": "", "zorder": 3})
     measured = [(place, cell, cell.summary) for place, cell in zip(x, cells, strict=True) if cell and cell.summary]
     points = [(place, point.value) for place, cell, _ in measured for point in cell.points]
-    yield PlotLine(*_across(points), dots(look["color"], 2.6, 0.35, zorder=2.5))
+    yield PlotLine(*_coordinates(points), dots(look["color"], 2.6, 0.35, zorder=2.5))
     intervals = [(place, summary.interval) for place, _, summary in measured]
     bars = {place: (interval.low, interval.high) for place, interval in intervals if interval is not None}
     yield Whiskers(bars, look["color"])
@@ -143,31 +143,31 @@ def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> 
         centres = [(place, summary.mean) for place, cell, summary in measured if bool(cell.marks) is marked]
         if centres:
             marker_look = {"marker": look["marker"], "ms": 5.4, "linestyle": "none", "zorder": 4}
-            yield PlotLine(*_across(centres), {**marker_look, "color": face, "mec": edge, "mew": edge_pt})
+            yield PlotLine(*_coordinates(centres), {**marker_look, "color": face, "mec": edge, "mew": edge_pt})
 
 
-def _across(points: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
-    """Return all x, and all y."""
+def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
+    """Return (all x, all y) of the points."""
     return [x for x, _ in points], [y for _, y in points]
 
 
 def _missing(curve: Curve, panels: Sequence[Panel], view: MetricView, say: Language) -> Iterator[str]:
     """Yield '✕ lxd: unavailable', '✕ docker at 4,000 (cache = on): invalid', in the order of the lines."""
     for name in curve.line_names:
-        found: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # (reason, indices of the numbers) -> panels
+        panels_by_gap: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # (reason, indices of the numbers) -> panels
         for panel in panels:
             for line in panel.lines:
                 reasons = [why_missing(row, view, say) for row in line.rows] if line.name == name else []
                 for why in dict.fromkeys(filter(None, reasons)):
-                    lost = tuple(at for at, text in enumerate(reasons) if text == why)
-                    found.setdefault((why, lost), []).append(panel)
-        for (why, lost), where in found.items():
+                    numbers = tuple(at for at, text in enumerate(reasons) if text == why)
+                    panels_by_gap.setdefault((why, numbers), []).append(panel)
+        for (why, numbers), gap_panels in panels_by_gap.items():
             place = name or curve.factor
-            if len(lost) < len(curve.labels):
-                levels = ", ".join(level_text(curve.labels[at], say) for at in lost)
+            if len(numbers) < len(curve.labels):
+                levels = ", ".join(level_text(curve.labels[at], say) for at in numbers)
                 place = say("{line} at {levels}", line=place, levels=levels)
-            if len(where) < len(panels):
-                place += f" ({'; '.join(' · '.join(panel.levels) for panel in where)})"
+            if len(gap_panels) < len(panels):
+                place += f" ({'; '.join(' · '.join(panel.levels) for panel in gap_panels)})"
             yield f"✕ {place}: {why}"
 
 

@@ -23,7 +23,7 @@ _LOOKS: dict[str, tuple[str, Look]] = {
 
 
 def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
-    """Draw a panel for each level; None without a cost, or with fewer than two candidates that were measured."""
+    """Draw cost against each service level, a panel for each; None without a cost, or for fewer than 2 candidates."""
     decision = decision_of(report)
     if decision is None or decision.question.cost is None:
         return None

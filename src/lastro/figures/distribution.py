@@ -90,9 +90,9 @@ class _Grid:
         return len(self.present) + bool(self.absent)
 
     def top(self, row: int) -> float:
-        """Return the place of a level's first slot on the vertical axis, in slots from the top."""
-        each = max(self.group, self.least)
-        return row * (each + _GAP_SLOTS) + (each - self.group) / 2
+        """Return the place of the first slot of a level on the vertical axis, in slots from the top."""
+        height = max(self.group, self.least)
+        return row * (height + _GAP_SLOTS) + (height - self.group) / 2
 
     @property
     def slots(self) -> float:
@@ -148,30 +148,30 @@ def _grid(view: MetricView, analysis: MetricAnalysis) -> _Grid:
     shown = (roles.rows, roles.colours, roles.panels)
     at = by_key(((place(row, shown[0]), place(row, shown[1]), place(row, shown[2])), row) for row in report.rows)
     colours = combined(roles.colours)
-    seen = {colour for (_, colour, _), rows in at.items() if any(view.of(row).summary for row in rows)}
-    absent = tuple(colour for colour in colours if colour not in seen) if roles.colours else ()
+    known = {colour for (_, colour, _), rows in at.items() if any(view.of(row).summary for row in rows)}
+    absent = tuple(colour for colour in colours if colour not in known) if roles.colours else ()
     return _Grid(roles, combined(roles.rows), colours, absent, combined(roles.panels), at)
 
 
 def _roles(report: CampaignResults, analysis: MetricAnalysis) -> _Roles:
     """Put the factor with most levels on the axis, the next into colours (if they suffice), the others into panels.
 
-    If that makes more than sixty places, the factors that explain least, or have fewest levels, share places, as does
-    one with levels that no page can show."""
+    If that makes more than sixty places, the levels of some factors share places: of those that explain least, or have
+    the fewest levels, and of a factor with more levels than a page can show."""
     sizes = {factor.name: len(factor.levels) for factor in report.varying}
-    kept = list(sizes)
+    shown = list(sizes)
     if math.prod(sizes.values()) > MOST_PLACES:
-        kept = []
+        shown = []
         for name in sorted(sizes, key=lambda name: (-_explained(analysis, name), -sizes[name])):
-            if math.prod(sizes[other] for other in kept) * sizes[name] <= (MOST_PLACES if kept else _MOST_LEVELS):
-                kept.append(name)
-    pooled = tuple(name for name in sizes if name not in kept)
-    kept.sort(key=lambda name: -sizes[name])
-    if not kept:
+            if math.prod(sizes[other] for other in shown) * sizes[name] <= (MOST_PLACES if shown else _MOST_LEVELS):
+                shown.append(name)
+    pooled = tuple(name for name in sizes if name not in shown)
+    shown.sort(key=lambda name: -sizes[name])
+    if not shown:
         return _Roles((), (), (), pooled)
-    colour = next((name for name in kept[1:] if sizes[name] <= _MOST_COLOURS), None)
-    panels = tuple(name for name in kept[1:] if name != colour)
-    return _Roles((kept[0],), (colour,) if colour else (), panels, pooled)
+    colour = next((name for name in shown[1:] if sizes[name] <= _MOST_COLOURS), None)
+    panels = tuple(name for name in shown[1:] if name != colour)
+    return _Roles((shown[0],), (colour,) if colour else (), panels, pooled)
 
 
 def _explained(analysis: MetricAnalysis, factor: str) -> float:
@@ -263,8 +263,8 @@ def _ends(view: MetricView) -> AxisEnds | None:
     """Return the ends of the axis by every trial and interval; None without any."""
     summaries = [cell.summary for cell in view.cells if cell.summary is not None]
     values = [point.value for cell in view.cells for point in cell.points]
-    intervals = [(each.interval.low, each.interval.high) for each in summaries if each.interval is not None]
-    return reach(view.metric, values, intervals, [each.mean for each in summaries]) if values else None
+    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
+    return reach(view.metric, values, intervals, [summary.mean for summary in summaries]) if values else None
 
 
 def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, Look]]:

@@ -27,8 +27,8 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
         return None
     groups = [
         (say("{factor}, against {reference}", factor=name, reference=effects[0].reference), effects)
-        for name, found in itertools.groupby(analysis.effects, key=lambda effect: effect.factor)
-        for effects in [list(found)]
+        for name, level_effects in itertools.groupby(analysis.effects, key=lambda effect: effect.factor)
+        for effects in [list(level_effects)]
     ]
     percent = margin_text(confidence, say)
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
@@ -39,12 +39,12 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
 def draw_interaction(
     analysis: MetricAnalysis, interaction: Interaction, say: Language, confidence: float
 ) -> Figure | None:
-    """Draw the effects of one factor by level of `given`, as in published figures of isolation and anomaly."""
+    """Draw the effects of one factor under each level of another, as in published figures of isolation and anomaly."""
     if not interaction.effects:
         return None
     groups = [
-        (say("{factor} = {level}", factor=interaction.given, level=level), list(found))
-        for level, found in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])
+        (say("{factor} = {level}", factor=interaction.given, level=level), list(level_effects))
+        for level, level_effects in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])
     ]
     percent = margin_text(confidence, say)
     what = say(
@@ -75,19 +75,21 @@ def judged(metric: Metric, effect: LevelEffect) -> Verdict:
 def _drawn(
     analysis: MetricAnalysis, groups: Sequence[tuple[str, Sequence[LevelEffect]]], title: str, how: str, say: Language
 ) -> Figure:
-    """Draw groups of effects below each other, each under its heading, with ratio, interval and n in words."""
+    """Draw groups (heading, effects) below each other, with ratio, interval and n of each effect as text."""
     metric, rows = analysis.metric, []
-    effects = [effect for _, found in groups for effect in found]
-    some = ""
+    effects = [effect for _, group in groups for effect in group]
+    shown_note = ""
     if len(effects) > _MOST_ROWS:
-        some = say("the {n} largest of {all} effects; the table has all", n=_MOST_ROWS, all=say.integer(len(effects)))
+        shown_note = say(
+            "the {n} largest of {all} effects; the table has all", n=_MOST_ROWS, all=say.integer(len(effects))
+        )
         least = sorted(effect.distance for effect in effects)[-_MOST_ROWS]
         effects = [effect for effect in effects if effect.distance >= least]
-        groups = [(heading, [one for one in found if one.distance >= least]) for heading, found in groups]
-        groups = [(heading, found) for heading, found in groups if found]
-    for heading, found in groups:
+        groups = [(heading, [effect for effect in group if effect.distance >= least]) for heading, group in groups]
+        groups = [(heading, group) for heading, group in groups if group]
+    for heading, group in groups:
         rows.append(FigureRow(heading, heading=True))
-        rows += [FigureRow(each.level, _words(metric, each, say), _marks(metric, each)) for each in found]
+        rows += [FigureRow(effect.level, _words(metric, effect, say), _marks(metric, effect)) for effect in group]
     ends = _ends(effects)
     axis = {
         "neither": say("ratio to the reference level"),
@@ -100,7 +102,7 @@ def _drawn(
         floor = say(
             "grey: noise floor of this host, ± {share} % for one treatment, less for means over several", share=share
         )
-    lines = [how, some, floor, *ends.words(metric.name, say), *mark_words(effects, say)]
+    lines = [how, shown_note, floor, *ends.words(metric.name, say), *mark_words(effects, say)]
     return drawn_rows([RowPanel(rows, ends, axis, 1.0)], title, lines, say)
 
 
@@ -138,7 +140,7 @@ def _band(floor: float) -> tuple[float, float]:
 
 
 def _ends(effects: Sequence[LevelEffect]) -> AxisEnds:
-    """Return a logarithmic axis around 1 that holds every interval, at most from a hundredth to a hundredfold."""
+    """Return the ends of a logarithmic axis around 1 with room for every interval, at most from 0.01 to 100."""
     at, intervals = [1.0, 1.02, 1 / 1.02], []
     for effect in effects:
         at += _band(effect.floor) if effect.floor is not None else ()

@@ -36,7 +36,7 @@ def forest_plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
 
 def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:
     """Draw effects of one factor on one metric below each other; None if no host has a ratio."""
-    if not any(one.effect for effect in effects for one in effect.hosts):
+    if not any(host_effect.effect for effect in effects for host_effect in effect.hosts):
         return None
     first, ends = effects[0], _ends(effects)
     rows = [row for effect in effects for row in _rows(pooled, effect, say)]
@@ -50,31 +50,37 @@ def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Langu
 
 
 def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[FigureRow]:
+    """Yield a heading, a row for each host and, if pooled, the mean over hosts and the range for a new host."""
     title = say("{level}, against {reference}", level=effect.level, reference=effect.reference)
     yield FigureRow(title, heading=True)
-    for one in effect.hosts:
-        ends = None if one.interval is None else (one.interval.low, one.interval.high)
-        dot = RowDot(one.ratio, ends, GREY, {"ms": 4.5}, 1.3)
-        drawable = one.ratio is not None and ends is not None
-        yield FigureRow(pooled.hosts[one.host].name, no_exponent(ratio_on(one, say)), [dot] if drawable else [])
-    mean, new = effect.mean, effect.prediction
-    if mean is not None and new is not None:
+    for host_effect in effect.hosts:
+        ends = None if host_effect.interval is None else (host_effect.interval.low, host_effect.interval.high)
+        dot = RowDot(host_effect.ratio, ends, GREY, {"ms": 4.5}, 1.3)
+        drawable = host_effect.ratio is not None and ends is not None
+        yield FigureRow(
+            pooled.hosts[host_effect.host].name, no_exponent(ratio_on(host_effect, say)), [dot] if drawable else []
+        )
+    mean, prediction = effect.mean, effect.prediction
+    if mean is not None and prediction is not None:
         words = f"{VERDICT_MARKS[effect.verdict]} {no_exponent(ratio_text(mean, say))}".strip()
         ends = (mean.interval.low, mean.interval.high) if mean.interval is not None else None
         diamond = RowDot(mean.value or 1.0, ends, COLOURS.get(effect.verdict, "black"), diamond=True)
         yield FigureRow(say("mean over hosts"), words, [diamond])
         # The interval is as grey as the band: it adds arrow heads where the band is longer than the axis.
-        bar: list[RowBand | RowDot] = [RowBand(new.low, new.high, 0.12, 1.0), RowDot(None, (new.low, new.high), FAINT)]
-        yield FigureRow(say("new host"), no_exponent(ratio_range(new, say)), bar)
+        bar: list[RowBand | RowDot] = [
+            RowBand(prediction.low, prediction.high, 0.12, 1.0),
+            RowDot(None, (prediction.low, prediction.high), FAINT),
+        ]
+        yield FigureRow(say("new host"), no_exponent(ratio_range(prediction, say)), bar)
 
 
 def _ends(effects: Sequence[PooledEffect]) -> AxisEnds:
     """Return the ends of an axis with room for every ratio, and for each interval up to three times their range."""
-    hosts = [one for effect in effects for one in effect.hosts]
-    ratios = [1.0, 1.02, 1 / 1.02, *(one.ratio for one in hosts if one.ratio is not None)]
-    found = [*(one.interval for one in hosts), *(effect.prediction for effect in effects)]
-    intervals = [(each.low, each.high) for each in found if each is not None]
-    ends = [end for own in intervals for end in own]
+    hosts = [host_effect for effect in effects for host_effect in effect.hosts]
+    ratios = [1.0, 1.02, 1 / 1.02, *(host_effect.ratio for host_effect in hosts if host_effect.ratio is not None)]
+    all_intervals = [*(host_effect.interval for host_effect in hosts), *(effect.prediction for effect in effects)]
+    intervals = [(interval.low, interval.high) for interval in all_intervals if interval is not None]
+    ends = [end for interval_ends in intervals for end in interval_ends]
     spare = (max(ratios) / min(ratios)) ** 3
     low = max(min([*ratios, *ends]), min(ratios) / spare, 1 / _WIDEST)
     high = min(max([*ratios, *ends]), max(ratios) * spare, _WIDEST)

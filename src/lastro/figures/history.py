@@ -58,6 +58,7 @@ def _y_text(series: KeptSeries, say: Language) -> str:
 
 
 def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
+    """Return bands where a change may be, lines for the levels between changes, and the means with intervals."""
     items: list[Item] = [
         PanelRule(
             "x", (change.point.first - 0.5, change.point.last - 0.5 + (change.point.first == change.point.last) * 0.06),
@@ -82,7 +83,7 @@ def _bars(series: KeptSeries) -> dict[float, Ends]:
     if series.sentinel is not None:
         return {}
     return {
-        float(at): (each.low, each.high)
-        for at, each in enumerate(series.summaries)
-        if each.low is not None and each.high is not None
+        float(at): (summary.low, summary.high)
+        for at, summary in enumerate(series.summaries)
+        if summary.low is not None and summary.high is not None
     }

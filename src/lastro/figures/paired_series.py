@@ -48,12 +48,13 @@ def draw_paired(paired: PairedSeries, report: CampaignResults, say: Language) ->
 
 
 def _pairs(report: CampaignResults, attempts: Sequence[Attempt], paired: PairedSeries) -> list[_Pair]:
+    """Return the pairs (x, y) of both series of all attempts whose x is positive."""
     pairs: list[_Pair] = []
     for series in report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts]):
-        found: dict[str, Series] = {each.name: each for each in series}
-        if paired.x in found and paired.y in found:
-            x, y = found[paired.x].values, found[paired.y].values
-            reached = found[paired.reached].values if paired.reached in found else (1.0,) * len(x)
+        by_name: dict[str, Series] = {one_series.name: one_series for one_series in series}
+        if paired.x in by_name and paired.y in by_name:
+            x, y = by_name[paired.x].values, by_name[paired.y].values
+            reached = by_name[paired.reached].values if paired.reached in by_name else (1.0,) * len(x)
             pairs += [
                 _Pair(one_x / paired.per_unit, one_y, bool(one_reached))
                 for one_x, one_y, one_reached in zip(x, y, reached, strict=False)

@@ -1,4 +1,4 @@
-"""Small panels, one for each treatment: their titles, and what is said where not all have one."""
+"""Small panels, one for each treatment: their titles, and a note if there are too many treatments."""
 
 from __future__ import annotations
 

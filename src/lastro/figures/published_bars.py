@@ -31,8 +31,10 @@ _MARK: Look = {"marker": "D", "ms": 4.5, "color": "white", "mec": "black", "mew"
 
 
 def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure | None:
-    """Draw the panels beside each other if the longest word fits below its group; None where no bar was measured."""
-    if not any(each.here.mean is not None for panel in matched.panels for each in panel.bars):
+    """Draw the published bars with the means here; None if no bar was measured.
+
+    Panels are beside each other if the longest word fits below its group, otherwise below each other."""
+    if not any(bar.here.mean is not None for panel in matched.panels for bar in panel.bars):
         return None
     n_panels, n_groups = len(matched.panels), len(matched.figure.groups)
     texts = [side_text(group, say, short=True) for group in matched.figure.groups]
@@ -45,7 +47,7 @@ def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure 
     x = PlotAxis(names, -0.6, n_groups - 0.4, ticks=ticks, grid=False)
     panels = [_panel(panel, x, len(matched.figure.bars), say) for panel in matched.panels]
     percent = margin_text(confidence, say)
-    missing = any(each.here.mean is None for panel in matched.panels for each in panel.bars)
+    missing = any(bar.here.mean is None for panel in matched.panels for bar in panel.bars)
     how = [
         say("bar: mean of this campaign with its {confidence} interval", confidence=percent),
         _marks_words(matched, say),
@@ -63,23 +65,24 @@ def _marks_words(matched: MatchedBars, say: Language) -> str:
 
 
 def _panel(panel: PublishedPanel, x: PlotAxis, n_bars: int, say: Language) -> PlotPanel:
-    tops = [end for each in panel.bars for end in _ends(each)]
+    tops = [end for bar in panel.bars for end in _ends(bar)]
     y = PlotAxis(axis_title(panel.metric), min(0.0, *tops) * 1.08, (max(0.0, *tops) or 1.0) * 1.08)
     items: list[Item] = [PanelRule("y", 0, {"color": GREY, "linewidth": 0.8})]
-    for each in panel.bars:
-        at, width = float(each.group), _GROUP / n_bars
-        if each.bar is not None:
-            at += (each.bar - (n_bars - 1) / 2) * width
-            items += _bar(each, each.bar, at, width, say)
-        if each.mark is not None and each.bar is None:
+    for bar in panel.bars:
+        at, width = float(bar.group), _GROUP / n_bars
+        if bar.bar is not None:
+            at += (bar.bar - (n_bars - 1) / 2) * width
+            items += _bar(bar, bar.bar, at, width, say)
+        if bar.mark is not None and bar.bar is None:
             line: Look = {"color": GREY, "linewidth": 1.0, "zorder": 3.8}
-            items.append(PlotLine([at - _GROUP / 2, at + _GROUP / 2], [each.mark.value] * 2, line))
-        if each.mark is not None:
-            items.append(PlotLine([at], [each.mark.value], _MARK))
+            items.append(PlotLine([at - _GROUP / 2, at + _GROUP / 2], [bar.mark.value] * 2, line))
+        if bar.mark is not None:
+            items.append(PlotLine([at], [bar.mark.value], _MARK))
     return PlotPanel(items, x=x, y=y)
 
 
 def _bar(published: PublishedBar, bar: int, at: float, width: float, say: Language) -> Iterator[Item]:
+    """Yield a bar with the interval of its mean, or the word 'missing' in its place."""
     mean = published.here.mean
     if mean is None or mean.value is None:
         upright: Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}
@@ -95,7 +98,7 @@ def _filled(bar: int) -> Look:
 
 
 def _ends(published: PublishedBar) -> Iterator[float]:
-    """Yield the values that the axis must hold; an interval may reach twice as far as its mean."""
+    """Yield the values that must be within the axis; of an interval, at most twice its mean."""
     mean = published.here.mean
     if mean is not None and mean.value is not None and published.bar is not None:
         yield mean.value

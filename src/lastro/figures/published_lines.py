@@ -29,14 +29,14 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
     everywhere = [number for number in numbers if not any(lines[number] for lines in measured)]
     panels = []
     for panel, lines in zip(figure.panels, measured, strict=True):
-        gone = [names[number] for number in numbers if not lines[number] and number not in everywhere]
+        missing_names = [names[number] for number in numbers if not lines[number] and number not in everywhere]
         means = [
             mean_line(trials, {"color": colour_of(number), "linewidth": 1.0}, names[number])
             for number, trials in enumerate(lines)
             if trials
         ]
         n = say("n = {n}", n=say.integer(max(map(len, lines), default=0)))
-        missing = [say("missing: {levels}", levels=", ".join(gone))] if gone else []
+        missing = [say("missing: {levels}", levels=", ".join(missing_names))] if missing_names else []
         panels.append(PlotPanel([*means, *_marks(matched, panel)], [side_text(panel, say), *missing, n]))
     # The axis of time holds every line and every published time.
     ends = [len(trials[0]) for lines in measured for trials in lines if trials]
@@ -56,16 +56,18 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
 
 
 def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report: CampaignResults) -> Trials:
+    """Return, for each line of a panel, the series of its valid trials; empty for a line without any."""
     attempts, lines = attempts_of(report, aligned), []
     for side in matched.figure.lines:
         wanted = {**matched.figure.at, **panel, **side}
-        own = [
+        line_attempts = [
             attempt
             for row in report.rows
             if all(row.treatment.levels.get(name) in levels for name, levels in wanted.items())
             for attempt in attempts.get(row.treatment.index, ())
         ]
-        lines.append(list(counts_of(report, own, aligned).get(matched.figure.line, ())) if own else [])
+        counts = counts_of(report, line_attempts, aligned) if line_attempts else {}
+        lines.append(list(counts.get(matched.figure.line, ())))
     return lines
 
 
@@ -84,9 +86,10 @@ def _marks(matched: MatchedLines, panel: Levels) -> Iterator[PanelRule]:
 
 
 def _compatible(levels: Levels, panel: Levels) -> bool:
-    return all(set(panel[name]) & set(own) for name, own in levels.items() if name in panel)
+    """Return whether a panel has a level of each factor that both name."""
+    return all(set(panel[name]) & set(wanted) for name, wanted in levels.items() if name in panel)
 
 
 def _line_of(levels: Mapping[str, object], sides: Sequence[Levels]) -> int:
-    """Return the number of the line whose levels these name; the first one where they name none."""
+    """Return the index of the line whose levels `levels` contains; 0 if there is none."""
     return next((at for at, side in enumerate(sides) if side.items() <= dict(levels).items()), 0)

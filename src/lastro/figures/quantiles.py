@@ -1,6 +1,6 @@
 """Quantiles of histograms, such as latencies: against the load, and each quantile on a scale of nines.
 
-A quantile with fewer than ten events beyond it is not drawn, and neither is one that was lost, which has no value."""
+A quantile is not drawn if fewer than ten events are beyond it, or if it is among lost events, which have no value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lastro.words.language import Language
 _CURVE_IN = {1: 2.4, 2: 1.9}  # 1.5 for more panels
 _MOST_CURVES = 12  # panels in one figure
 _FIRST = "platform"  # the factor that provides the lines, where it varies
-_SEEN = 0.01  # nines that a reader can distinguish: thousands of buckets would make a page of many megabytes
+_LEAST_VISIBLE = 0.01  # nines that a reader can distinguish: thousands of buckets would make a page of many megabytes
 _NINES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _OWN: Look = {"color": GREY, "linestyle": (0, (2, 1.5)), "linewidth": 1.0}
 _JOINED: Look = {"ms": 3.6, "mec": "white", "mew": 0.4, "linewidth": 1.2}
@@ -47,9 +47,9 @@ PooledByRow = Mapping[int, Mapping[str, PooledHistogram]]  # by treatment and na
 def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say: Language) -> Figure | None:
     """Draw a line for each quantile against the load; None if no treatment has a histogram and its load."""
     names = {name for point in shown.points for name in (point.histogram, point.own)}
-    found, attempts = pooled(report, names), report.valid_attempts()
+    histograms, attempts = pooled(report, names), report.valid_attempts()
     lines = [
-        (row, _by_load(shown, found.get(row.treatment.index, {}), attempts.get(row.treatment.index, [])))
+        (row, _by_load(shown, histograms.get(row.treatment.index, {}), attempts.get(row.treatment.index, [])))
         for row in report.rows
     ]
     measured = [(row, points) for row, points in lines if any(points.values())]
@@ -89,11 +89,11 @@ def _by_load(
             value = _drawable(pool.histogram, q)
             if value is None or lost_by_its_size(metric, attempts, marks.get(metric, ()), BY_SIZE_OF_POOLED):
                 continue
-            own = histograms.get(point.own)
-            own_value = _drawable(own.histogram, q) if own is not None else None
-            if own_value is not None and own_value <= shown.most_own * value:
+            generator = histograms.get(point.own)
+            generator_value = _drawable(generator.histogram, q) if generator is not None else None
+            if generator_value is not None and generator_value <= shown.most_own * value:
                 points[label].append((load / shown.load_per_unit, value / shown.per_unit))
-    return {label: sorted(each) for label, each in points.items()}
+    return {label: sorted(values) for label, values in points.items()}
 
 
 def _drawable(histogram: Histogram, q: float) -> float | None:
@@ -127,13 +127,13 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
                 for row in rows
                 for item in _curves(histograms.get(row.treatment.index, {}), shown, looks, _level(row, factor))
             ],
-            [" · ".join(f"{name} = {level}" for name, level in zip(others, own, strict=True))],
+            [" · ".join(f"{name} = {level}" for name, level in zip(others, other_levels, strict=True))],
         )
-        for own, rows in report.by_levels(others).items()
+        for other_levels, rows in report.by_levels(others).items()
         if any(row in drawable for row in rows)
     ]
-    some = say("{n} of {all} combinations", n=_MOST_CURVES, all=len(panels)) if len(panels) > _MOST_CURVES else ""
-    how = [say(shown.how), _trials(drawable, histograms, shown, say), say(_NOT_DRAWN), some]
+    shown_note = say("{n} of {all} combinations", n=_MOST_CURVES, all=len(panels)) if len(panels) > _MOST_CURVES else ""
+    how = [say(shown.how), _trials(drawable, histograms, shown, say), say(_NOT_DRAWN), shown_note]
     ticks = [(float(nines(q)), say.number(f"{100 * q:.6g}") + " %") for q in _NINES]
     plot = Plot(
         panels[:_MOST_CURVES], say(shown.title, load=shown.load), how,
@@ -144,9 +144,9 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
     return drawn(plot, say)
 
 
-def _trials(drawable: Sequence[Row], found: PooledByRow, shown: QuantileCurves, say: Language) -> str:
-    """Return of how many trials the histograms are."""
-    trials = [len(found[row.treatment.index][shown.histogram].attempts) for row in drawable]
+def _trials(drawable: Sequence[Row], histograms: PooledByRow, shown: QuantileCurves, say: Language) -> str:
+    """Return a note on the number of trials whose packets the histograms contain."""
+    trials = [len(histograms[row.treatment.index][shown.histogram].attempts) for row in drawable]
     counts = sorted(trials)
     n = "–".join(map(say.integer, dict.fromkeys((counts[0], counts[-1]))))
     if trials == [row.n_valid for row in drawable]:
@@ -155,14 +155,16 @@ def _trials(drawable: Sequence[Row], found: PooledByRow, shown: QuantileCurves, 
 
 
 def _legend(
-    looks: Mapping[str, Look], found: PooledByRow, shown: QuantileCurves, say: Language
+    looks: Mapping[str, Look], histograms: PooledByRow, shown: QuantileCurves, say: Language
 ) -> Iterator[tuple[str, Look]]:
     for level, look in looks.items():
         yield safe(level or say("the only treatment"), 44), look
-    if any(shown.own in named for named in found.values()):
+    if any(shown.own in by_name for by_name in histograms.values()):
         yield say("the generator alone, on its loopback"), _OWN
     if any(
-        named[shown.histogram].histogram.lost > LEAST_BEYOND for named in found.values() if shown.histogram in named
+        by_name[shown.histogram].histogram.lost > LEAST_BEYOND
+        for by_name in histograms.values()
+        if shown.histogram in by_name
     ):
         yield say("no answer to the rest"), {**_LOST, "color": GREY}
 
@@ -174,7 +176,7 @@ def _level(row: Row, factor: str) -> str:
 def _curves(
     named: Mapping[str, PooledHistogram], shown: QuantileCurves, looks: Mapping[str, Look], level: str
 ) -> Iterator[PlotLine]:
-    """Yield the line of a treatment, and that of the generator alone."""
+    """Yield the line of a treatment, and the line of the load generator on its own loopback, if they are known."""
     if shown.histogram in named:
         look = looks[level]
         yield from _curve(named[shown.histogram].histogram, shown.per_unit, look)
@@ -193,8 +195,8 @@ def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLi
     shares = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
     last = int(np.searchsorted(shares, most)) + 1  # up to the bucket in which that quantile lies
     x, y = nines(np.minimum(shares[:last], most)), upper_ends(filled[:last]) / per_unit
-    seen = [*np.flatnonzero(np.diff(np.floor(x / _SEEN))), len(x) - 1]  # the last bucket of each
-    yield PlotLine([0.0, *x[seen]], [y[0], *y[seen]], {**look, "drawstyle": "steps-pre"})
+    visible = [*np.flatnonzero(np.diff(np.floor(x / _LEAST_VISIBLE))), len(x) - 1]  # the last bucket of each
+    yield PlotLine([0.0, *x[visible]], [y[0], *y[visible]], {**look, "drawstyle": "steps-pre"})
     if last > len(filled):
         yield PlotLine([x[-1]], [y[-1]], {**_LOST, "color": look["color"]})
 

@@ -1,4 +1,4 @@
-"""Rows of dots with intervals, each with a name and its numbers as text, as data, and the one way to draw them.
+"""Rows of dots with intervals as data, each with a name and its numbers as text, and the function that draws them.
 
 The text is next to the axis if there is room, and above the row on a narrow figure. A row is as high as its text, so
 that labels do not overlap."""
@@ -99,7 +99,7 @@ class RowPanel:
 def drawn_rows(
     panels: Sequence[RowPanel], title: str, how: Sequence[str], say: Language, looks: Sequence[tuple[str, Look]] = ()
 ) -> Figure:
-    """Draw panels below each other, as tall as their rows; `looks` are those of the legend."""
+    """Draw panels below each other, as tall as their rows. `how` are lines below the title, `looks` the legend."""
     from lastro.figures.ticks import ratio_axis
 
     figure = new_figure()
@@ -165,7 +165,7 @@ def _texts(entry: FigureRow, narrow: bool, width_in: float) -> tuple[str, str, s
 
 
 def _packed(parts: Sequence[str], room: float) -> str:
-    """Return the parts on as few lines as possible; a part stays whole where it fits."""
+    """Join the parts on as few lines as possible; only a part that is longer than a line is broken."""
     lines: list[str] = []
     for part in parts:
         if lines and em(f"{lines[-1]} · {part}") <= room * CHAR_EM:
@@ -176,7 +176,7 @@ def _packed(parts: Sequence[str], room: float) -> str:
 
 
 def _above(axes: Axes, text: str, y: float, *, bold: bool) -> None:
-    """Write text over the whole axis; grid and reference line end there."""
+    """Write text above a row, on a white box that covers the grid and the reference line."""
     place: Any = ("axes fraction", "data")
     size_pt = _NAME_PT if bold else SMALL_PT
     axes.annotate(

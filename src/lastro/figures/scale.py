@@ -20,7 +20,7 @@ _TIP: dict[str, Any] = {"linestyle": "none", "clip_on": False}
 
 @dataclass(frozen=True, slots=True)
 class AxisEnds:
-    """The ends of an axis. `cut`: an interval extends beyond 0; `beyond`: one extends beyond another end."""
+    """The ends of an axis. `cut`: an interval is cut at 0; `beyond`: an interval extends beyond another end."""
 
     low: float
     high: float
@@ -29,7 +29,7 @@ class AxisEnds:
     beyond: bool = False
 
     def words(self, name: str, say: Language) -> tuple[str, ...]:
-        """Return what a reader must know of intervals that are longer than drawn, which have arrow heads."""
+        """Return notes for the reader if intervals are cut at 0, or are longer than drawn and have arrow heads."""
         cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
         beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
         return tuple(filter(None, (cut, beyond)))
@@ -56,16 +56,16 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
     return over(intervals, AxisEnds(low, high), bounded)
 
 
-def from_zero(found: Iterable[Summary], room: float) -> AxisEnds:
+def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
     """Return the ends of an axis from 0 to beyond every mean and interval."""
-    found = list(found)
-    intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
-    high = max([0.0, *(each.mean for each in found), *(end for _, end in intervals)])
+    summaries = list(summaries)
+    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
+    high = max([0.0, *(summary.mean for summary in summaries), *(end for _, end in intervals)])
     return over(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
 
 
 def over(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
-    """Return the same ends, with the intervals that extend beyond them; if `bounded`, no value can be below 0."""
+    """Return `ends` with the flags for intervals that extend beyond them; if `bounded`, no value can be below 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
     beyond = any(high > ends.high or (low < ends.low and not (bounded and low < 0)) for low, high in intervals)
     return AxisEnds(ends.low, ends.high, ends.log, cut, beyond)
@@ -75,7 +75,7 @@ def interval_bars(
     axes: Axes, bars: Mapping[float, Ends], colour: str, *, along: Literal["x", "y"] = "x", width_pt: float = 1.8,
     caps: bool = False,
 ) -> None:  # fmt: skip
-    """Draw bars, {place: ends}, with an arrow head where one extends beyond the axis. Set the axis before."""
+    """Draw bars, {place: ends}, with an arrow head where a bar extends beyond the axis. Set the axis before."""
     limits: Ends = axes.get_xlim() if along == "x" else axes.get_ylim()
     inside = {at: [min(max(end, limits[0]), limits[1]) for end in ends] for at, ends in bars.items()}
     bar = {"color": colour, "linewidth": width_pt, "solid_capstyle": "butt", "zorder": 3.2}
@@ -88,7 +88,7 @@ def interval_bars(
         for side, (end, limit) in enumerate(zip(bars[at], inside[at], strict=True))
     ]
     for side, head in enumerate("<>" if along == "x" else "v^"):
-        beyond = [(limit, at) for end, limit, at, own in tips if end != limit and own == side]
+        beyond = [(limit, at) for end, limit, at, tip_side in tips if end != limit and tip_side == side]
         _plot(axes, beyond, along, marker=head, ms=4.5, mew=0, **_TIP, color=colour, zorder=3.3)
     ended = [(limit, at) for end, limit, at, _ in tips if end == limit and caps]
     _plot(axes, ended, along, marker="_" if along == "y" else "|", ms=4.5, mew=1.0, **_TIP, color=colour, zorder=3.2)

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 def figures_of(report: CampaignResults) -> tuple[ScenarioFigure, ...]:
+    """Return the figures that the scenario declares for the study of a report; empty without any."""
     return _scenario(report).figures_for(report.study)
 
 
 def growth_of(report: CampaignResults) -> Growths | None:
-    """Return the growth of the metrics; None where the scenario has no sizes, or nothing was measured at two."""
+    """Return the growth of the metrics; None if the scenario has no sizes, or fewer than two were measured."""
     sized = _scenario(report).sized
     return (growths(report, sized) or None) if sized else None
 

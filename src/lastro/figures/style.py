@@ -33,7 +33,7 @@ GREY, FAINT, GRID = "#555555", "#B8B8B8", "#E4E4E4"
 DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
 WIDE_IN, NARROW_IN = 5.0, 3.35
 SMALL_PT = 7.3
-_AROUND_IN, _BETWEEN_IN = 1.15, 0.3  # what usually stands above and below axes, and between two
+_AROUND_IN, _BETWEEN_IN = 1.15, 0.3  # usual room above and below all axes, and between two axes
 _ALIKE = 0.1  # if the height changes by a smaller fraction, the tick labels stay
 _RC: dict[Any, Any] = {
     "figure.dpi": 288,  # text is measured in whole pixels
@@ -117,11 +117,12 @@ def new_figure() -> Figure:
 
 
 def width_of(figure: Any) -> float:
+    """Return the width of a figure in inches."""
     return float(figure.get_size_inches()[0])
 
 
 def page_in() -> float:
-    """Return the width of the figures that are drawn now."""
+    """Return the width, in inches, of the figures that are drawn under the current `style`."""
     import matplotlib as mpl
 
     return float(mpl.rcParams["figure.figsize"][0])
@@ -132,7 +133,7 @@ def is_narrow() -> bool:
 
 
 def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
-    """Give stacked axes this total height, without headings, labels and legends, and freeze the layout."""
+    """Give stacked axes this total height, not counting headings, labels and legends; return the figure, laid out."""
     around_in = _AROUND_IN + _BETWEEN_IN * (len(stacked) - 1)
     for enough_in in (around_in, 3 * around_in, 9 * around_in):
         figure.set_size_inches(width_of(figure), height_in + enough_in)
@@ -153,7 +154,7 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
 
 
 def _lay_out(figure: Figure) -> bool:
-    """Lay the figure out, and return whether there was room; without room, the layout stays as it was."""
+    """Lay out the figure and return whether there was room; without room, the layout does not change."""
     engine = figure.get_layout_engine()
     assert engine is not None
     with warnings.catch_warnings(record=True) as warned:
@@ -163,25 +164,25 @@ def _lay_out(figure: Figure) -> bool:
 
 
 def _has_numbers(axes: Axes) -> bool:
-    """Return whether its vertical tick labels depend on its height."""
+    """Return whether the vertical tick labels of axes depend on their height: numbers, not fixed names."""
     from matplotlib.ticker import FixedLocator
 
     return axes.axison and not isinstance(axes.yaxis.get_major_locator(), FixedLocator)
 
 
 def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float:
-    """Stretch stacked axes, and what is beside them, to a total height, and return the factor.
+    """Stretch stacked axes, and the axes beside them, to a total height, and return the factor.
 
     Moving everything is four times as fast as a second layout, which takes half of the time of a figure."""
-    was_in = float(figure.get_size_inches()[1])
-    rows = [(was_in * float(box.y0), was_in * float(box.y1)) for box in (axes.get_position() for axes in stacked)]
-    own_in = sum(top - bottom for bottom, top in rows)
-    factor = max(height_in, 1.0 - was_in + own_in) / own_in
-    is_in = was_in + (factor - 1) * own_in
+    old_in = float(figure.get_size_inches()[1])
+    rows = [(old_in * float(box.y0), old_in * float(box.y1)) for box in (axes.get_position() for axes in stacked)]
+    axes_in = sum(top - bottom for bottom, top in rows)
+    factor = max(height_in, 1.0 - old_in + axes_in) / axes_in
+    new_in = old_in + (factor - 1) * axes_in
 
     def moved(y: float) -> float:
-        below_in = sum(min(max(was_in * y, bottom), top) - bottom for bottom, top in rows)
-        return (was_in * y + (factor - 1) * below_in) / is_in
+        below_in = sum(min(max(old_in * y, bottom), top) - bottom for bottom, top in rows)
+        return (old_in * y + (factor - 1) * below_in) / new_in
 
     for axes in figure.axes:
         (x0, y0), (x1, y1) = axes.get_position(original=True).get_points()
@@ -190,7 +191,7 @@ def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float
     for title in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]
         if title is not None:
             title.set_y(moved(title.get_position()[1]))
-    figure.set_size_inches(figure.get_size_inches()[0], is_in)
+    figure.set_size_inches(figure.get_size_inches()[0], new_in)
     return factor
 
 
@@ -235,7 +236,7 @@ def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, mos
     room = width_of(figure) - 0.75
     for handle in handles:
         handle.set_label(wrapped(handle.get_label(), chars(room, SMALL_PT), 160))
-    widest_in = max(em(line) for each in handles for line in each.get_label().split("\n")) * SMALL_PT / 72
+    widest_in = max(em(line) for entry in handles for line in entry.get_label().split("\n")) * SMALL_PT / 72
     columns = min(most, len(handles), max(1, int((width_of(figure) - 0.2) / (widest_in + 0.55))))
     figure.legend(
         handles=handles, loc="outside lower left", ncols=columns, frameon=False, title=title, alignment="left",
@@ -244,7 +245,7 @@ def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, mos
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:
-    """Put round numbers on the axes without exponents, all that fit, with the number format of the language."""
+    """Label the axes `x` and `y`, if chosen, with as many round numbers as fit, in the format of the language."""
     from matplotlib.ticker import NullLocator
 
     from lastro.figures.ticks import TickLabels, Ticks, plain, round_numbers

@@ -21,18 +21,18 @@ _ID = re.compile(r'(?<=\bid=")[^"]+(?=")|(?<=url\(#)[^)]+(?=\))|(?<=xlink:href="
 
 
 def compact(svg: str) -> str:
-    """Return the same picture in a sixth of the bytes; text stays text, in a font that every machine has.
+    """Return a smaller SVG of the same picture, about a sixth of the bytes; text remains text, in a common font.
 
     Identifiers are numbered: matplotlib's are hashes of coordinates, whose last digits depend on the processor."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", _POINTS.sub(_one_path, svg), flags=re.DOTALL)
     svg = _BETWEEN.sub("><", _TAG.sub(_short_tag, svg))
     while (less := _EMPTY.sub("", svg)) != svg:
         svg = less
-    return own_ids(svg.replace("<svg ", f'<svg font-family="{FAMILY}" ', 1), "i")
+    return with_unique_ids(svg.replace("<svg ", f'<svg font-family="{FAMILY}" ', 1), "i")
 
 
-def own_ids(svg: str, prefix: str) -> str:
-    """Return the figure with unique ids, for a page with several: a clip path in a hidden figure would clip nothing."""
+def with_unique_ids(svg: str, prefix: str) -> str:
+    """Number the ids of an SVG after `prefix`, so that figures on a page do not use each other's clip paths."""
     numbers: dict[str, str] = {}
 
     def renamed(match: re.Match[str]) -> str:
@@ -43,18 +43,18 @@ def own_ids(svg: str, prefix: str) -> str:
 
 def _short_tag(tag: re.Match[str]) -> str:
     text = re.sub(r'<g id="[^"]*"', "<g", _FAMILY.sub("", _UNTURNED.sub("", tag[0]))).replace('; "', '"')
-    text = _GEOMETRY.sub(lambda found: _LONG.sub(lambda number: _short(number[0]), found[0]), text)
-    return _PATH.sub(lambda found: f' d="{" ".join(found[1].split())}"', text)
+    text = _GEOMETRY.sub(lambda match: _LONG.sub(lambda number: _short(number[0]), match[0]), text)
+    return _PATH.sub(lambda match: f' d="{" ".join(match[1].split())}"', text)
 
 
 def _one_path(group: re.Match[str]) -> str:
     """Return dots as strokes of zero length with round ends: M x y h0, then m dx dy h0, in tenths of a point."""
-    found = _USE.findall(group[2])
-    if not found:
+    uses = _USE.findall(group[2])
+    if not uses:
         return group[0]
     clip = re.search(r'clip-path="[^"]*"', group[2])
-    colour, opacity = (re.search(rf"{name}: *([#\w.]+)", found[0][2]) for name in ("fill", "fill-opacity"))
-    at = [(round(10 * float(x)), round(10 * float(y))) for x, y, _ in found]
+    colour, opacity = (re.search(rf"{name}: *([#\w.]+)", uses[0][2]) for name in ("fill", "fill-opacity"))
+    at = [(round(10 * float(x)), round(10 * float(y))) for x, y, _ in uses]
     steps = [(x - x0, y - y0) for (x0, y0), (x, y) in pairwise(at)]
     dots = f"M{at[0][0]} {at[0][1]}h0" + "".join(f"m{x} {y}h0" for x, y in steps).replace(" -", "-")
     look = f"fill: none; stroke: {colour[1] if colour else '#000000'}; stroke-opacity: {opacity[1] if opacity else 1}"

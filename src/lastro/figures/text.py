@@ -17,7 +17,7 @@ _BREAKS = re.compile(r"(?<=[-,:+/·_×])(?=[^\s\d])|(?<= )(?<!= )(?![%=])")  # a
 
 
 def safe(text: str, most: int = 90) -> str:
-    """Return a name that can be drawn: without control characters, and not longer than a line."""
+    """Return a name that can be drawn: without control characters, and cut with '…' after `most` characters."""
     shown = plain(text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
@@ -36,11 +36,11 @@ def wrapped(text: str, width: float, most: int = 60, *, bold: bool = False) -> s
             fits = line.rfind("=", 0, fits) + 1 or fits
             lines.append(line[:fits])
             line = line[fits:]
-    return "\n".join(each.rstrip() for each in (*lines, line))
+    return "\n".join(part.rstrip() for part in (*lines, line))
 
 
 def chars(width_in: float, size_pt: float) -> float:
-    """Return how many average characters of a size fit into a width."""
+    """Return the number of average characters of a size that fit into a width, as `wrapped` takes it."""
     return 72 * width_in / (CHAR_EM * size_pt)
 
 
@@ -50,6 +50,7 @@ def em(text: str, *, bold: bool = False) -> float:
 
 
 def lines_of(text: str) -> int:
+    """Return the number of lines of a text."""
     return text.count("\n") + 1
 
 

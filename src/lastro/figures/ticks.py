@@ -45,14 +45,14 @@ class Ticks(Locator):
 
     def tick_values(self, vmin: float, vmax: float) -> list[float]:
         low, high = sorted((vmin, vmax))
-        log, found = self._axis.get_scale() == "log", [low]
+        log, ticks = self._axis.get_scale() == "log", [low]
         for rungs in self.ladder(low, high, log):
             if not rungs:
                 continue
-            found = list(rungs)
-            if len(found) <= MOST[self._axis.axis_name] and self._apart(found, low, high, log):
-                return found
-        return found[:1]
+            ticks = list(rungs)
+            if len(ticks) <= MOST[self._axis.axis_name] and self._apart(ticks, low, high, log):
+                return ticks
+        return ticks[:1]
 
     @property
     def _axis(self) -> Any:
@@ -70,7 +70,7 @@ class Ticks(Locator):
 
 
 class TickLabels(Formatter):
-    """The same text as was used to choose the ticks."""
+    """Tick labels made by the function `text` by which `Ticks` chose the ticks."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]]) -> None:
         self.text = text
@@ -106,8 +106,8 @@ def round_numbers(low: float, high: float, log: bool) -> Iterator[list[float]]:
 def powers(low: float, high: float) -> Iterator[list[float]]:
     """Yield ticks of a logarithmic axis, fewer each time: 1, 2, 5, 10; 1, 3, 10; every power; every second power …"""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps, each in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), each) for each in range(1, 13))):
-        chosen = (step * 10.0**power for power in powers if power % each == 0 for step in steps)
+    for steps, stride in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), stride) for stride in range(1, 13))):
+        chosen = (step * 10.0**power for power in powers if power % stride == 0 for step in steps)
         yield [float(f"{tick:.12g}") for tick in chosen if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
 
 
@@ -125,7 +125,7 @@ def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
 
 
 def ratio_ladder(low: float, high: float, _log: bool) -> Iterator[list[float]]:
-    """Yield lists of round ratios between two bounds, to try in this order; the last is 1 alone.
+    """Yield lists of round ratios between two bounds, to try in this order; the last has only 1.
 
     The first is the finest row of `_RATIOS` that reaches as far as the coarsest with three ratios in range; coarser
     rows follow. Very wide axes try powers of ten before."""

@@ -53,7 +53,7 @@ class _Clock:
 
 
 def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> Figure | None:
-    """Draw every attempt at its start time; None without any."""
+    """Draw every attempt at its start time, a panel for each metric and host reading; None without attempts."""
     clock = _clock(report)
     if clock is None:
         return None
@@ -85,11 +85,12 @@ def _clock(report: CampaignResults) -> _Clock | None:
 
 
 def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[PlotPanel]:
+    """Yield a panel for each metric: deviations from the treatment means over time, with the drift."""
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
     for view, known in zip(report.views, analysis.metrics, strict=True):
         metric, drift = known.metric, known.drift
-        found, relative = deviations(view)
-        timed = [(at, value) for key, value in found if (at := clock.at(starts.get(key, ""))) is not None]
+        deviating, relative = deviations(view)
+        timed = [(at, value) for key, value in deviating if (at := clock.at(starts.get(key, ""))) is not None]
         if not timed:
             continue
         unit = "%" if relative else metric.unit
@@ -140,7 +141,7 @@ def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Itera
 
 
 def _amounts(label: str, points: Sequence[tuple[float, float, bool]]) -> PlotPanel:
-    """Return a panel from 0 on, in which invalid attempts are crosses."""
+    """Return a panel of points (time, value, is valid) above 0, in which invalid attempts are crosses."""
     invalid = [(at, value) for at, value, valid in points if not valid]
     cross: Look = {"linestyle": "none", "marker": "X", "ms": 4.5, "mew": 0, "color": PALETTE[1]}
     items = [_attempts([(at, value) for at, value, valid in points if valid])]

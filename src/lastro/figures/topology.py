@@ -27,7 +27,7 @@ _GRID = re.compile(r"r(\d+)-(\d+)")
 
 
 def topology_picture(title: str, how: str, topology: Topology, known: Mapping[str, str]) -> Picture:
-    """Return a complete figure, with the title and the line `how` above it; `known` are versions by tool."""
+    """Draw a topology as a picture with its title and the line `how` above it; `known` are versions by tool."""
     with style():
         return Picture("topology", title, draw_topology(topology, title, (how,), known))
 
@@ -87,7 +87,7 @@ class _Sketch:
         self._middles: dict[str, float] = {}
 
     def head(self, title: str, how: Sequence[str]) -> None:
-        """Write in bold what is shown, and below it how to read it."""
+        """Write the title in bold, and below it the lines `how`, which explain how to read the figure."""
         for part in self._wrapped(title, self.width_in - 0.1, 9, bold=True):
             self._text(0.05, self.y_in, part, 9, "black", fontweight="bold")
             self.y_in += 1.05 * _LINE_IN
@@ -99,10 +99,10 @@ class _Sketch:
     def chain(self, others: Sequence[Node]) -> None:
         """Draw the main path as a column, then the nodes beside it."""
         main = self.topology.main_way
-        for role, following in zip(main, [*main[1:], ""], strict=True):
+        for role, next_role in zip(main, [*main[1:], ""], strict=True):
             self._box(self.topology.node(role) or Node(role))
             for link, here, there in self.topology.at(role):
-                if there.role == following:
+                if there.role == next_role:
                     self._wire(link, here, there)
                     break
         self._arrows(main)
@@ -123,7 +123,7 @@ class _Sketch:
         self._rectangle(_LEFT_IN, top_in, self.right_in - _LEFT_IN, height_in, edge, fill, broken=bool(absent))
         at_in = top_in + _PAD_IN + 0.55 * _LINE_IN
         self._text(_LEFT_IN + 0.1, at_in, safe(heading(node)), 9, "black", fontweight="bold")
-        witnesses = [number for number, each in enumerate(self.topology.witnesses, 1) if node.role in each.at]
+        witnesses = [number for number, witness in enumerate(self.topology.witnesses, 1) if node.role in witness.at]
         for place, number in enumerate(reversed(witnesses)):
             self._number(number, self.right_in - 0.15 - 0.2 * place, at_in)
         if absent:
@@ -186,14 +186,14 @@ class _Sketch:
             self.y_in += _LINE_IN
 
     def legend(self) -> None:
-        """Name the load generators and the witnesses, and say so when all of it is on one host."""
+        """Name the load generators and the witnesses, and say so when the whole topology is on one host."""
         self.y_in += 0.2
         for (source, target), instruments in loads(self.topology).items():
             way = self.say("inside {role}", role=source) if source == target else f"{source} → {target}"
             self._entry(f"{way}: {', '.join(instruments)}", _LOADS)
-        for number, each in enumerate(self.topology.witnesses, 1):
+        for number, witness in enumerate(self.topology.witnesses, 1):
             self._number(number, 0.15, self.y_in)
-            self._entry(f"{each.name}: {each.watches}", _WITNESS)
+            self._entry(f"{witness.name}: {witness.watches}", _WITNESS)
         if n_hosts(self.topology) == 1 and len(self.topology.nodes) > 1:
             self._entry(self.say("Everything is on one host."), GREY)
 

@@ -31,7 +31,7 @@ def dots(colour: str, size_pt: float, alpha: float = 0.6, **more: Any) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """Points, joined if the look has a stroke, with a band around them if given; the legend has those with a name."""
+    """Points, joined if the look has a stroke, with a band around them if given; with a name, in the legend."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -62,7 +62,7 @@ class Whiskers:
 
 @dataclass(frozen=True, slots=True)
 class PlotBar:
-    """An upright bar between two ends; `at` is its middle on the other axis. Its look is that of a patch."""
+    """An upright bar between two ends of y; `at` is its middle on x. `look` has the options of a matplotlib patch."""
 
     at: float
     ends: Ends
@@ -75,7 +75,7 @@ class PlotBar:
 
 @dataclass(frozen=True, slots=True)
 class PlotNote:
-    """Text; the place of `fraction` is one of the panel, not a number of its axis, and may lie outside of it."""
+    """Text. On the axis `fraction`, its place is a fraction of the panel, not a number, and may lie outside of it."""
 
     x: float
     y: float
@@ -134,7 +134,7 @@ class PlotAxis:
 
 @dataclass(frozen=True, slots=True)
 class PlotPanel:
-    """One pair of axes: the lines of its title, what it shows, and its own axes where they are not those of all."""
+    """One pair of axes with its items and the lines of its title; `x` and `y` replace the axes of the plot."""
 
     items: Sequence[Item]
     title: Sequence[str] = ()
@@ -163,16 +163,16 @@ class Plot:
 
 
 def drawn(plot: Plot, say: Language) -> Figure:
-    """Draw it with the width of the style."""
+    """Draw the panels in a grid, with title, legend and shared axes, in the width of the current style."""
     figure, n = new_figure(), len(plot.panels)
     small = plot.across > 1
-    across = min(plot.narrow_across if is_narrow() else plot.across, plot.across, n)
-    deep, size_pt = math.ceil(n / across), SMALL_PT if small else _TITLE_PT
-    own_x, own_y = any(panel.x for panel in plot.panels), any(panel.y for panel in plot.panels)
-    grid = list(figure.subplots(deep, across, sharex=not own_x, sharey=not own_y, squeeze=False).flat)
+    n_columns = min(plot.narrow_across if is_narrow() else plot.across, plot.across, n)
+    n_rows, size_pt = math.ceil(n / n_columns), SMALL_PT if small else _TITLE_PT
+    has_own_x, has_own_y = any(panel.x for panel in plot.panels), any(panel.y for panel in plot.panels)
+    grid = list(figure.subplots(n_rows, n_columns, sharex=not has_own_x, sharey=not has_own_y, squeeze=False).flat)
     for axes in grid[n:]:
         axes.set_axis_off()
-    room = chars(width_of(figure) / across - (0.35 if small else 0.6), size_pt)
+    room = chars(width_of(figure) / n_columns - (0.35 if small else 0.6), size_pt)
     for at, (axes, panel) in enumerate(zip(grid, plot.panels, strict=False)):
         _scale(axes, panel, plot)
         for item in panel.items:
@@ -184,26 +184,26 @@ def drawn(plot: Plot, say: Language) -> Figure:
         axes.tick_params(axis="y", length=0)
         if small:
             axes.tick_params(labelsize=SMALL_PT)
-        if not own_x:
-            axes.tick_params(labelbottom=plot.labelled or at + across >= n)
+        if not has_own_x:
+            axes.tick_params(labelbottom=plot.labelled or at + n_columns >= n)
         if panel.x:
             axes.set_xlabel(wrapped(panel.x.text, room, 160), fontsize=SMALL_PT)
         if panel.y and panel.y.text:
             axes.set_ylabel(wrapped(panel.y.text, chars(plot.panel_in, _TITLE_PT), 90))
     for axes, panel in zip(grid, plot.panels, strict=False):  # last: an open end of a shared axis depends on all panels
-        _end(axes, panel, plot, 0.85 * width_of(figure) / across, say)
-    height_in = plot.panel_in * deep
+        _end(axes, panel, plot, 0.85 * width_of(figure) / n_columns, say)
+    height_in = plot.panel_in * n_rows
     if plot.y.text:
         figure.supylabel(wrapped(plot.y.text, chars(max(1.5, height_in), size_pt), 120), fontsize=size_pt)
     if plot.x.text and not small:
         grid[-1].set_xlabel(wrapped(plot.x.text, 40, 90))
     legend(figure, _handles(plot), (plot.legend_title or (plot.x.text if small else "")) or None, 5 if small else 3)
     headed(figure, plot.title, *plot.how)
-    return fit(figure, grid[::across], height_in)
+    return fit(figure, grid[::n_columns], height_in)
 
 
 def _scale(axes: Axes, panel: PlotPanel, plot: Plot) -> None:
-    """Set what items must know: the scales, and ends where both are given."""
+    """Set the scales, and the ends of axes with both ends, before items are drawn: arrow heads depend on them."""
     for axis, set_scale, set_ends in (
         (panel.x or plot.x, axes.set_xscale, axes.set_xlim),
         (panel.y or plot.y, axes.set_yscale, axes.set_ylim),
@@ -233,7 +233,7 @@ def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Languag
         ]
         labels = _staggered(at, [text for _, text in inside])
         # Thousands of ticks take a minute, and cover the axis.
-        shown = [each for each in zip(inside, labels, strict=True) if each[1] or len(inside) <= _MOST_TICKS]
+        shown = [tick for tick in zip(inside, labels, strict=True) if tick[1] or len(inside) <= _MOST_TICKS]
         axes.set_xticks([place for (place, _), _ in shown], [label for _, label in shown])
         axes.xaxis.set_minor_locator(NullLocator())
     if y.ticks is not None:
@@ -242,7 +242,7 @@ def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Languag
 
 
 def _staggered(at_in: Sequence[float], texts: Sequence[str]) -> list[str]:
-    """Return the labels of ticks: what would touch its neighbour goes to a second line, or is left out."""
+    """Return the labels of ticks: a label that would touch its neighbour moves to a second line, or becomes empty."""
     ends, labels = [-math.inf, -math.inf], []
     for middle_in, text in zip(at_in, texts, strict=True):
         half_in = _TICK_IN * (max(map(em, text.split("\n"))) + 1) / 2
@@ -263,7 +263,7 @@ def _handles(plot: Plot) -> list[Any]:
 
 
 def handle(name: str, look: Look) -> Any:
-    """Return the entry of a legend; an empty look is text alone, one with a facecolor that of a bar."""
+    """Return the entry of a legend: a bar if the look has a facecolor, only text if it is empty, else a line."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

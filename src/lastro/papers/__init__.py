@@ -64,7 +64,7 @@ def find(name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class OnlyNamed:
-    """What papers name and no part of Lastro stands for: the reason, and what comes nearest."""
+    """A platform, tool or other thing that papers use and Lastro lacks: why, and the nearest part that it has."""
 
     kind: str
     name: str
@@ -74,7 +74,7 @@ class OnlyNamed:
 
 
 def absent() -> list[OnlyNamed]:
-    """Return what the papers name and Lastro does not have."""
+    """Return the things that papers use and Lastro lacks, from absent.toml."""
     rows = tomllib.loads((_HOME / "absent.toml").read_text(encoding="utf-8"))["absent"]
     return [OnlyNamed(**{**row, "papers": tuple(row["papers"])}) for row in rows]
 
@@ -95,7 +95,7 @@ def recommended(suite: str) -> Recommended | None:
 
 
 def _unknown(name: str) -> InputError:
-    suites = {each.partition("/")[0] for each in names()}
+    suites = {study.partition("/")[0] for study in names()}
     near = studies(name.partition("/")[0]) or suites | set(names())  # the study is misspelt, or the suite
     return InputError(f"there is no built-in study '{name}', and no such file", did_you_mean(name, near))
 

@@ -16,7 +16,7 @@ _LEAST = 2 * _WORDS + 2 * _TEXT  # bytes in which a table fits with its title an
 
 
 def markdown_within(document: Document, say: Language, whole: str) -> str:
-    """Return the document in at most `LIMIT` bytes, with the command `whole` that shows what is left out.
+    """Return the document in at most `LIMIT` bytes; it names the command `whole`, which shows the omitted parts.
 
     Tables in folds are shortened or left out first, then other tables."""
     blocks = list(document)
@@ -25,14 +25,14 @@ def markdown_within(document: Document, say: Language, whole: str) -> str:
         "" if at in tables else block_text(block, say, _cut, lambda items: _fitting(items, say))
         for at, block in enumerate(blocks)
     ]
-    room, left = LIMIT - _size(joined(parts)), 0
+    room, n_left = LIMIT - _size(joined(parts)), 0
     for at, (table, summary) in sorted(tables.items(), key=lambda item: bool(item[1][1])):
         if room < _LEAST:
-            left += 1
+            n_left += 1
             continue
         parts[at] = joined(_table_within(table, room, say, whole, summary))
         room -= _size(parts[at]) + 2
-    more = f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`" if left else ""
+    more = f"{escape(say('and {n} more tables', n=say.integer(n_left)))}: `{whole}`" if n_left else ""
     return joined([*parts, more]) + "\n"
 
 
@@ -51,11 +51,11 @@ def _size(text: str) -> int:
 
 
 def _fitting(parts: Sequence[str], say: Language) -> Iterator[str]:
-    """Yield the parts that fit into a list, and how many do not."""
-    kept = _fit(parts, _LIST)
-    yield from parts[:kept]
-    if kept < len(parts):
-        yield f"- {escape(say('and {n} more', n=say.integer(len(parts) - kept)))}"
+    """Yield the first parts that fit into the size of a list, and a line with the number of further parts."""
+    n_fitting = _fit(parts, _LIST)
+    yield from parts[:n_fitting]
+    if n_fitting < len(parts):
+        yield f"- {escape(say('and {n} more', n=say.integer(len(parts) - n_fitting)))}"
 
 
 def _cut(text: str) -> str:
@@ -73,21 +73,21 @@ def _table_within(table: Table, room: int, say: Language, whole: str, summary: s
     With a `summary`, or if it is long, the table is folded."""
     title, note = f"**{_cut(table.title)}**" if table.title else "", _cut(table.note)
     head, rule, *rows = table_lines(table)
-    kept = _fit(rows, room - _size(title + note + escape(summary) + head + rule + whole) - _WORDS)
-    body = "\n".join((head, rule, *rows[:kept]))
-    if not summary and kept > FOLD_ABOVE:
-        summary = say("Show all {n}", n=say.integer(kept))
-        if kept < len(rows):
-            summary = say("Show {n} of {all}", n=say.integer(kept), all=say.integer(len(rows)))
-    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if kept else ""))
-    if left := len(rows) - kept:
+    n_rows = _fit(rows, room - _size(title + note + escape(summary) + head + rule + whole) - _WORDS)
+    body = "\n".join((head, rule, *rows[:n_rows]))
+    if not summary and n_rows > FOLD_ABOVE:
+        summary = say("Show all {n}", n=say.integer(n_rows))
+        if n_rows < len(rows):
+            summary = say("Show {n} of {all}", n=say.integer(n_rows), all=say.integer(len(rows)))
+    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if n_rows else ""))
+    if left := len(rows) - n_rows:
         yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
 
 
 def _fit(parts: Sequence[str], room: int) -> int:
     """Return how many of the first parts fit into `room` bytes, each with a line break."""
-    for kept, part in enumerate(parts):
+    for n_parts, part in enumerate(parts):
         room -= _size(part) + 1
         if room < 0:
-            return kept
+            return n_parts
     return len(parts)

@@ -22,7 +22,7 @@ _STYLE = re.compile(r"<style [^>]*>.*?</style>", re.DOTALL)
 
 
 def html(document: Document, say: Language, source: str, *, served: bool = False) -> str:
-    """Return the page of a document that begins with its title; `source` is what it was made from.
+    """Return the page of a document that begins with its title; `source` names the file or the campaign behind it.
 
     The same document gives the same bytes. A page that is `served` has its style and its script beside it."""
     title, *blocks = document
@@ -37,10 +37,10 @@ def html(document: Document, say: Language, source: str, *, served: bool = False
 @cache
 def html_environment() -> Environment:
     """Return the jinja2 environment of the page."""
-    made = environment()
-    made.globals |= {"fold_above": FOLD_ABOVE, "tone": lambda text: _TONES.get(text[:1], "")}
-    made.filters |= {"inline": _inline, "axis": _axis}
-    return made
+    jinja = environment()
+    jinja.globals |= {"fold_above": FOLD_ABOVE, "tone": lambda text: _TONES.get(text[:1], "")}
+    jinja.filters |= {"inline": _inline, "axis": _axis}
+    return jinja
 
 
 def _inline(svg: str, label: str, kind: str) -> Markup:

@@ -41,14 +41,14 @@ _SPECIAL = {
 
 
 def latex(document: Document, say: Language) -> str:
-    """Return the document; the lines `% lastro: NAME` and `% end` enclose each table."""
+    """Return the document as LaTeX; the lines `% lastro: NAME` and `% end` enclose each table."""
     template = latex_environment().get_template("document.tex.j2")
     return template.render(say=say, version=__version__, babel=_BABEL[say.code], blocks=document)
 
 
 def latex_environment() -> Environment:
     """Return the jinja2 environment of the LaTeX template: <% tags %>, << values >>, and `escape` for every value."""
-    made = environment(
+    jinja = environment(
         block_start_string="<%",
         block_end_string="%>",
         variable_start_string="<<",
@@ -58,12 +58,12 @@ def latex_environment() -> Environment:
         keep_trailing_newline=True,
         finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(str(value))),
     )
-    made.filters |= {
+    jinja.filters |= {
         "label": lambda name: re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "table",
         "columns": _columns,
         "caption": lambda table: ". ".join(filter(None, (table.title, table.note))),
     }
-    return made
+    return jinja
 
 
 def escape(text: str) -> str:

@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def markdown(document: doc.Document, say: Language) -> str:
-    """Return the whole document."""
+    """Return the document as Markdown, without cutting anything."""
     return joined(block_text(block, say) for block in document if block) + "\n"
 
 
@@ -39,10 +39,10 @@ def joined(parts: Iterable[str]) -> str:
 
 
 def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = escape, keep: Keep = list) -> str:
-    """Return one block; `text` escapes, and `keep` chooses from a list."""
+    """Return one block as Markdown; `text` escapes, and may cut, a text; `keep` chooses from the parts of a list."""
 
     def inner(blocks: Iterable[doc.Block]) -> str:
-        return joined(block_text(each, say, text, keep) for each in blocks if each)
+        return joined(block_text(element, say, text, keep) for element in blocks if element)
 
     match block:
         case doc.Title(title, answer, lead):
@@ -53,7 +53,7 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
             return text(doc.plain_text(paragraph))
         case doc.Items(texts, numbered, title):
             marks = (f"{at}. " if numbered else "- " for at in itertools.count(1))
-            lines = keep([mark + text(each) for each, mark in zip(texts, marks, strict=False)])
+            lines = keep([mark + text(element) for element, mark in zip(texts, marks, strict=False)])
             return joined([f"**{text(title)}**" if title and texts else "", "\n".join(lines)])
         case doc.CommandLine(label, line):
             return f"{text(label)}:\n\n{code(line, 'sh')}"
@@ -115,4 +115,4 @@ def fold(summary: str, body: str) -> str:
 
 def _address(path: str) -> str:
     """Escape a relative address for use inside < >: line breaks and brackets would end it."""
-    return re.sub(r"[<>\\\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", path)
+    return re.sub(r"[<>\\\x00-\x1f]", lambda match: f"%{ord(match[0]):02X}", path)

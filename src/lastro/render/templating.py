@@ -14,7 +14,7 @@ from lastro.document import plain_text
 def environment(**options: Any) -> Environment:
     """Return an environment of the templates with autoescape; `options` are those of jinja2."""
     folder = resources.files("lastro.render") / "templates"
-    made = Environment(
+    jinja = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
         undefined=StrictUndefined,
@@ -22,6 +22,6 @@ def environment(**options: Any) -> Environment:
         lstrip_blocks=True,
         **options,
     )
-    made.filters |= {"kind": lambda block: type(block).__name__, "plain": plain_text}
-    made.tests |= {"facts": lambda value: isinstance(value, Mapping)}
-    return made
+    jinja.filters |= {"kind": lambda block: type(block).__name__, "plain": plain_text}
+    jinja.tests |= {"facts": lambda value: isinstance(value, Mapping)}
+    return jinja

@@ -17,14 +17,14 @@ _HANGING = "    "  # before what continues a text of a list, or a row
 
 
 def terminal_lines(document: doc.Document, width: int, say: Language, *, everything: bool = False) -> list[str]:
-    """Return the lines without styles, with a blank one between blocks; the title stands on what follows it.
+    """Return the lines without styles, with a blank line between blocks, except after the title.
 
     Lines are at most `width` cells wide. With `everything`, folds are open."""
     return [line.plain for line in styled_lines(document, width, say, everything=everything)]
 
 
 def styled_lines(document: doc.Document, width: int, say: Language, *, everything: bool = False) -> list[Text]:
-    """Return the same lines with their styles."""
+    """Return the lines of `terminal_lines` with their styles."""
     lines: list[Text] = []
     separated = True
     for block in document:
@@ -35,6 +35,7 @@ def styled_lines(document: doc.Document, width: int, say: Language, *, everythin
 
 
 def _block(block: doc.Block, width: int, say: Language, everything: bool) -> Iterator[Text]:
+    """Yield the lines of one block; a fold is only its summary, unless `everything`."""
     match block:
         case doc.Title(text, answer, lead):
             for sentence in answer:
@@ -79,7 +80,7 @@ def _block(block: doc.Block, width: int, say: Language, everything: bool) -> Ite
 
 
 def _table(table: doc.Table, width: int) -> Iterator[Text]:
-    """Yield a table below its title and note; rows of one that is wider than `width` become sentences."""
+    """Yield a table below its title and note; if it is wider than `width`, its rows become sentences."""
     if not table:
         return
     yield from _wrapped(" — ".join(filter(None, (table.title, table.note))), width, _HANGING)

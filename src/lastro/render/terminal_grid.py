@@ -39,17 +39,19 @@ class _Column:
 def grid_lines(block: Grid, width: int) -> Iterator[Text]:
     """Yield one table or several, each with the columns that name its rows."""
     cells = list(zip(*map(_texts, block.rows), strict=True)) or [()] * len(block.head)
-    columns = [_Column(_text(head), own, head.right) for head, own in zip(block.head, cells, strict=True)]
+    columns = [_Column(_text(head), texts, head.right) for head, texts in zip(block.head, cells, strict=True)]
     named = [column for head, column in zip(block.head, columns, strict=True) if head.head]
-    names, counts = [each for each in named if not each.right], [each for each in named if each.right]
-    hoisted, tables = _layout(names, counts, [each for each in columns if each not in named], width, len(block.rows))
+    names, counts = [column for column in named if not column.right], [column for column in named if column.right]
+    hoisted, tables = _layout(
+        names, counts, [column for column in columns if column not in named], width, len(block.rows)
+    )
     for number, table in enumerate(tables):
         yield from [Text()] if number else []
         yield from _table(names[:hoisted], table)
 
 
 def _texts(row: GridRow) -> list[Text]:
-    """Return a text for each column; a wide cell stands in its first one."""
+    """Return a text for each column; the text of a wide cell is in its first column."""
     return [text for cell in row.cells for text in (_text(cell), *[Text()] * (cell.columns - 1))]
 
 
@@ -69,7 +71,7 @@ def _layout(
     room = width - _total([*names[hoisted:], *counts])
     if _total(others) > room:  # headings alone do not suffice: use only those needed to fit one column
         widest = max((column.width for column in others), default=0)
-        fitting = (h for h in range(least, len(names) + 1) if _total([*names[h:], *counts]) + widest + _GAP <= width)
+        fitting = (n for n in range(least, len(names) + 1) if _total([*names[n:], *counts]) + widest + _GAP <= width)
         hoisted = next(fitting, hoisted)
         room = width - _total([*names[hoisted:], *counts])
     return hoisted, [[*names[hoisted:], *counts, *dealt] for dealt in _deal(others, room)]
@@ -92,7 +94,7 @@ def _deal(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
 
 
 def _table(hoisted: Sequence[_Column], columns: Sequence[_Column]) -> Iterator[Text]:
-    """Yield the head, and the rows below headings of what is hoisted."""
+    """Yield the head and the rows of a table; the `hoisted` columns become headings above their rows."""
     widths, right = [column.width for column in columns], [at for at, column in enumerate(columns) if column.right]
     yield from grid([[column.heading for column in columns]], right, widths)
     yield Text("─" * (_total(columns) - _GAP), style="dim")

@@ -1,4 +1,4 @@
-"""What the cells of a table of results lack, said once beside it. In the cells, a dash stands for it. Pure."""
+"""Sentences beside a table of results on what its cells lack; in the cells, there is only a dash. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALONE = N_("Means and ratios of one trial (n = 1) have no interval.")
 
 
 def has_ratios(report: CampaignResults) -> bool:
-    """Return whether any treatment has a ratio; otherwise a dash in each cell would say nothing."""
+    """Return whether any treatment has a ratio. If none has, no dashes are needed for missing ratios."""
     return any(cell.ratio is not None for row in report.rows for cell in row.cells)
 
 
@@ -25,18 +25,19 @@ def lacks_ratio(row: Row, cell: Cell) -> bool:
     return cell.summary is not None and cell.ratio is None and row.baseline is not None and not row.is_baseline
 
 
-def is_alone(cell: Cell) -> bool:
+def lacks_spread(cell: Cell) -> bool:
     """Return whether the mean of a cell, or its ratio, has no interval because one trial has no spread."""
     if cell.summary is None:
         return False
-    alone = cell.summary.n == 1 and not cell.summary.bounded
-    return alone or (cell.ratio is not None and cell.ratio.interval is None and min(cell.ratio.sides) == 1)
+    if cell.summary.n == 1 and not cell.summary.bounded:
+        return True
+    return cell.ratio is not None and cell.ratio.interval is None and min(cell.ratio.sides) == 1
 
 
 def absences(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield a sentence for each thing that some measured cell of a table lacks."""
+    """Yield a sentence if ratios are missing for lack of a baseline value, and one if intervals are for n = 1."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
     if any(lacks_ratio(row, cell) for row, cell in cells):
         yield say(_NO_RATIO if has_ratios(report) else _NO_RATIOS)
-    if any(is_alone(cell) for _, cell in cells):
+    if any(lacks_spread(cell) for _, cell in cells):
         yield say(ALONE)

@@ -49,14 +49,14 @@ def summary(report: CampaignResults, say: Language) -> str:
 
 
 def premises(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return what a reader must know before any number: changes of the study, a guest, and several campaigns."""
+    """Return sentences to read before any number: changes of the study, a guest, and several campaigns or testbeds."""
     changes = report.study.changes
     sentences = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
-    return (*sentences, *of_guest(report.guest, say), *_several_campaigns(report, say))
+    return (*sentences, *guest_sentences(report.guest, say), *_several_campaigns(report, say))
 
 
-def of_guest(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
-    """Yield that the host, or some of several, was a virtual machine; nothing for real hosts."""
+def guest_sentences(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
+    """Yield a sentence that the host, or some of several hosts, was a virtual machine; nothing for real hosts."""
     if guest is None:
         return
     if isinstance(guest.title, Note):
@@ -79,12 +79,12 @@ def of_guest(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
 
 
 def place(report: CampaignResults, say: Language) -> str:
-    """Return 'in an emulated guest', for the captions of tables and figures, which are read alone; empty for a host."""
+    """Return where a campaign ran, for captions: 'in a guest' or 'in an emulated guest'; empty for a real host."""
     return place_of([report.guest], say)
 
 
 def place_of(places: Sequence[MeasuredIn | None], say: Language) -> str:
-    """Return the same for what was measured in all of these places; None is a real host."""
+    """Return where several measurements ran, as `place`; 'partly in a guest' if they differ. None is a real host."""
     guests = [guest for guest in places if guest is not None]
     if not guests:
         return ""
@@ -100,6 +100,7 @@ def titled(title: str, place: str) -> str:
 
 
 def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield what is combined, how the machines differ, and how ratios are made; nothing for one campaign."""
     if (across := across_campaigns(report)) is None:
         return
     fleet = report.of_fleet
@@ -172,18 +173,18 @@ def _testbeds(report: CampaignResults, say: Language) -> str:
 
 
 def _tally(report: CampaignResults, say: Language) -> str:
+    """Return the numbers of valid, invalid, unavailable and waiting trials, and of invalid attempts."""
     progress = report.progress
-    parts = [(progress.counts.get("valid", 0), N_("{n} yielded a valid result"))] + [
-        (number, words)
-        for number, words in (
-            (progress.counts.get("invalid", 0), N_("{n} stayed invalid")),
-            (progress.counts.get("unavailable", 0), N_("{n} cannot run on this host")),
-            (waiting(report), N_("{n} have not run yet")),
-        )
-        if number
-    ]
-    trials = say.count(progress.n_trials, "trial")
-    text = say("Of {trials}, {parts}", trials=trials, parts=", ".join(say(w, n=say.integer(n)) for n, w in parts))
+    states = {
+        N_("{n} yielded a valid result"): progress.counts.get("valid", 0),
+        N_("{n} stayed invalid"): progress.counts.get("invalid", 0),
+        N_("{n} cannot run on this host"): progress.counts.get("unavailable", 0),
+        N_("{n} have not run yet"): waiting(report),
+    }
+    valid, *others = states.items()
+    shown = [valid, *((words, n) for words, n in others if n)]
+    parts = ", ".join(say(words, n=say.integer(n)) for words, n in shown)
+    text = say("Of {trials}, {parts}", trials=say.count(progress.n_trials, "trial"), parts=parts)
     if progress.n_invalid_attempts:
         attempts = say.count(progress.n_invalid_attempts, "attempt")
         text += "; " + say("{attempts} judged invalid and set aside", attempts=attempts)
@@ -242,11 +243,12 @@ def _limits_of_host(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _limits_of_attempts(report: CampaignResults, say: Language) -> Iterator[str]:
-    if late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
+    """Yield that trials were repeated late, and that excluded attempts may bias means."""
+    if n_late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
         yield say(
             "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the rest of "
             "their blocks.",
-            n=late,
+            n=n_late,
         )
     if report.progress.n_invalid_attempts:
         yield say(
@@ -273,7 +275,7 @@ def sequential_note(report: CampaignResults, say: Language) -> str:
 
 
 def reason(ratio: Estimate, say: Language) -> str:
-    """Return why the ratio has no interval; empty if it has one."""
+    """Return why a ratio has no interval, or has an unbounded one or only a bound; otherwise empty."""
     why = ratio.absent_because
     if why is not None and (ratio.unbounded or why.message in (RATIO_IS_BOUND, BOTH_ARE_BOUNDS, NO_SPREAD)):
         return say.note(why)
@@ -295,11 +297,9 @@ def exact_percent(share: float, say: Language) -> str:
 def host_line(provenance: Mapping[str, Any], say: Language) -> str:
     """Describe the host as far as it is recorded: 'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, 6.1.0'."""
     host = provenance.get("host")
-    known = host if isinstance(host, Mapping) else {}
-    name, model, cpus, memory, kernel = (
-        value if isinstance(value := known.get(fact), str | int | float) else ""
-        for fact in ("hostname", "cpu_model", "cpus", "memory_bytes", "kernel")
-    )
+    facts = host if isinstance(host, Mapping) else {}
+    values = (facts.get(fact) for fact in ("hostname", "cpu_model", "cpus", "memory_bytes", "kernel"))
+    name, model, cpus, memory, kernel = (value if isinstance(value, str | int | float) else "" for value in values)
     size = say.number(human_bytes(memory)) if memory and not isinstance(memory, str) else ""
     parts = [name, model, say("{n} CPUs", n=cpus) if cpus else "", size, kernel]
     return ", ".join(str(part) for part in parts if part)
@@ -343,13 +343,13 @@ def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
 
 
 def resources(report: CampaignResults, say: Language) -> list[tuple[str, str, PropertyTable]]:
-    """Return (name, title, table) for resource usage, and disturbances of the host."""
+    """Return (name, title, table) for the usage by instances and the disturbances of the host, unless empty."""
     properties = report.properties
-    tables_of_use = [
+    tables = [
         ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
         ("host", say("Disturbances of the host"), properties.host),
     ]
-    return [entry for entry in tables_of_use if entry[2]]
+    return [(name, title, table) for name, title, table in tables if table]
 
 
 def waiting(report: CampaignResults) -> int:
@@ -358,6 +358,7 @@ def waiting(report: CampaignResults) -> int:
 
 
 def not_run_yet(report: CampaignResults, say: Language) -> str:
+    """Return '12 trials not run yet.'"""
     return say("{trials} not run yet.", trials=say.count(waiting(report), "trial"))
 
 

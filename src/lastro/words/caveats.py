@@ -1,4 +1,4 @@
-"""What a reader must know beside the key findings: circumstances that explain a part of an effect. Pure."""
+"""Caveats on the key findings: circumstances, such as shared cores, that explain a part of an effect. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALIBRATION = "calibration"  # as `host.processors` writes it
 
 
 def caveats(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return sentences to be read with the key findings; none where there is nothing to add."""
+    """Return sentences to be read with the key findings: shared or few CPUs, unequal neighbours, missing conditions."""
     return (
         *_shared_cores(report, say), *_idle_cpus(report, say), *_few_cpus(report, say), *_unequal_doses(report, say),
         *_conditions(report, say),
@@ -36,12 +36,13 @@ def _conditions(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
-    noted = report.provenance.get("cores")
-    cores: Mapping[str, Any] = noted if isinstance(noted, Mapping) else {}
+    """Yield a caveat if CPUs share a core and a neighbour used the CPU; nothing otherwise."""
+    recorded = report.provenance.get("cores")
+    cores: Mapping[str, Any] = recorded if isinstance(recorded, Mapping) else {}
     shared = cores.get("shared")
     if not isinstance(shared, list) or not shared or not _has_cpu_neighbour(report):
         return
-    words = {"cpus": "; ".join(str(each) for each in shared)}
+    words = {"cpus": "; ".join(str(group) for group in shared)}
     speed = _least_speed(cores)
     if cores.get("known_by") == _CALIBRATION and speed is not None:
         yield say(
@@ -74,40 +75,43 @@ def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Functions in a row, and chains side by side, have a kernel that works for each, and take turns on few CPUs."""
-    study, most, instances, chains = report.study, 1, 0, 1
+    """Yield a caveat if a chain, or several chains, have more instances than the host has CPUs: they take turns."""
+    study, most_in_a_row, instances, chains = report.study, 1, 0, 1
     for row in report.rows:
         config = study.config(row.treatment.levels)
         if not row.n_valid:
             continue
-        each = config.get("placement", "each") == "each"
-        n = len(hops(str(config.get("function", "")))) * int(config.get("length", 1)) if each else 1
-        beside = int(config.get("chains", 1))
-        most, chains, instances = max(most, n), max(chains, beside), max(instances, beside * (n + _ENDS))
+        in_a_row = 1
+        if config.get("placement", "each") == "each":
+            in_a_row = len(hops(str(config.get("function", "")))) * int(config.get("length", 1))
+        n_chains = int(config.get("chains", 1))
+        most_in_a_row, chains = max(most_in_a_row, in_a_row), max(chains, n_chains)
+        instances = max(instances, n_chains * (in_a_row + _ENDS))
     host = report.provenance.get("host")
-    noted = host.get("cpus") if isinstance(host, Mapping) else None
-    if most > 1 and is_number(noted) and most + _ENDS > noted:
+    recorded = host.get("cpus") if isinstance(host, Mapping) else None
+    if most_in_a_row > 1 and is_number(recorded) and most_in_a_row + _ENDS > recorded:
         yield say(
             "Up to {n} instances in a row share {cpus} CPUs. What a further hop costs includes that they take turns, "
             "so it also measures the scheduler; with more CPUs, it may be less.",
-            n=most + _ENDS,
-            cpus=say.integer(int(noted)),
+            n=most_in_a_row + _ENDS,
+            cpus=say.integer(int(recorded)),
         )
-    if chains > 1 and is_number(noted) and instances > noted:
+    if chains > 1 and is_number(recorded) and instances > recorded:
         yield say(
             "Up to {n} instances of several chains share {cpus} CPUs. What the chains take from one another includes "
             "that they take turns, so it also measures the scheduler; with more CPUs, it may be less.",
             n=instances,
-            cpus=say.integer(int(noted)),
+            cpus=say.integer(int(recorded)),
         )
 
 
 def _paced(metric: str) -> bool:
-    """Return whether a metric of a chain is of packets between which CPUs are idle."""
+    """Return whether a metric of a chain is measured with paced packets, between which CPUs are idle."""
     return metric == "jitter" or (metric.startswith("latency_") and not metric.endswith("_loaded"))
 
 
 def _unequal_doses(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield a caveat if neighbours of compared levels did unequal work."""
     unequal = unequal_doses(doses_of(report))
     if unequal is None:
         return
@@ -129,6 +133,8 @@ def _has_cpu_neighbour(report: CampaignResults) -> bool:
 
 
 def _least_speed(cores: Mapping[str, Any]) -> float | None:
+    """Return the least relative speed of a CPU whose sibling is busy; None without a calibration."""
     speeds = cores.get("speed_beside")
-    known_speeds = [value for value in speeds.values() if is_number(value)] if isinstance(speeds, Mapping) else []
-    return min(known_speeds, default=None)
+    if not isinstance(speeds, Mapping):
+        return None
+    return min((speed for speed in speeds.values() if is_number(speed)), default=None)

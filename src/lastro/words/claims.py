@@ -36,7 +36,7 @@ VERDICT_WORDS: dict[Verdict, str] = {
 
 
 def verdict_text(judgement: Judgement, say: Language = ENGLISH) -> str:
-    """Format the verdict with its mark: '✓ reproduced', or '✓ reproduced, stand-in' for one on a stand-in."""
+    """Format the verdict with its mark: '✓ reproduced', or '✓ reproduced, stand-in' if a stand-in was measured."""
     word = f"{VERDICT_MARKS[judgement.verdict]} {say(VERDICT_WORDS[judgement.verdict])}"
     return f"{word}, {say('stand-in')}" if judgement.stand_in else word
 
@@ -52,43 +52,48 @@ def published_text(published: PublishedFigure | None, say: Language = ENGLISH) -
         bound = "≥ " if published.at_least is not None else "≤ " if published.at_most is not None else ""
         printed = f"“{published.printed}”" if published.printed else ""
         return say.number(f"{bound}{_shown(measure, figure, published.unit)}") if bound else printed
-    around = 100.0 if measure == "share" else 1.0
-    text = f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * around, 2)}"
+    scale = 100.0 if measure == "share" else 1.0
+    texts = [f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * scale, 2)}"]
     if measure == "ratio" and published.difference is not None:
-        text += f", {_shown('difference', published.difference, published.unit)}"
-    return say.number(text.replace(", ", " | ")).replace(" | ", ", ")
+        texts.append(_shown("difference", published.difference, published.unit))
+    return ", ".join(map(say.number, texts))
 
 
 def effect_text(
     measure: Measure, effect: Estimate, unit: str, say: Language = ENGLISH, bound: Bound | None = ""
 ) -> str:
-    """Format an effect: '×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]', or the value alone.
+    """Format an effect: '×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]'.
 
-    With a `bound`, return '≥ ×1.7'; `bound` is None if the true effect may lie on either side of the value."""
+    Without an interval, return '×1.05 (no interval)'; with a `bound`, '≥ ×1.7'. `bound` is None if the true effect may
+    be on either side of the value; then no number is shown."""
     if effect.value is None or bound is None:
         return say("no ratio") if measure == "ratio" else say("no value")
     if measure == "ratio":
         if effect.interval is None and not effect.unbounded and not bound:
-            alone = say.number(f"×{significant(effect.value, 3)}".replace("-", MINUS))
-            return f"{alone} ({say('no interval')})"
+            number_alone = say.number(f"×{significant(effect.value, 3)}".replace("-", MINUS))
+            return f"{number_alone} ({say('no interval')})"
         return ratio_text(replace(effect, bound=bound), say)
     scale, ending = (100, " %") if measure == "share" else (1, f" {unit}" if unit else "")
     if effect.interval is None:
         number = float(significant(effect.value * scale))
-        alone = say.number(_signed(number) if measure != "level" else f"{number:g}".replace("-", MINUS)) + ending
-        return f"{bound} {alone}" if bound else f"{alone} ({say('no interval')})"
+        number_alone = say.number(_signed(number) if measure != "level" else f"{number:g}".replace("-", MINUS)) + ending
+        return f"{bound} {number_alone}" if bound else f"{number_alone} ({say('no interval')})"
     text = estimate_text(effect.value * scale, effect.interval.mapped(lambda end: end * scale), say)
     return f"{'+' if measure == 'difference' and not text.startswith(MINUS) else ''}{text}{ending}"
 
 
 def reason_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Explain the verdict on a claim and how much of the design it covers, or why it is untestable."""
-    pairs = [(", ".join(map(str, each.measured)), str(each.published)) for each in judgement.stand_in]
-    told = [say("stand-in: {measured} in place of {published}", measured=own, published=other) for own, other in pairs]
-    return "; ".join([*told, _reason(judgement, say)])
+    text = N_("stand-in: {measured} in place of {published}")
+    stand_ins = [
+        say(text, measured=", ".join(map(str, stand_in.measured)), published=stand_in.published)
+        for stand_in in judgement.stand_in
+    ]
+    return "; ".join([*stand_ins, _reason(judgement, say)])
 
 
 def _reason(judgement: Judgement, say: Language) -> str:
+    """Explain the verdict on a claim by the position of its interval."""
     claim, part, effects = judgement.claim, judgement.part, judgement.effects
     if judgement.verdict == "untestable here" or effects is None or part is None:
         return "; ".join(map(say.note, judgement.why_not))
@@ -113,6 +118,7 @@ def _reason(judgement: Judgement, say: Language) -> str:
 
 
 def _magnitude_reproduced(claim: Claim, say: Language) -> str:
+    """Return how a reproduced effect agrees with the published magnitude; empty for a claim without a magnitude."""
     if claim.slight is not None:
         return say("the whole interval lies below a difference of {bound}", bound=_slight(claim, say))
     if claim.statement.states_figure or not has_magnitude(claim):
@@ -123,6 +129,7 @@ def _magnitude_reproduced(claim: Claim, say: Language) -> str:
 
 
 def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
+    """Return why only the direction of a claim was reproduced: how its interval misses the published magnitude."""
     low, high = tolerated(claim)
     interval = judged_interval(claim, part)
     if interval is None and part.incomparable and claim.published and claim.published.judged[0] == "difference":
@@ -159,7 +166,7 @@ def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
 
 
 def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
-    """Return what to know beside a verdict: a passage of the source against the claim, and the note; maybe empty."""
+    """Return the passage of the source that contradicts the claim, and the note on the claim; empty without both."""
     return "; ".join(filter(None, (contradiction_text(claim, say), claim.noted(say.code))))
 
 

@@ -36,12 +36,12 @@ def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     effects += (
         [effect_text("difference", part.beside, judgement.unit, say, part.bound)] if part.beside is not None else []
     )
-    several = judgement.effects is not None and len(judgement.effects.parts) > 1
-    return (f"{part.label}: " if several else "") + ", ".join(effects)
+    has_parts = judgement.effects is not None and len(judgement.effects.parts) > 1
+    return (f"{part.label}: " if has_parts else "") + ", ".join(effects)
 
 
 def evidence_text(judgement: Judgement, say: Language = ENGLISH) -> str:
-    """Format the evidence: 'p < 0.001, adjusted = 0.004; 12 blocks'; empty where nothing was tested."""
+    """Format the evidence: 'p < 0.001, adjusted = 0.004; 12 blocks'; empty if the claim was not tested."""
     if judgement.part is None or judgement.p is None:
         return ""
     effect = judgement.part.effect
@@ -64,16 +64,16 @@ def source_text(source: Source) -> str:
 def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
     """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here.'"""
     counts = [say(TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
-    stand_ins = sum(1 for one in judgements if one.stand_in)
+    stand_ins = sum(1 for judgement in judgements if judgement.stand_in)
     among = f" ({say('{n} on a stand-in', n=stand_ins)})" if stand_ins else ""
     text = f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}{among}."
-    if judgements and all(one.n_blocks < 2 for one in judgements):
+    if judgements and all(judgement.n_blocks < 2 for judgement in judgements):
         text += f" {say('Claims are tested from two blocks on: run the study with --replicates 2 or more.')}"
     return text
 
 
 def explanation(report: CampaignResults, say: Language = ENGLISH) -> str:
-    """Return a paragraph on how to read the table."""
+    """Return a paragraph on how to read intervals, p and verdicts in a table of claims."""
     return say(
         "Effects have their {confidence} intervals; p is raw, then adjusted by Holm's method for the number of claims. "
         "A claim is reproduced when the effect has its direction and, where a figure was published, its whole interval "

@@ -16,16 +16,16 @@ from lastro.results.samples import GENERATOR_LIMITED
 from lastro.stats.gate_power import POWER
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import of_guest, waiting
+from lastro.words.campaign import guest_sentences, waiting
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import STATUS_WORDS, margin_text, percent
-from lastro.words.phrases import joined, said_once
+from lastro.words.phrases import joined, merged_sentences
 from lastro.words.remarks import meaning, sign
 
 _NONE = {"provenance": N_("not recorded"), "profile": N_("none"), "setting": N_("not set"), "design": ""}
-_FARTHER = 2.0  # times as far apart as the campaigns that show the spread: worth a mention
-_MOST_CHARACTERS = 40  # of a fact of provenance, after what A and B have in common
-_MOST_FACTS = 4  # of one chapter, with their values
+_FARTHER = 2.0  # A and B this many times as far apart as the campaigns that show the spread get a note
+_MOST_CHARACTERS = 40  # of a fact of provenance, after the words that A and B have in common
+_MOST_FACTS = 4  # facts of a chapter of provenance that are written with their values
 
 
 def label(cell: ComparedCell, say: Language = ENGLISH) -> str:
@@ -36,7 +36,7 @@ def label(cell: ComparedCell, say: Language = ENGLISH) -> str:
 def not_compared(cell: ComparedCell, say: Language = ENGLISH) -> str | None:
     """Return why a cell has no test; None if it has one."""
     if cell.absent:
-        return "; ".join(f"{each.side}: {_why_absent(each, say)}" for each in cell.absent)
+        return "; ".join(f"{missing.side}: {_why_absent(missing, say)}" for missing in cell.absent)
     return say.note(cell.no_test) if cell.no_test else None
 
 
@@ -50,8 +50,8 @@ def _why_absent(absent: MissingSide, say: Language) -> str:
     return say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
 
 
-def why_only(unmatched: UnmatchedTreatments, say: Language = ENGLISH) -> str:
-    """Return why the other campaign lacks these treatments."""
+def why_unmatched(unmatched: UnmatchedTreatments, say: Language = ENGLISH) -> str:
+    """Return why one of the two campaigns lacks these treatments: a missing level, or an excluded combination."""
     other = "B" if unmatched.only_in == "A" else "A"
     if lacking := ", ".join(f"{name} = {level}" for name, level in unmatched.lacking):
         return say("{side} has no {levels}", side=other, levels=lacking)
@@ -59,15 +59,15 @@ def why_only(unmatched: UnmatchedTreatments, say: Language = ENGLISH) -> str:
 
 
 def differences(comparison: Comparison, say: Language = ENGLISH) -> Iterator[tuple[str, str, str]]:
-    """Yield (what, value in A, value in B)."""
+    """Yield (name, value in A, value in B) of each setting or recorded fact that differs."""
     for kind, what, *values in comparison.differences:
         a, b = (say(_NONE[kind]) if value is None else value for value in values)
         yield what, a, b
 
 
 def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
-    """Yield what differs, for readers: of long values, where they differ; of a long chapter, only the names."""
-    chapters = by_key((each.what.rpartition(".")[0], each.what) for each in comparison.differences)
+    """Yield a line for each setting or fact that differs; long values are cut, long chapters list names only."""
+    chapters = by_key((difference.what.rpartition(".")[0], difference.what) for difference in comparison.differences)
     for what, in_a, in_b in differences(comparison, say):
         chapter = what.rpartition(".")[0]
         if not chapter or len(chapters[chapter]) <= _MOST_FACTS:
@@ -80,22 +80,26 @@ def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterato
 
 
 def _where_apart(a: str, b: str) -> tuple[str, str]:
-    """Shorten two long texts to the words in which they differ."""
+    """Shorten two texts, if one is long, to what follows their common first words, and to 40 characters."""
     if max(len(a), len(b)) <= _MOST_CHARACTERS:
         return a, b
     words_a, words_b = a.split(), b.split()
     pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(words_a, words_b, strict=False))
-    same = len(list(pairs))
-    shown = [" ".join((["…"] if same else []) + words[same:]) for words in (words_a, words_b)]
-    return tuple(f"{text[:_MOST_CHARACTERS]}…" if len(text) > _MOST_CHARACTERS else text for text in shown)  # type: ignore[return-value]
+    n_common = len(list(pairs))
+
+    def shortened(words: list[str]) -> str:
+        text = " ".join((["…"] if n_common else []) + words[n_common:])
+        return f"{text[:_MOST_CHARACTERS]}…" if len(text) > _MOST_CHARACTERS else text
+
+    return shortened(words_a), shortened(words_b)
 
 
 def changed_host_text(comparison: Comparison, say: Language = ENGLISH) -> str:
-    """Say in which facts the hosts differ although they must not; empty if they do not, or may."""
+    """Return in which facts the hosts differ, with --fail-changed-host; empty without it, or without a difference."""
     changes = comparison.changed_host
     if not changes:
         return ""
-    names = ", ".join(each.what for each in changes[:_MOST_FACTS]) + (", …" if len(changes) > _MOST_FACTS else "")
+    names = ", ".join(change.what for change in changes[:_MOST_FACTS]) + (", …" if len(changes) > _MOST_FACTS else "")
     return say("the hosts differ in {facts} ({names})", facts=say.count(len(changes), "fact"), names=names)
 
 
@@ -112,7 +116,7 @@ def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
         )
         return
     if between.spreads:
-        sizes = ", ".join(f"{name} {percent(each.spread, say)}" for name, each in between.spreads.items())
+        sizes = ", ".join(f"{name} {percent(spread.spread, say)}" for name, spread in between.spreads.items())
         yield say(
             "Intervals and p contain the spread between {n} campaigns in which nothing changed (standard deviation: "
             "{sizes}).",
@@ -135,41 +139,41 @@ def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
 
 
 def guest_notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
-    """Yield which campaigns are of guests, and whether the campaigns ran on different kinds of machines."""
-    apart = {each.what for each in comparison.differences if each.kind == "provenance"}
-    if len({report.guest for _, report in comparison.sides}) > 1 or RANDOMIZATION in apart:
+    """Yield which campaigns ran in guests, and whether the campaigns ran on different kinds of machines."""
+    differing = {difference.what for difference in comparison.differences if difference.kind == "provenance"}
+    if len({report.guest for _, report in comparison.sides}) > 1 or RANDOMIZATION in differing:
         yield say(
             "WARNING: A and B ran on different kinds of machines, at least one of them a guest: a ratio B / A compares "
             "these machines, not what the study varies."
         )
-    yield from said_once(((side, of_guest(report.guest, say)) for side, report in comparison.sides), say)
+    yield from merged_sentences(((side, guest_sentences(report.guest, say)) for side, report in comparison.sides), say)
 
 
 def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
-    """Yield caveats on the campaigns, each once, and the metrics that only one of them has."""
+    """Yield caveats on guests, unfinished campaigns, marks and correlated trials, and metrics of only one campaign."""
     yield from guest_notes(comparison, say)
     for side, report in comparison.sides:
         if not report.progress.finished:
             n, total = say.integer(waiting(report)), say.integer(report.progress.n_trials)
             yield say("{side} is unfinished: {n} of {all} trials have not run", side=side, n=n, all=total)
-    yield from said_once(((side, _marks_on(report, say)) for side, report in comparison.sides), say)
+    yield from merged_sentences(((side, _marks_on(report, say)) for side, report in comparison.sides), say)
     if dependent := comparison.dependent:
         sides = by_key((metric.name, side) for side, metric in dependent)
-        where = (say("{metric} in {sides}", metric=name, sides=joined(at, say)) for name, at in sides.items())
+        where = (say("{metric} in {sides}", metric=name, sides=joined(ab, say)) for name, ab in sides.items())
         yield say(
             "Trials that are close in time are correlated ({where}): intervals and tests take the variance of a mean "
             "to be up to {factor} times that of independent trials",
             where=", ".join(where),
             factor=say.number(f"{max(dependent.values()):.1f}"),
         )
-    own_a, own_b = ({metric.name for metric in report.study.metrics} for _, report in comparison.sides)
-    for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
-        if alone:
-            yield say("metrics only in {side}'s study: {metrics}", side=side, metrics=", ".join(sorted(alone)))
+    metrics_a, metrics_b = ({metric.name for metric in report.study.metrics} for _, report in comparison.sides)
+    for side, only_here in (("A", metrics_a - metrics_b), ("B", metrics_b - metrics_a)):
+        if only_here:
+            yield say("metrics only in {side}'s study: {metrics}", side=side, metrics=", ".join(sorted(only_here)))
 
 
 def _marks_on(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield what the marks on the numbers of one campaign mean, each after the sign that the table has."""
+    """Yield the sign of each mark on the numbers of a campaign, as in the table, with its meaning."""
     for kind in report.kinds_of_marks:
         if kind == GENERATOR_LIMITED:
             limited = say.count(report.n_limited, "treatment")
@@ -245,6 +249,7 @@ def _power(comparison: Comparison, say: Language) -> str:
 
 
 def _missed(comparison: Comparison, say: Language) -> str:
+    """Return the largest regression that an interval still allows; empty if nothing was judged."""
     if comparison.most_allowed is None:
         return ""
     loss, cell = comparison.most_allowed

@@ -1,4 +1,4 @@
-"""Words and numbers for what the neighbour really did. Pure."""
+"""The wording of doses: what the neighbour really did in the valid trials. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOSES_NOTE = N_(
 
 
 def spread_text(quantity: Quantity, spread: Spread | None, say: Language) -> str:
-    """Return '0.98 (0.95 – 1.02)'; the mean alone if all trials had the same, and a dash without any."""
+    """Return mean and range, '0.98 (0.95 – 1.02)'; only the mean if all values are equal; a dash for None."""
     if spread is None:
         return "—"
     mean, least, greatest = (say.number(quantity.text(value)) for value in (spread.mean, spread.least, spread.greatest))

@@ -51,5 +51,5 @@ def number_text(value: float, say: Language) -> str:
 
 
 def numeric(first: int, end: int) -> frozenset[int]:
-    """Return the positions of the columns with numbers, as `Table.right`."""
+    """Return the columns from `first` to before `end`, which contain numbers, for `Table.right`."""
     return frozenset(range(first, end))

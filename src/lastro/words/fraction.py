@@ -20,4 +20,5 @@ def fraction_text(fraction: Fraction, wanted: str, say: Language) -> str:
 
 
 def relation_text(fraction: Fraction) -> str:
+    """Return the defining relation of a fraction, such as 'I = A × B × C'."""
     return " = ".join(("I", *map(fraction.text, fraction.words)))

@@ -1,4 +1,4 @@
-"""The text that all forms of a history share. Pure."""
+"""The text that the document, the JSON and the figures of a history share. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from lastro.words.language import Language
 
 
 def headline(report: HistoryReport, say: Language) -> str:
-    """Return the answer in one line: how many changes for the worse nobody knows of yet."""
+    """Return the answer in one line: how many changes for the worse are not acknowledged, and the newest of them."""
+
+    def measured_utc(alarm: tuple[KeptSeries, HistoryChange]) -> str:
+        series, change = alarm
+        return series.points[change.point.at].measured_utc
+
     if alarms := report.alarms:
-        series, change = max(alarms, key=lambda each: each[0].points[each[1].point.at].measured_utc)
+        series, change = max(alarms, key=measured_utc)
         return say(
             "{changes} for the worse that nobody has acknowledged; the newest: {metric} of {treatment}, at {point}",
             changes=say.count(len(alarms), "change"),
@@ -24,13 +29,13 @@ def headline(report: HistoryReport, say: Language) -> str:
 
 
 def treatment_text(series: KeptSeries, say: Language) -> str:
-    """Return the levels of the treatment of a series, and what tells it from others: 'runc · cgroups (edge-7)'."""
+    """Return the levels of a series, and its study or host if several are shown: 'runc · cgroups (edge-7)'."""
     levels = " · ".join(series.levels.values()) or say("the treatment")
     return f"{levels} ({series.place})" if series.place else levels
 
 
 def range_text(series: KeptSeries, change: HistoryChange, say: Language) -> str:
-    """Return at which campaign a series changed, or between which."""
+    """Return the campaign at which a series changed: 'v9', or 'v9 (v8 to v11)' if it is uncertain."""
     first, at, last = (series.points[index] for index in (change.point.first, change.point.at, change.point.last))
     if first == last:
         return at.name

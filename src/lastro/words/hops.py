@@ -1,4 +1,4 @@
-"""The sentence on what a hop of a chain costs, by the line over lengths. Pure."""
+"""The sentence on the cost of a further hop of a chain: the slope of the line over chain lengths. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from lastro.analysis.growth import SizeRelation
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.words.language import Language
-from lastro.words.phrases import Amount, behind_number, joined, sentence
+from lastro.words.phrases import Amount, joined, sentence, unit_suffix
 
-_MOST = 4  # conditions with an amount each; of more, the least and the most
+_MOST_NAMED = 4  # conditions whose amounts are all written; of more, only the least and the most
 
 
 def hop_sentences(
     relations: Sequence[tuple[tuple[str, ...], SizeRelation]], metric: Metric, say: Language
 ) -> tuple[str, ...]:
-    """Return a sentence on what each further hop costs, with its interval, and where hops do not cost the same."""
+    """Return one sentence on the cost of each further hop, with its interval; empty if no slope is known.
+
+    `relations` are (levels of the other factors, growth with length). The sentence names the levels at which later
+    hops cost more, or less, than the first ones."""
     sign = -1 if metric.better == "higher" else 1
     costs: list[tuple[float, str]] = []
     dearer: list[str] = []
@@ -26,7 +29,7 @@ def hop_sentences(
         if line is None or line.slope.value is None or line.slope.interval is None:
             continue
         value, ends = sign * line.slope.value, line.slope.interval.mapped(lambda end: sign * end)
-        amount = Amount(value, ends.low, ends.high, behind_number(metric.unit, say)).text(say)
+        amount = Amount(value, ends.low, ends.high, unit_suffix(metric.unit, say)).text(say)
         if line.direction:
             (dearer if sign * line.direction > 0 else cheaper).append(where or say("here"))
             amount = say("{amount} on average", amount=amount)
@@ -36,7 +39,7 @@ def hop_sentences(
     text = N_("in {metric}, each further hop costs {amounts}")
     if metric.better == "neither":
         text = N_("each further hop changes {metric} by {amounts}")
-    if len(costs) > _MOST:
+    if len(costs) > _MOST_NAMED:
         costs = [min(costs), max(costs)]
         text = N_("in {metric}, each further hop costs between {amounts}")
     clauses = [say(text, amounts=joined([words for _, words in costs], say), metric=metric.name)]

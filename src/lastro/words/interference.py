@@ -8,7 +8,7 @@ from lastro.analysis.interference import Change, Interference, TestedLevel
 from lastro.grouping import by_key
 from lastro.stats.notes import N_
 from lastro.words.language import Language
-from lastro.words.phrases import PERCENT, Amount, behind_number, joined, sentence
+from lastro.words.phrases import PERCENT, Amount, joined, sentence, unit_suffix
 
 _MOST = 4  # sentences on neighbours
 
@@ -19,18 +19,21 @@ def interference_sentences(interference: Interference | None, say: Language, mos
 
 
 class _Sentences:
-    """The sentences on one study."""
+    """The sentences on the neighbours and isolations of a study."""
 
     def __init__(self, interference: Interference, say: Language) -> None:
         self.interference, self.say, self.metric = interference, say, interference.metric
 
     def all(self, most: int) -> Iterator[str]:
-        known = [one for one in self.interference.losses if one.effects]
+        """Yield a sentence for each neighbour, worst first, and for the cost of isolation; last, what is not known.
+
+        Of the sentences on neighbours, at most `most` leave room for the cost of isolation."""
+        known = [loss for loss in self.interference.losses if loss.effects]
         cost, where = self._cost(), self._only_with()
         known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
-        for one in known:
-            recoveries = self.interference.recoveries.get(one.level, ())
-            clauses = [self._where(self._loss_words(one)) + where, *self._recovery_clauses(recoveries)]
+        for loss in known:
+            recoveries = self.interference.recoveries.get(loss.level, ())
+            clauses = [self._where(self._loss_words(loss)) + where, *self._recovery_clauses(recoveries)]
             yield sentence([*clauses, cost] if len(known) == 1 else clauses)
         if len(known) != 1 and cost:
             yield sentence([cost])
@@ -39,22 +42,23 @@ class _Sentences:
             yield self.say(text, neighbours=levels, reason=why)
 
     def _amount(self, change: Change) -> Amount:
-        unit = PERCENT if change.relative else behind_number(self.metric.unit, self.say)
+        unit = PERCENT if change.relative else unit_suffix(self.metric.unit, self.say)
         return Amount(change.value, change.low, change.high, unit)
 
     # The cost of a neighbour
 
     def _where(self, text: str) -> str:
-        """Say that a loss is one without isolation, if the study compares isolations: figures of effects are of all."""
+        """Add 'without isolation' if the study compares isolations: its figures of effects average over isolations."""
         if not self.interference.costs:
             return text
         return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")
 
     def _loss_words(self, tested: TestedLevel) -> str:
+        """Return what a neighbour takes from, adds to or changes in the metric, or that no effect is significant."""
         say, amount = self.say, self._amount(tested.change)
         words = {"neighbour": tested.level, "metric": self.metric.name}
         if not tested.distinguishable:
-            text = self._nothing_words(tested, amount, words)
+            text = self._no_loss_words(tested, amount, words)
         elif self.metric.better == "neither":
             text = say("The {neighbour} neighbour changes {metric} by {amount}", amount=amount.text(say), **words)
         elif amount.value > 0 and self.metric.better == "higher":
@@ -68,7 +72,7 @@ class _Sentences:
             text += ", " + say("less than the noise floor of this host")
         return text
 
-    def _nothing_words(self, tested: TestedLevel, amount: Amount, words: Mapping[str, object]) -> str:
+    def _no_loss_words(self, tested: TestedLevel, amount: Amount, words: Mapping[str, object]) -> str:
         say = self.say
         text = say(
             "No effect of the {neighbour} neighbour on {metric} is distinguishable with {blocks}",
@@ -83,8 +87,8 @@ class _Sentences:
         return text
 
     def _by_correction(self, tested: Sequence[TestedLevel]) -> str:
-        """Return 'after correction for 4 comparisons' if the correction makes one of these not significant."""
-        if not any(one.lost_to_correction for one in tested):
+        """Return 'after correction for 4 comparisons' if only the correction makes an effect not significant."""
+        if not any(level.lost_to_correction for level in tested):
             return ""
         say = self.say
         return say("after correction for {comparisons}", comparisons=say.count(tested[0].family, "comparison"))
@@ -97,44 +101,45 @@ class _Sentences:
     # The recovery by isolation, and its cost
 
     def _recovery_clauses(self, recoveries: Sequence[TestedLevel]) -> Iterator[str]:
+        """Yield clauses on the isolations that recover, that harm, without effect, undecided, and not known."""
         say, higher = self.say, self.metric.better == "higher"
-        known = [one for one in recoveries if one.effects]
-        decided = sorted((one for one in known if one.decided), key=lambda one: -one.recovered.value)
-        shares = [(one, self._amount(one.recovered)) for one in decided if one.distinguishable]
-        if gains := [(one, share.text(say)) for one, share in shares if share.value > 0]:
+        known = [level for level in recoveries if level.effects]
+        decided = sorted((level for level in known if level.decided), key=lambda level: -level.recovered.value)
+        recovered = [(level, self._amount(level.recovered)) for level in decided if level.distinguishable]
+        if gains := [(level, share.text(say)) for level, share in recovered if share.value > 0]:
             first = N_("isolation by {level} recovers {share} of it")
             yield self._listed(first if higher else N_("isolation by {level} removes {share} of it"), gains)
-        if harms := [(one, (-share).text(say)) for one, share in shares if share.value <= 0]:
+        if harms := [(level, (-share).text(say)) for level, share in recovered if share.value <= 0]:
             yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
-        if rest := [one for one in decided if not one.distinguishable]:
-            yield self._nothing_back(rest)
-        if open_ := joined([str(one.level) for one in known if not one.decided], say):
+        if undistinguished := [level for level in decided if not level.distinguishable]:
+            yield self._no_recovery(undistinguished)
+        if open_ := joined([str(level.level) for level in known if not level.decided], say):
             text = N_("how much of it isolation by {levels} recovers is undecided")
             yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
         for why, levels in self._by_reason(recoveries).items():
             yield say("the effect of isolation by {levels} is not known ({reason})", levels=levels, reason=why)
 
-    def _nothing_back(self, tested: Sequence[TestedLevel]) -> str:
+    def _no_recovery(self, tested: Sequence[TestedLevel]) -> str:
         text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
         if self.metric.better != "higher":
             text = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
-        return self._nothing(text, [(one, self._amount(one.recovered)) for one in tested])
+        return self._not_distinguishable(text, [(level, self._amount(level.recovered)) for level in tested])
 
-    def _nothing(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
-        """Say in `text`, with the levels and their amounts, that these are not distinguishable from zero."""
-        say, several, found = self.say, len(tested) > 1, [one for one, _ in tested]
-        shares = ", ".join((f"{one.level} " if several else "") + amount.text(say) for one, amount in tested)
-        levels = joined([str(one.level) for one in found], say)
-        return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(found)))))
+    def _not_distinguishable(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
+        """Fill levels and amounts into `text`, which says that they are not distinguishable from zero."""
+        say, has_several, levels_tested = self.say, len(tested) > 1, [level for level, _ in tested]
+        shares = ", ".join((f"{level.level} " if has_several else "") + amount.text(say) for level, amount in tested)
+        levels = joined([str(level.level) for level in levels_tested], say)
+        return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(levels_tested)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[TestedLevel, str]], **words: str) -> str:
         """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
         say = self.say
         return ", ".join(
-            say("by {level} {share}", level=one.level, share=share)
-            if at
-            else say(first, level=one.level, share=share, **words)
-            for at, (one, share) in enumerate(shares)
+            say("by {level} {share}", level=tested.level, share=share)
+            if number
+            else say(first, level=tested.level, share=share, **words)
+            for number, (tested, share) in enumerate(shares)
         )
 
     def _cost(self) -> str:
@@ -142,21 +147,23 @@ class _Sentences:
         say, first = self.say, N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
-        costs = [(one, self._amount(one.change)) for one in self.interference.costs]
-        losses = [(one, amount.text(say)) for one, amount in costs if one.is_loss]
+        costs = [(tested, self._amount(tested.change)) for tested in self.interference.costs]
+        losses = [(tested, amount.text(say)) for tested, amount in costs if tested.is_loss]
         cost = self._listed(first, losses, metric=self.metric.name) if losses else ""
         better = N_("without a neighbour, {metric} is {share} better with isolation by {level}")
         gains = [
-            say(better, level=one.level, share=(-amount).text(say), metric=self.metric.name)
-            for one, amount in costs
-            if one.distinguishable and not one.is_loss
+            say(better, level=tested.level, share=(-amount).text(say), metric=self.metric.name)
+            for tested, amount in costs
+            if tested.distinguishable and not tested.is_loss
         ]
-        rest = [(one, amount) for one, amount in costs if not one.distinguishable]
+        undistinguished = [(tested, amount) for tested, amount in costs if not tested.distinguishable]
         text = N_("the cost of isolation by {levels} without a neighbour is not distinguishable from zero ({shares})")
-        return "; ".join(filter(None, [cost, *gains, self._nothing(text, rest) if rest else ""]))
+        return "; ".join(
+            filter(None, [cost, *gains, self._not_distinguishable(text, undistinguished) if undistinguished else ""])
+        )
 
     def _by_reason(self, tested: Iterable[TestedLevel]) -> dict[str, str]:
-        """Return {reason why nothing is known: the levels it applies to}."""
-        unknown = (one for one in tested if one.effects is None)
-        reasons = by_key(("; ".join(map(self.say.note, one.why_not)), str(one.level)) for one in unknown)
+        """Return {reason why the effect is not known: the levels that it applies to, joined by commas}."""
+        unknown = (level for level in tested if level.effects is None)
+        reasons = by_key(("; ".join(map(self.say.note, level.why_not)), str(level.level)) for level in unknown)
         return {why: ", ".join(levels) for why, levels in reasons.items()}

@@ -21,13 +21,13 @@ from lastro.words.phrases import joined, sentence
 
 MOST = 6  # sentences
 _FEWEST_NEIGHBOURS = 2  # sentences on neighbours for which there is always room
-_OF_OTHERS = 2  # effects to report on a metric other than the first
+_MOST_OTHER_EFFECTS = 2  # effects to report on a metric other than the first
 _MOST_REASONS = 2
 _REASON = 160  # characters of a reason in a sentence
 
 
 def key_findings(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
-    """Return at most `MOST` sentences; none before anything was measured. `analysis` is as in `findings`."""
+    """Return at most `MOST` sentences; none before the first measurement. `analysis` None is computed here."""
     if (all_findings := findings(report, analysis)) is None:
         return ()
     missing = _missing(all_findings.missing, say)
@@ -43,7 +43,9 @@ def key_findings(report: CampaignResults, say: Language, analysis: Analysis | No
 
 
 def _first(findings: Findings, say: Language, *, named: bool) -> Iterator[str]:
-    """Yield a sentence on the first metric for each factor that is not covered; without factors, on its mean."""
+    """Yield a sentence on the first metric for each factor that no sentence on hops or neighbours covers.
+
+    Without factors, yield sentences on its means instead; `named` adds the levels of each treatment."""
     sentences = _KeySentences(findings.first, say)
     if not findings.first.factors:
         yield from sentences.mean_sentences(named=named)
@@ -63,9 +65,7 @@ class _KeySentences:
         self.findings, self.say, self.metric = findings, say, findings.metric
 
     def mean_sentences(self, *, named: bool) -> Iterator[str]:
-        """Yield a sentence on the mean of each measured treatment, which is one as no factor varies.
-
-        If `named`, it has the levels of the treatment."""
+        """Yield a sentence on the mean of each measured treatment, with its levels if `named`."""
         say, data = self.say, self.findings.data
         for index, summary in data.summaries.items():
             text = f"{mean_text(summary, say)} {self.metric.unit}".rstrip()
@@ -74,7 +74,7 @@ class _KeySentences:
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
 
     def clauses(self, factor: FactorPairs) -> Iterator[str]:
-        """Yield clauses on the levels that differ from the reference, that are alike, and that are undecided."""
+        """Yield clauses on the levels that differ from the reference, are alike, are undecided, or are left out."""
         phrases = self._phrases(factor)
         if not factor.effects:
             yield phrases.unknown()
@@ -91,26 +91,28 @@ class _KeySentences:
         yield phrases.left_out()
 
     def in_one(self) -> str:
-        """Return a sentence on what changes the metric most, or that nothing does, or that this is undecided.
+        """Return one sentence on the metric: its largest effects, or that they are undecided, or that there are none.
 
-        Empty if the metric never varied, or if nothing is known."""
-        found, compared = self.findings, self.findings.compared
-        if found.never_varied:
+        Empty if the metric never varied."""
+        findings, compared = self.findings, self.findings.compared
+        if findings.never_varied:
             return ""
-        unknown = [self._phrases(factor).unknown() for factor in found.factors if not factor.effects]
-        if differing := found.differing:
+        unknown = [self._phrases(factor).unknown() for factor in findings.factors if not factor.effects]
+        if differing := findings.differing:
             return sentence(
-                [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_OF_OTHERS]]
+                [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_MOST_OTHER_EFFECTS]]
             )
         words = {
-            "factors": joined([each.factor + with_aliases(each.aliases, self.say) for each in compared], self.say),
+            "factors": joined(
+                [factor.factor + with_aliases(factor.aliases, self.say) for factor in compared], self.say
+            ),
             "metric": self.metric.name,
             "average": self.say("on average") + " " if any(factor.strata > 1 for factor in compared) else "",
         }
-        if unsure := found.undecided:
+        if unsure := findings.undecided:
             what = self.say("whether {metric} differs {average}between levels of {factors}", **words)
             return sentence([undecided(what, unsure, self.say), *unknown])
-        most = self._phrases(compared[0]).limit(max(found.pairs, key=lambda pair: pair.most))
+        most = self._phrases(compared[0]).limit(max(findings.pairs, key=lambda pair: pair.most))
         text = N_("between levels of {factors}, {metric} differs {average}by less than {most}")
         return sentence([self.say(text, most=most, **words), *unknown])
 
@@ -124,7 +126,7 @@ def _levels(where: str) -> str:
 
 
 def _short(reason: str) -> str:
-    """Return the begin of a long reason, such as the output of a command; the lists of the report have all of it."""
+    """Return the beginning of a long reason, such as the output of a command; the report lists the whole reason."""
     return reason if len(reason) <= _REASON else f"{reason[: _REASON - 1].rstrip()}…"
 
 

@@ -40,7 +40,7 @@ class Language:
         return text.format(**values) if values else text
 
     def note(self, note: Note) -> str:
-        """Translate a note from pure code, and the notes in it; numbers in it get the separators of this language."""
+        """Translate a note and the notes among its values; numbers get the separators of this language."""
         return self(note.message, **{name: self._value(value) for name, value in note.values.items()})
 
     def _value(self, value: object) -> object:

@@ -1,4 +1,4 @@
-"""The words on the looks at a campaign that runs until a decision is made. Pure."""
+"""The wording of interim decisions ("looks") in a campaign that runs until its decision is made. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOPS = {
 
 
 def odds_text(p: float, say: Language) -> str:
-    """Format a probability in percent; draws cannot tell one from 0 or 1."""
+    """Format a probability in percent, '—' for NaN; simulation cannot resolve more than '> 99 %' and '< 1 %'."""
     if math.isnan(p):
         return "—"
     if p > 0.995:
@@ -54,8 +54,10 @@ def stop_text(look: Look, say: Language) -> str:
     return say(_STOPS[look.stop]) if look.stop else ""
 
 
-def standing(decision: SlaDecision | None, gone: frozenset[int]) -> str:
-    """Return how a decision stands, for the progress of a campaign: which candidate leads, which are open, and why."""
+def standing(decision: SlaDecision | None, dropped: frozenset[int]) -> str:
+    """Return the state of a decision for the progress display, in English: the leading and the open candidates.
+
+    `dropped` are indices of candidates that are no longer measured."""
     if decision is None:
         return "too few valid trials for a decision"
     choice = decision.choice
@@ -70,6 +72,6 @@ def standing(decision: SlaDecision | None, gone: frozenset[int]) -> str:
         open_ones, words = [at for at, _ in enumerate(choice.odds) if choice.verdict(at) == "open"], "undecided"
     else:
         open_ones, words = [*choice.open_cheaper, *choice.alike], "may cost less"
-    open_ones = [at for at in open_ones if at not in gone and at != lead]
+    open_ones = [at for at in open_ones if at not in dropped and at != lead]
     named = [f"{decision.candidates[at].label} ({odds_text(choice.odds[at].holds, ENGLISH)})" for at in open_ones]
     return f"{leading}; {words}: {joined(named, ENGLISH, _MOST_NAMED)}" if named else leading

@@ -11,7 +11,7 @@ from lastro.units import significant
 from lastro.words.estimates import share_text
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, mean_text, ratio_text
-from lastro.words.phrases import behind_number
+from lastro.words.phrases import unit_suffix
 
 MOST = 6  # treatments that are named
 
@@ -41,7 +41,7 @@ def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         yield say(
             "A second mode: in {n} of {trials} ({share}), {metric} differs by about {difference} from the others of "
             "the same treatment and block, {sds} standard deviations of the noise.",
-            difference=say.number(distance) + behind_number(metric.metric.unit, say),
+            difference=say.number(distance) + unit_suffix(metric.metric.unit, say),
             **size,
         )
     apart = [(treatment, n, trials) for treatment, n, trials in modes.counts if n]
@@ -57,7 +57,7 @@ def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def lost_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield the bounds of treatments that lost many trials, at most six of them, then how many more there are."""
+    """Yield a sentence with bounds for each treatment that lost many trials; treatments after the sixth are counted."""
     if not metric.lost:
         return
     for lost in metric.lost[:MOST]:
@@ -71,6 +71,7 @@ def _more(n: int, say: Language) -> tuple[str, ...]:
 
 
 def _lost(lost: LostTrials, say: Language) -> Iterator[str]:
+    """Yield the lost trials of a treatment, and the bounds of its ratio or mean."""
     words = {"treatment": lost.treatment.label, "n": say.integer(lost.lost), "trials": say.count(lost.trials, "trial")}
     words["and_baseline"] = (
         say(", and {n} of its baseline", n=say.integer(lost.baseline_lost)) if lost.baseline_lost else ""

@@ -91,10 +91,9 @@ _ROUNDING = 1e-9  # relative: equal values in another unit differ by this much a
 
 
 def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
-    """Format a mean as '20735 ± 937', with two significant digits of the half width; alone if it has no interval.
+    """Format a mean as '20735 ± 937', with two significant digits of the half width, or '20735' without an interval.
 
-    A mean that is not in the middle of its interval becomes '3.1 [0.0, 9.4]', and one that is only a lower bound
-    '≥ 52'."""
+    A mean that is not in the middle of its interval becomes '3.1 [0.0, 9.4]'; a lower bound becomes '≥ 52'."""
     if not summary.bounded:
         return say.number(_mean(summary))
     text = significant(summary.mean, 5).replace("-", MINUS)
@@ -102,6 +101,7 @@ def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
 
 
 def _mean(summary: Summary) -> str:
+    """Format a mean that is not a bound, as `mean_text`."""
     if summary.interval is None or summary.interval.half_width <= _ROUNDING * abs(summary.mean):
         alone = significant(summary.mean, 5).replace("-", MINUS)
         return alone if summary.interval is None else f"{alone} ± 0"
@@ -169,7 +169,7 @@ def _ratio_decimals(half_width: float, value: float) -> int:
 
 
 def comparison_text(row: Row, cell: Cell, judged: Verdict, say: Language = ENGLISH) -> str:
-    """Return the second line of a cell: the mark and the ratio, the word 'baseline', or the reason for a missing ratio.
+    """Return the second line of a cell: the mark and the ratio, 'baseline', 'undecided', or why there is no ratio.
 
     It is empty if the study has no baseline."""
     if row.is_baseline:
@@ -202,9 +202,9 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def axis_numbers(values: Sequence[float], say: Language = ENGLISH) -> list[str]:
-    """Format the numbers of one axis: '20,000', '0.05', '1.5M'; very large and very small ones as powers of ten.
+    """Format the numbers of an axis: '20,000', '0.05', '1.5M'; very large and very small numbers as powers of ten.
 
-    Evenly spaced numbers have the same prefix and the same number of decimals."""
+    Evenly spaced numbers get a common prefix and a common number of decimals."""
     steps = [abs(b - a) for a, b in pairwise(values)]
     if len(steps) < 2 or max(steps) > 1.01 * min(steps):
         return [say.number(_plain(value, value)) for value in values]
@@ -215,11 +215,12 @@ def axis_numbers(values: Sequence[float], say: Language = ENGLISH) -> list[str]:
 def no_exponent(text: str) -> str:
     """Replace '1.2e+09' by '1.2·10⁹' in a text that Lastro wrote."""
     return re.sub(
-        r"(?<=\d)e([-+])0*(\d+)", lambda found: f"·10{(found[1] + found[2]).lstrip('+').translate(_RAISED)}", text
+        r"(?<=\d)e([-+])0*(\d+)", lambda match: f"·10{(match[1] + match[2]).lstrip('+').translate(_RAISED)}", text
     )
 
 
 def _plain(value: float, largest: float, step: float = 0.0) -> str:
+    """Format a number of an axis: `largest` determines the prefix, `step` the decimals (0: from the value)."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     size = abs(largest)

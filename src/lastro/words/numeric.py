@@ -41,22 +41,22 @@ def why_missing(row: Row | None, view: MetricView, say: Language) -> str:
     return say(WHY_MISSING.get(row.status, WHY_MISSING["valueless"])) + signs(view.of(row).marks)
 
 
-def against_text(against: SizeRelation, say: Language) -> str:
-    """Describe growth: 'yes: in proportion, ×1.78'; for a line, also its parameters and the interval of its bend."""
+def growth_text(against: SizeRelation, say: Language) -> str:
+    """Describe the growth with a size: 'yes: in proportion, ×1.78'; for a line, also slope, intercept and bend."""
     ratio = say.number(significant(against.ratio, 3)) if against.ratio is not None else ""
     verdict = say(_GROWS[against.verdict], ratio=ratio)
     if (line := against.line) is None:
         return verdict
-    slope, intercept = (mean_text(_summary(each), say) for each in (line.slope, line.intercept))
+    slope, intercept = (mean_text(_summary(estimate), say) for estimate in (line.slope, line.intercept))
     text = say("{verdict}; {slope} for 1 more, {intercept} at 0", verdict=verdict, slope=slope, intercept=intercept)
     if line.bend.interval is None:
         return text
     return say("{text}; bend {interval}", text=text, interval=interval_text(_summary(line.bend), say))
 
 
-def _summary(of_line: Estimate) -> Summary:
-    assert of_line.value is not None
-    return Summary(of_line.n, of_line.value, None, of_line.interval)
+def _summary(estimate: Estimate) -> Summary:
+    assert estimate.value is not None
+    return Summary(estimate.n, estimate.value, None, estimate.interval)
 
 
 def sizes_text(growth: Growth) -> Iterator[str]:

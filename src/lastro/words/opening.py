@@ -16,27 +16,27 @@ MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported befo
 
 
 def opening(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
-    """Return the key findings with caveats, after warnings. `analysis` is that of the report, where it is known."""
+    """Return warnings, key findings and caveats, in this order. `analysis` None is computed from the report."""
     return warnings(report, say) + key_findings(report, say, analysis) + caveats(report, say)
 
 
 def warnings(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return warnings that many trials are invalid, or that the host changed."""
-    warning = incomplete(report.progress.counts, say)
-    return ((warning,) if warning else ()) + segment_sentences(report, say)
+    """Return warnings that many trials are invalid, or that the host changed; empty without reason for any."""
+    many_invalid = incomplete(report.progress.counts, say)
+    return (*filter(None, [many_invalid]), *segment_sentences(report, say))
 
 
 def segment_sentences(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Say where the campaign continued on a changed host, and what had changed."""
+    """Return a sentence for each time that the campaign continued on a changed host, with the changed facts."""
     return tuple(
         say(
             "The host changed after {attempts} ({at} UTC): {changes}. Trials before and after are not paired: the "
             "change is an effect of blocks.",
-            attempts=say.count(each.after, "attempt"),
-            at=when(each.at_utc),
-            changes=(f"{each.testbed}: " if each.testbed else "") + each.text,
+            attempts=say.count(segment.after, "attempt"),
+            at=when(segment.at_utc),
+            changes=(f"{segment.testbed}: " if segment.testbed else "") + segment.text,
         )
-        for each in report.segments
+        for segment in report.segments
     )
 
 
@@ -46,7 +46,7 @@ def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:
 
 
 def incomplete(counts: Mapping[State, int] | Mapping[str, int], say: Language) -> str:
-    """Return a warning that many of the runnable trials are invalid; empty if few are."""
+    """Return a warning that over 10 % of the trials that can run here are invalid; otherwise empty."""
     fraction = invalid_fraction(counts)
     if fraction <= MANY_INVALID:
         return ""

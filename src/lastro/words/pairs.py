@@ -14,11 +14,11 @@ from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
 from lastro.study.levels import NONE
 from lastro.words.language import Language
-from lastro.words.phrases import PERCENT, Amount, behind_number, joined, rounded_up
+from lastro.words.phrases import PERCENT, Amount, joined, rounded_up, unit_suffix
 
 _MOST_LEVELS = 4  # differing levels in one sentence
-_MOST_NAMES = 8  # of levels of which the same is said
-_MOST_MORE = 100  # further blocks: a larger number is not given exactly
+_MOST_NAMES = 8  # names in a list of levels
+_MOST_MORE = 100  # further blocks: a larger number is written as 'more than 100'
 _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 
@@ -37,37 +37,44 @@ class PairPhrases:
         """Say how levels differ: 'with macvlan, throughput is 8.6 % [6.0, 11.2] higher than with bridge'.
 
         For several levels: 'against bridge, throughput is on average 8.6 % [6.0, 11.2] higher with macvlan, 3 % [1, 5]
-        lower with routed'."""
-        say, metric, reference = self.say, self.metric.name, reference or self.factor.reference
-        changes = [(self.name(level), self.factor.of(level, reference)) for level in levels]
-        if len(changes) == 1:
-            name, pair = changes[0]
-            text = N_("with {level}, {metric} is {change} than with {reference}")
-            if _is_multiple(pair):
-                text = N_("with {level}, {metric} is {change} that with {reference}")
-            change = self._average([pair]) + self._change(pair)
-            changed = say(text, level=name, metric=metric, change=change, reference=self.name(reference))
-            return changed + self._floor(levels, reference) + self._aliases()
-        parts = []
-        for name, pair in changes[:_MOST_LEVELS]:
-            text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
-            parts.append(say(text, change=self._change(pair), level=name))
-        if more := changes[_MOST_LEVELS:]:
-            parts.append(say("and it differs with {n} other levels, too", n=len(more)))
-        text = N_("against {reference}, {metric} is {changes}")
-        pairs = [pair for _, pair in changes]
-        joined = self._average(pairs) + ", ".join(parts)
-        changed = say(text, reference=self.name(reference), metric=metric, changes=joined)
+        lower with routed'. Without a `reference`, the reference of the factor is used."""
+        reference = reference or self.factor.reference
+        pairs = [self.factor.of(level, reference) for level in levels]
+        names = [self.name(level) for level in levels]
+        if len(levels) == 1:
+            changed = self._one_change(names[0], pairs[0], reference)
+        else:
+            changed = self._several_changes(names, pairs, reference)
         return changed + self._floor(levels, reference) + self._aliases()
 
+    def _one_change(self, name: str, pair: Pair, reference: str) -> str:
+        text = N_("with {level}, {metric} is {change} than with {reference}")
+        if _is_multiple(pair):
+            text = N_("with {level}, {metric} is {change} that with {reference}")
+        change = self._average([pair]) + self._change(pair)
+        return self.say(text, level=name, metric=self.metric.name, change=change, reference=self.name(reference))
+
+    def _several_changes(self, names: Sequence[str], pairs: Sequence[Pair], reference: str) -> str:
+        changes = []
+        for name, pair in zip(names[:_MOST_LEVELS], pairs, strict=False):
+            text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
+            changes.append(self.say(text, change=self._change(pair), level=name))
+        if (more := len(names) - _MOST_LEVELS) > 0:
+            changes.append(self.say("and it differs with {n} other levels, too", n=more))
+        text = N_("against {reference}, {metric} is {changes}")
+        joined_changes = self._average(pairs) + ", ".join(changes)
+        return self.say(text, reference=self.name(reference), metric=self.metric.name, changes=joined_changes)
+
     def _floor(self, levels: Sequence[str], reference: str) -> str:
-        """Return a remark if all of these differences are below the noise floor; otherwise empty."""
+        """Return a remark if the differences of all these levels are below the noise floor; otherwise empty."""
         if all(self.factor.under_floor(level, reference) for level in levels):
             return ", " + self.say("less than the noise floor of this host")
         return ""
 
     def alike(self, levels: Sequence[str], widest: Pair) -> str:
-        """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'."""
+        """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'.
+
+        `widest` is the pair of these levels for which the data allow the largest difference."""
         text = N_("between {levels}, {metric} differs {average}by less than {most}")
         names = joined([self.name(level) for level in levels], self.say, _MOST_NAMES)
         most, average = self.limit(widest), self._average([widest])
@@ -130,7 +137,7 @@ class PairPhrases:
         return say(text, change=(amount if value > 0 else -amount).text(say))
 
     def _unit(self, pair: Pair) -> str:
-        return PERCENT if pair.relative else behind_number(self.metric.unit, self.say)
+        return PERCENT if pair.relative else unit_suffix(self.metric.unit, self.say)
 
     def _average(self, pairs: Sequence[Pair]) -> str:
         """Return 'on average ' if a number is a mean over levels of other factors; otherwise empty."""
@@ -141,14 +148,14 @@ class PairPhrases:
 
 
 def with_aliases(aliases: Sequence[str], say: Language) -> str:
-    """Return what else is in a number, to follow an effect: ' (together with attachment × isolation)'; may be empty."""
+    """Return the aliases of an effect, to follow its name: ' (together with attachment × isolation)', or empty."""
     return f" ({say('together with {effects}', effects=joined(aliases, say))})" if aliases else ""
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
     """Say that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
 
-    Sides of different campaigns have no block in common, and so no number of blocks."""
+    Levels of different campaigns have no block in common; then the sentence states no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)
     if not blocks:
         return say("{what} is undecided", what=what)
@@ -166,7 +173,7 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
 
 
 def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
-    """Return how many further blocks decide each of the pairs with this probability; None if that is not known."""
+    """Return the number of further blocks that decide each pair with this probability; None if it is not known."""
     most = 0
     for pair in pairs:
         if (needed := pair.blocks_to_decide(ALIKE, probability, most)) is None:

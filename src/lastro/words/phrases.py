@@ -12,12 +12,12 @@ from lastro.words.language import Language
 from lastro.words.numbers import MINUS, fixed
 
 PERCENT = "\xa0%"
-_DIGITS = 4  # the most digits of a number, unless it takes more to show that its interval excludes no difference
+_DIGITS = 4  # the most digits of a number, unless more are needed to show that its interval excludes `nothing`
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A change and its interval, both in `unit`: percent, or the metric's own unit, which follows the number.
+    """A change and its interval, both in `unit`: percent, or the unit of the metric; `unit` begins with a space.
 
     `nothing` is the value for no change: 0, or 1 for a multiple."""
 
@@ -28,7 +28,7 @@ class Amount:
     nothing: float = 0.0
 
     def text(self, say: Language) -> str:
-        """Format as '38 % [30, 45]'; the value alone without an interval."""
+        """Format as '38 % [30, 45]', or '38 %' without an interval."""
         if self.low is None or self.high is None:
             return say.number(significant(self.value, 2).replace("-", MINUS)) + self.unit
         decimals = _decimals(self.low, self.high, self.nothing)
@@ -52,8 +52,8 @@ def rounded_up(value: float, decimals: int, say: Language) -> str:
     return say.number(fixed(above, decimals)) if decimals else say.integer(int(above))
 
 
-def behind_number(unit: str, say: Language) -> str:
-    """Return the unit of a change of a metric, to follow a number; for a percentage, percentage points."""
+def unit_suffix(unit: str, say: Language) -> str:
+    """Return the unit of a change of a metric, with a space before it; '%' becomes percentage points."""
     unit = say("percentage points") if unit == "%" else unit
     return f"\xa0{unit}" if unit else ""
 
@@ -68,14 +68,19 @@ def joined(names: Sequence[str], say: Language, most: int = 0) -> str:
     return say("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])
 
 
-def said_once(said: Iterable[tuple[str, Iterable[str]]], say: Language, n: int = 0) -> Iterator[str]:
-    """Yield each sentence on several things once, after the names of those that it is on; alone if it is on all `n`."""
-    names = by_key((each, name) for name, sentences in said for each in sentences)
-    yield from (each if len(those) == n else f"{joined(those, say)}: {each}" for each, those in names.items())
+def merged_sentences(
+    sentences_by_name: Iterable[tuple[str, Iterable[str]]], say: Language, n: int = 0
+) -> Iterator[str]:
+    """Yield each sentence once, after the names to which it applies: 'A and B: The campaign is unfinished.'
+
+    `sentences_by_name` are (name, its sentences). A sentence that applies to all `n` names is yielded without names."""
+    names_by_sentence = by_key((text, name) for name, sentences in sentences_by_name for text in sentences)
+    for text, names in names_by_sentence.items():
+        yield text if len(names) == n else f"{joined(names, say)}: {text}"
 
 
 def sentence(clauses: Iterable[str]) -> str:
-    """Join the clauses that are not empty, with a capital and a full stop."""
+    """Join the clauses that are not empty by semicolons into a sentence, with a capital and a full stop."""
     text = "; ".join(filter(None, clauses))
     return f"{text[:1].upper()}{text[1:]}."
 

@@ -25,7 +25,8 @@ def title_of(passage: Passage, say: Language) -> str:
 
 
 def marks_of(panel: PublishedPanel) -> list[PublishedMark]:
-    return [each.mark for each in panel.bars if each.mark is not None]
+    """Return the published values that belong to bars of a panel; empty without any."""
+    return [bar.mark for bar in panel.bars if bar.mark is not None]
 
 
 def levels_text(levels: Sequence[Level], say: Language) -> str:
@@ -35,9 +36,9 @@ def levels_text(levels: Sequence[Level], say: Language) -> str:
 
 
 def side_text(side: Levels, say: Language, *, short: bool = False) -> str:
-    """Return a choice of levels on one line, numbers with their factor: 'lxc · ovs', '3x3 · hello_s = 5'.
+    """Return levels of several factors on one line, numbers with their factor: 'lxc · ovs', '3x3 · hello_s = 5'.
 
-    If `short`, the factor is written elsewhere, and several levels are only counted."""
+    If `short`, factors are left out, and several levels of a factor are only counted."""
     return " · ".join(_side_part(name, levels, say, short) for name, levels in side.items())
 
 

@@ -14,15 +14,15 @@ Owner = TypeVar("Owner", bound=Hashable)
 
 
 def grouped(reasons: Iterable[tuple[str, Owner]]) -> list[tuple[str, list[Owner]]]:
-    """Merge texts that differ only in numbers, with a list of their owners, in the order of first appearance.
+    """Merge reasons that differ only in numbers; return (merged text, owners) in the order of first appearance.
 
-    Each owner is listed once for each of its reasons."""
-    alike = by_key((_NUMBER.sub("#", text), (text, owner)) for text, owner in reasons)
-    return [(_ranged([text for text, _ in each]), [owner for _, owner in each]) for each in alike.values()]
+    `reasons` are (text, owner), where an owner may be a trial. It is listed once for each of its merged reasons."""
+    groups = by_key((_NUMBER.sub("#", text), (text, owner)) for text, owner in reasons)
+    return [(_ranged([text for text, _ in group]), [owner for _, owner in group]) for group in groups.values()]
 
 
 def _ranged(texts: list[str]) -> str:
-    """Return one text, with the smallest and the largest value of each number in which these texts differ."""
+    """Return the first text, with the range 'smallest to largest' for each number in which the texts differ."""
     columns = iter(list(zip(*(_NUMBER.findall(text) for text in texts), strict=True)))
 
     def span(_: re.Match[str]) -> str:

@@ -151,7 +151,7 @@ SHORT = {
 
 
 def sign(kind: str) -> str:
-    """Return the sign of a kind, such as '†', for where words are too long."""
+    """Return the sign of a kind of mark, such as '†'; '*' for a kind that only a scenario knows."""
     return _SIGNS.get(kind, _UNKNOWN)
 
 
@@ -161,12 +161,13 @@ def signs(marks: Iterable[Mark]) -> str:
 
 
 def signs_of(kinds: Iterable[str]) -> str:
-    found = "".join(dict.fromkeys(map(sign, kinds)))
-    return f" {found}" if found else ""
+    """Return the signs of kinds of marks, each once, after a space; empty without kinds."""
+    text = "".join(dict.fromkeys(map(sign, kinds)))
+    return f" {text}" if text else ""
 
 
 def meaning(kind: str, say: Language) -> str:
-    """Return the meaning of a mark as a sentence; a generic one for a scenario's own kinds."""
+    """Return the meaning of a kind of mark as a sentence; 'a remark of the scenario.' if only a scenario knows it."""
     return say(MEANINGS[kind]) if kind in MEANINGS else say("a remark of the scenario.")
 
 

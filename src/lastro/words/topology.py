@@ -1,4 +1,4 @@
-"""The text that the drawings of a topology share. Pure."""
+"""The text that the drawings of a topology, on a page and in a terminal, share. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def facts(node: Node, known: Mapping[str, str], hosts: int, say: Language = ENGL
 
 def devices(link: Link) -> list[str]:
     """Return each device between two ports, such as 'hub-br (bridge)', with its address if it has one."""
-    return [f"{each.name} ({each.kind or '?'}){f' {each.address}' if each.address else ''}" for each in link.way]
+    return [
+        f"{device.name} ({device.kind or '?'}){f' {device.address}' if device.address else ''}" for device in link.way
+    ]
 
 
 def description(topology: Topology) -> str:

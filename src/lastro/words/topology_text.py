@@ -10,7 +10,7 @@ from lastro.results.topology import Link, LinkEnd, Node, Topology, Witness
 from lastro.words.topology import devices, facts, heading
 
 _WIDEST, _BOX, _NAME = 80, 50, 15
-_HOLD = "\xa0"  # stands for a space where a line must not break
+_NO_BREAK = "\xa0"  # replaces a space where a line must not break
 
 
 def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> list[str]:
@@ -21,50 +21,53 @@ def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> 
         lines += ["", "loads"]
         for (source, target), instruments in loads(topology).items():
             way = f"inside {source}" if source == target else f"{source} → {target}"
-            lines += _entry(way, ", ".join(instruments), width)
+            lines += _named_lines(way, ", ".join(instruments), width)
     if topology.witnesses:
         lines += ["", "witnesses"]
-        for each in topology.witnesses:
-            lines += _entry(each.name, _watched(each, topology), width)
+        for witness in topology.witnesses:
+            lines += _named_lines(witness.name, _watched(witness, topology), width)
     return lines
 
 
 def _watched(witness: Witness, topology: Topology) -> str:
+    """Return where a witness watches and what: 'client, server: packets', or 'everywhere: packets'."""
     everywhere = len(witness.at) > 2 and set(witness.at) >= {node.role for node in topology.nodes}
     roles = "everywhere" if everywhere else ", ".join(witness.at)
     return f"{roles}: {witness.watches}" if roles else witness.watches
 
 
-def _entry(name: str, text: str, width: int) -> list[str]:
-    first, rest = f"  {_held(name):<{_NAME}} ", " " * (_NAME + 3)
-    return [_spaced(line) for line in _wrap(text, width, initial_indent=first, subsequent_indent=rest)]
+def _named_lines(name: str, text: str, width: int) -> list[str]:
+    first, rest = f"  {_unbroken(name):<{_NAME}} ", " " * (_NAME + 3)
+    return [_with_spaces(line) for line in _wrap(text, width, initial_indent=first, subsequent_indent=rest)]
 
 
 def _wrap(text: str, width: int, **indents: str) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
 
 
-def _held(text: str) -> str:
-    return text.replace(" ", _HOLD)
+def _unbroken(text: str) -> str:
+    return text.replace(" ", _NO_BREAK)
 
 
-def _spaced(text: str) -> str:
-    return text.replace(_HOLD, " ")
+def _with_spaces(text: str) -> str:
+    return text.replace(_NO_BREAK, " ")
 
 
 # A chain
 
 
 def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:
+    """Draw the nodes from source to sink as a column of boxes, then the nodes beside it with their links."""
     main, hosts = topology.main_way, n_hosts(topology)
     above: LinkEnd | None = None
-    for role, following in zip(main, [*main[1:], ""], strict=True):
+    for role, next_role in zip(main, [*main[1:], ""], strict=True):
         node = topology.node(role) or Node(role)
-        step = next(((link, here, there) for link, here, there in topology.at(role) if there.role == following), None)
-        yield from _box(node, above, step[1] if step else None, facts(node, known, hosts), width)
-        if step:
-            yield from _between(step[0], reverse=step[1] is step[0].b, width=width)
-            above = step[2]
+        to_next = (joint for joint in topology.at(role) if joint[2].role == next_role)
+        link, here, there = next(to_next, (None, None, None))
+        yield from _box(node, above, here, facts(node, known, hosts), width)
+        if link is not None:
+            yield from _between(link, reverse=here is link.b, width=width)
+            above = there
     for node in beside(topology):
         yield ""
         joints = topology.at(node.role)
@@ -95,9 +98,9 @@ def _between(link: Link, *, reverse: bool, width: int, to: LinkEnd | None = None
     """Draw the connection of two nodes: the attachment, and the devices between the upper node and the lower one."""
     way = devices(link)[::-1] if reverse else devices(link)
     yield f"    │ {link.attachment}{f' to {to.role}' if to else ''}"
-    text = " ─ ".join(map(_held, way))
+    text = " ─ ".join(map(_unbroken, way))
     for line in _wrap(text, width - 6):
-        yield f"    │ {_spaced(line)}"
+        yield f"    │ {_with_spaces(line)}"
 
 
 # A network
@@ -108,10 +111,10 @@ def _list(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[
     hosts = n_hosts(topology)
     yield f"{len(topology.nodes)} instances"
     for node in topology.nodes:
-        yield from _entry(heading(node), " · ".join(facts(node, known, hosts)), width)
+        yield from _named_lines(heading(node), " · ".join(facts(node, known, hosts)), width)
     yield ""
     yield f"{len(topology.links)} links"
     for link in topology.links:
         ends = [" ".join(filter(None, (end.port, end.address))) for end in link.ends]
-        words = [link.attachment, " ─ ".join(_held(each) for each in (ends[0], *devices(link), ends[1]))]
-        yield from _entry(f"{link.a.role} – {link.b.role}", " · ".join(words), width)
+        words = [link.attachment, " ─ ".join(_unbroken(part) for part in (ends[0], *devices(link), ends[1]))]
+        yield from _named_lines(f"{link.a.role} – {link.b.role}", " · ".join(words), width)

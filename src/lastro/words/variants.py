@@ -1,4 +1,4 @@
-"""The words on whether a variant is worse than the reference. Pure."""
+"""The wording of the answer whether a variant is worse than the reference. Pure."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from lastro.words.numbers import STATUS_WORDS, fixed, margin_text, percent
 _SLOWER = (N_("{variant} is slower by {change}{where}"), N_("{variant} is faster by {change}{where}"))
 _WORSE = (N_("{variant} is worse by {change}{where}"), N_("{variant} is better by {change}{where}"))
 _BOUNDED = N_("only lower bounds")
-_OF_TIME = ("bit/s", "B/s", "/s", "s")  # ends of units in which more or less is faster
+_OF_TIME = ("bit/s", "B/s", "/s", "s")  # endings of units in which a change is called faster or slower
 
 
-def headline(found: VariantAnswer, say: Language) -> str:
-    """Return the answer in one line."""
-    metric, outcome = found.metric, found.outcome
-    if not found.measured:
-        why = "; ".join(dict.fromkeys(missing_text(pair, say) for pair in found.pairs))
+def headline(answer: VariantAnswer, say: Language) -> str:
+    """Return the answer in one line: worse, better, no worse, undecided, or that nothing could be compared."""
+    metric, outcome = answer.metric, answer.outcome
+    if not answer.measured:
+        why = "; ".join(dict.fromkeys(missing_text(pair, say) for pair in answer.pairs))
         return say("nothing could be compared: {why}", why=why)
-    (worst, change), more = found.measured[0], len(found.measured) > 1
+    (worst, change), more = answer.measured[0], len(answer.measured) > 1
     if outcome == "worse":
-        confirmed = say.count(found.new_blocks, "new block")
-        told = changed(worst, change, metric, say, more=more)
-        return say("{told}, confirmed by {blocks}", told=told, blocks=confirmed) if found.alarm else told
+        confirmed = say.count(answer.new_blocks, "new block")
+        text = changed(worst, change, metric, say, more=more)
+        return say("{told}, confirmed by {blocks}", told=text, blocks=confirmed) if answer.alarm else text
     if outcome in ("unconfirmed", "alarm"):
-        return _alarm(found, say)
-    if lost := [pair for pair in found.pairs if pair.is_lost]:
-        where = f" ({lost[0].label})" if lost[0].label else ""
-        return say("undecided: {variant} could not be measured{where}", variant=lost[0].variant, where=where)
+        return _alarm(answer, say)
+    if unmeasured := [pair for pair in answer.pairs if pair.is_lost]:
+        where = f" ({unmeasured[0].label})" if unmeasured[0].label else ""
+        return say("undecided: {variant} could not be measured{where}", variant=unmeasured[0].variant, where=where)
     if outcome == "no worse":
-        return _no_worse(found, say)
-    if (blocks := found.more_blocks) is None:
+        return _no_worse(answer, say)
+    if (blocks := answer.more_blocks) is None:
         return say("not enough, and more blocks would hardly decide: the noise is too large for {margin}",
-                   margin=margin_text(found.test.margin, say))  # fmt: skip
+                   margin=margin_text(answer.test.margin, say))  # fmt: skip
     n = say.count(blocks, "more block")
     return say("not enough: {blocks} decide with {chance}", blocks=n, chance=margin_text(CHANCE, say))
 
 
-def _alarm(found: VariantAnswer, say: Language) -> str:
-    blocks = say.count(found.alarm or 0, "block")
-    if found.outcome == "alarm":
+def _alarm(answer: VariantAnswer, say: Language) -> str:
+    blocks = say.count(answer.alarm or 0, "block")
+    if answer.outcome == "alarm":
         return say("undecided: an alarm after {blocks} is being tried again on new blocks", blocks=blocks)
-    if not found.new_blocks:
+    if not answer.new_blocks:
         return say("undecided: an alarm after {blocks}, and no time was left to try it again", blocks=blocks)
-    new = say.count(found.new_blocks, "new block")
+    new = say.count(answer.new_blocks, "new block")
     return say("undecided: an alarm after {blocks} was not confirmed by {new}", blocks=blocks, new=new)
 
 
-def _no_worse(found: VariantAnswer, say: Language) -> str:
-    """Return what is known where no pair is worse: a change for the better, or how large one may be at most."""
-    pairs, more = found.measured, len(found.measured) > 1
-    best, change = min(pairs, key=lambda each: each[1].high)
-    if change.high < 0 and -change.low > found.test.margin:
-        return changed(best, change, found.metric, say, more=more)
+def _no_worse(answer: VariantAnswer, say: Language) -> str:
+    """Return the answer if no pair is worse: the best significant improvement, or the largest change still possible."""
+    pairs, more = answer.measured, len(answer.measured) > 1
+    best, change = min(pairs, key=lambda measured: measured[1].high)
+    if change.high < 0 and -change.low > answer.test.margin:
+        return changed(best, change, answer.metric, say, more=more)
     most = max(change.most for _, change in pairs)
-    if most <= found.test.margin:
+    if most <= answer.test.margin:
         return say("no change larger than {most}", most=percent(most, say))
     worst = max(change.high for _, change in pairs)
     if worst <= 0:
@@ -69,7 +69,7 @@ def _no_worse(found: VariantAnswer, say: Language) -> str:
 
 
 def changed(pair: VariantPair, change: VariantChange, metric: Metric, say: Language, *, more: bool) -> str:
-    """Return 'after is slower by 3.1 % [1.9, 4.4]', with its treatment if there are `more`."""
+    """Return 'after is slower by 3.1 % [1.9, 4.4]', with the treatment if `more` than one pair was measured."""
     words = _SLOWER if metric.unit.endswith(_OF_TIME) else _WORSE
     where = f" ({pair.label})" if more and pair.label else ""
     worse = (change.loss or 0.0) > 0
@@ -77,7 +77,7 @@ def changed(pair: VariantPair, change: VariantChange, metric: Metric, say: Langu
 
 
 def size_text(change: VariantChange, say: Language, *, worse: bool = True) -> str:
-    """Return the size of a change for the worse, or else for the better, in percent with its interval."""
+    """Return a change in percent with its interval; positive is for the worse, or without `worse` for the better."""
     if change.loss is None:
         return say("no ratio")
     sign = 100 if worse else -100

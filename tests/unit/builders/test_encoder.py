@@ -20,7 +20,7 @@ from lastro.builders.data import claims as claims_document
 from lastro.builders.data import comparison as compare_document
 from lastro.builders.data import results as document
 from lastro.builders.data import statistics as analysis_document
-from lastro.builders.data.encoder import encode, only, own
+from lastro.builders.data.encoder import as_object, encode, pick
 from lastro.study.design import treatments
 
 from ...support.campaigns import Levels, make_campaign, make_study
@@ -59,10 +59,10 @@ def test_a_field_is_a_key_unless_a_form_says_otherwise() -> None:
     assert encode({"found": outer}, {}) == {
         "found": {"inner": {"name": "a", "size": None}, "several": [{"name": "b", "size": 1.0}], "ratio": None}
     }
-    forms = {Outer: lambda one: own(one, "ratio", several="all"), Inner: lambda one: only(one, "size")}
+    forms = {Outer: lambda one: as_object(one, "ratio", several="all"), Inner: lambda one: pick(one, "size")}
     assert encode({"found": outer}, forms) == {"found": {"inner": {"size": None}, "all": [{"size": 1.0}]}}
     with pytest.raises(TypeError, match="Inner has no sise"):
-        own(outer.inner, "sise")
+        as_object(outer.inner, "sise")
 
 
 def keys(value: Any) -> Iterator[str]:

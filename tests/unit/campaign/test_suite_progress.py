@@ -70,10 +70,10 @@ def test_studies_to_come_have_no_trials_on_platforms_that_this_one_has_just_foun
     place, first = tmp_path / "out", suite.studies[0]
     run = SuiteRun(place, suite, ResumeOptions())
     with begun(place / first.name, studies[0]) as store:
-        before = run._among(first, suite.studies[1:])
+        before = run._position(first, suite.studies[1:])
         assert (before.other_trials, before.other_done) == (6, 0)
         store.mark_unavailable(1, "no guest boots on this host's /dev/kvm", None)
-        after = run._among(first, suite.studies[1:])
+        after = run._position(first, suite.studies[1:])
     assert (after.other_trials, after.other_done) == (3, 0)
     assert 3 * 20 < after.later_s < before.later_s - 3 * 20
 
@@ -187,7 +187,7 @@ def test_studies_to_come_allow_for_a_guest_in_software(tmp_path: Path, studies: 
         made = Store.create(place / first.name, studies[0], rows, design.trials(studies[0], len(rows)), provenance)
         with made as store:
             assert emulated_guests(store) == (name == "guest")
-        later_s = SuiteRun(place, suite, ResumeOptions())._among(first, suite.studies[1:]).later_s
+        later_s = SuiteRun(place, suite, ResumeOptions())._position(first, suite.studies[1:]).later_s
         left_s = status_of_suite(place, suite)["studies"][1]["remaining_s"]
         assert left_s == pytest.approx(later_s)
         expected[name] = later_s

@@ -8,9 +8,9 @@
     file       the claims file
     source     title, authors, year
     confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
-    tally      {verdict: number of claims}, those on a stand-in included
-               a recovery without a loss is untestable but has a p, since it stays in the family; so does a claim that
-               a lower bound leaves open
+    tally      {verdict: number of claims}, claims on a stand-in included
+               a recovery without a loss is untestable but has a p, since it remains in the family; so does a claim
+               that a lower bound leaves open
     claims     [{id, says, where, contradicted_by, note, metric, unit, verdict, stand_in, reason, published, margin,
                  slight, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
                verdict ends in ", stand-in" where the claim was judged on a stand-in
@@ -34,7 +34,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
 from lastro.analysis.claims.claim import Claims, Contradiction, PublishedFigure, Source
-from lastro.builders.data.encoder import Forms, encode, only
+from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.stats.intervals import Estimate
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, Language
@@ -43,12 +43,12 @@ FORMAT = "lastro-claims/1"
 _BOUNDS = {"": None, "≥": ">=", "≤": "<=", None: "unknown"}
 CLAIM_FORMS: Forms = {
     ClaimContrast: lambda part: (
-        only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
+        pick(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
     ),
-    Contradiction: lambda passage: only(passage, "says says_in where"),
-    Estimate: lambda effect: only(effect, "value interval p df n pairing absent_because"),
-    PublishedFigure: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
-    Source: lambda source: only(source, "title authors year"),
+    Contradiction: lambda passage: pick(passage, "says says_in where"),
+    Estimate: lambda effect: pick(effect, "value interval p df n pairing absent_because"),
+    PublishedFigure: lambda figure: pick(figure, "ratio share at_least at_most difference unit tolerance printed"),
+    Source: lambda source: pick(source, "title authors year"),
 }
 
 
@@ -67,7 +67,7 @@ def claims_document(
         "source": claims.source,
         "confidence": report.study.design.confidence,
         "tally": tally(judgements),
-        "claims": [judgement_document(one, say) for one in judgements],
+        "claims": [judgement_document(judgement, say) for judgement in judgements],
     }
     return encode(judged, CLAIM_FORMS)
 
@@ -76,15 +76,15 @@ def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
     """Return one judgement, with the keys of `claims` in this module's docstring; `encode` it by `CLAIM_FORMS`."""
     claim, effects = judgement.claim, judgement.effects
     return {
-        **only(claim, "id says where contradicted_by"),
+        **pick(claim, "id says where contradicted_by"),
         "note": claim.noted(say.code),
         "metric": claim.statement.metric,
         "unit": judgement.unit,
         "verdict": f"{judgement.verdict}, stand-in" if judgement.stand_in else judgement.verdict,
         "stand_in": judgement.stand_in,
         "reason": reason_text(judgement, say),
-        **only(claim, "published margin slight"),
-        **only(judgement, "p p_adjusted n_blocks"),
+        **pick(claim, "published margin slight"),
+        **pick(judgement, "p p_adjusted n_blocks"),
         "strata": effects.strata if effects else None,
         "all_strata": effects.all_strata if effects else None,
         "decided_by": judgement.part.label if judgement.part else None,

@@ -3,8 +3,8 @@
     format       "lastro-compare/1"
     a, b         the campaigns' directories
     study        name and title, of A
-    guest        {title, emulated, partly}, as in `lastro results A B --json`; partly if only one of them was measured
-                 so (differences has that of each); null for real hosts
+    guest        {title, emulated, partly}, as in `lastro results A B --json`; partly if only one campaign was measured
+                 in a guest (differences has the guest of each campaign); null for real hosts
     confidence   of the intervals; 1 - confidence is the family-wise error rate of verdicts and gate
     between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between equal campaigns that all
                  intervals and tests contain, a standard deviation as a fraction of the mean; null if it is not known
@@ -15,8 +15,8 @@
     tests        the number of tests for which p is corrected
     cells        [{metric, unit, better, levels {factor: level}, a, b, ratio, p, p_adjusted, verdict, not_compared,
                  gate}], worst first
-                 a, b {n, mean, values, variance_factor}; the factor is above 1 where a mean varies more than
-                 that of independent trials, because neighbouring trials are correlated
+                 a, b {n, mean, values, variance_factor}; the factor is above 1 where a mean varies more than a mean
+                 of independent trials would, because neighbouring trials are correlated
                  ratio {value, interval {low, high}, absent_because}
                  gate {limit, p, p_adjusted, regressed, least_found, outcome}, null where the gate does not judge
                  least_found is the least loss, a fraction, that the gate would have found with a power of 80 %; null
@@ -31,8 +31,8 @@
 A value that does not exist is null, never absent and never NaN.
 
 JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. Each testsuite has
-properties: `differs` for each difference between A and B, and `guest` with the sentences on that if a campaign is of a
-guest. With --fail-changed-host, a testsuite `host` has one testcase."""
+properties: `differs` for each difference between A and B, and `guest` with sentences on the guest if a campaign ran in
+one. With --fail-changed-host, a testsuite `host` has one testcase."""
 
 from __future__ import annotations
 
@@ -41,11 +41,19 @@ from xml.etree.ElementTree import Element
 
 from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
-from lastro.builders.data.encoder import Forms, encode, only, own
-from lastro.builders.data.junit import case, failed, file_of, skipped, suite, suites, told
+from lastro.builders.data.encoder import Forms, as_object, encode, pick
+from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
-from lastro.words.comparison import changed_host_text, differences, guest_notes, label, not_compared, notes, why_only
+from lastro.words.comparison import (
+    changed_host_text,
+    differences,
+    guest_notes,
+    label,
+    not_compared,
+    notes,
+    why_unmatched,
+)
 from lastro.words.estimates import p_text
 from lastro.words.numbers import ratio_text
 
@@ -58,15 +66,21 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "format": FORMAT,
         "a": comparison.a.directory,
         "b": comparison.b.directory,
-        "study": only(comparison.study, "name title"),
+        "study": pick(comparison.study, "name title"),
         "guest": comparison.guest,
         "confidence": comparison.confidence,
         "between": to_dict(comparison.between),
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
-        "changed_host": None if comparison.changed_host is None else [each.what for each in comparison.changed_host],
+        "changed_host": None
+        if comparison.changed_host is None
+        else [difference.what for difference in comparison.changed_host],
         "notes": list(notes(comparison)),
         "only_in": [
-            {"side": side.only_in, "treatments": [dict(levels) for levels in side.levels], "reason": why_only(side)}
+            {
+                "side": side.only_in,
+                "treatments": [dict(levels) for levels in side.levels],
+                "reason": why_unmatched(side),
+            }
             for side in comparison.one_sided
         ],
         "tests": comparison.n_tests,
@@ -79,7 +93,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _gate(comparison: Comparison) -> dict[str, Any]:
     loss, cell = comparison.most_allowed or (None, None)
     return {
-        **only(comparison, "margin outcome"),
+        **pick(comparison, "margin outcome"),
         "tests": comparison.n_judged,
         "not_judged": len(comparison.not_judged),
         "undecided": len(comparison.undecided),
@@ -90,9 +104,10 @@ def _gate(comparison: Comparison) -> dict[str, Any]:
 
 
 def _cell(cell: ComparedCell) -> dict[str, Any]:
+    """Return a cell with the keys of `cells` in this module's docstring."""
     return {
         "metric": cell.metric.name,
-        **only(cell.metric, "unit better"),
+        **pick(cell.metric, "unit better"),
         "levels": dict(cell.levels),
         "a": _side(cell.a, cell.factors[0]),
         "b": _side(cell.b, cell.factors[1]),
@@ -112,52 +127,54 @@ def _side(values: tuple[float, ...], factor: float) -> dict[str, Any]:
 
 _FORMS: Forms = {
     ComparedCell: _cell,
-    Interval: lambda interval: own(interval, "confidence"),
-    GateTest: lambda judged: only(judged.test, "limit p") | only(judged, "p_adjusted regressed least_found"),
-    Estimate: lambda ratio: only(ratio, "value interval absent_because"),
+    Interval: lambda interval: as_object(interval, "confidence"),
+    GateTest: lambda judged: pick(judged.test, "limit p") | pick(judged, "p_adjusted regressed least_found"),
+    Estimate: lambda ratio: pick(ratio, "value interval absent_because"),
 }
 
 
 def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
     """Return UTF-8 XML for CI systems; with `fail_lost`, a cell that only A measured is also a failure."""
-    root = suites(f"lastro compare {comparison.study.name}")
+    root = new_root(f"lastro compare {comparison.study.name}")
     measured = " ".join(guest_notes(comparison))
     properties = [("guest", measured)] if measured else []
     properties += [("differs", f"{what}: A {a}, B {b}") for what, a, b in differences(comparison)]
     if comparison.changed_host is not None:
         _add_host(root, comparison)
     for metric in comparison.metrics:
-        of_metric = suite(root, metric.name, properties)
+        metric_suite = add_suite(root, metric.name, properties)
         for cell in comparison.cells:
             if cell.metric.name == metric.name:
-                of_cell = case(of_metric, label(cell), f"{comparison.study.name}.{metric.name}")
-                _judge(of_cell, cell, comparison, fail_lost)
-    return file_of(root)
+                cell_case = add_case(metric_suite, label(cell), f"{comparison.study.name}.{metric.name}")
+                _add_outcome(cell_case, cell, comparison, fail_lost)
+    return xml_file(root)
 
 
 def _add_host(root: Element, comparison: Comparison) -> None:
-    """Add the suite with the one test that the hosts do not differ."""
-    unchanged = case(suite(root, "host"), "unchanged", f"{comparison.study.name}.host")
+    """Add the testsuite `host`, whose one testcase fails if the host changed; details list what changed."""
+    unchanged = add_case(add_suite(root, "host"), "unchanged", f"{comparison.study.name}.host")
     if changed := changed_host_text(comparison):
-        lines = [f"{each.what}: A {each.a}, B {each.b}" for each in comparison.changed_host or ()]
-        failed(unchanged, "changed-host", changed, "\n".join(lines))
+        lines = [
+            f"{difference.what}: A {difference.a}, B {difference.b}" for difference in comparison.changed_host or ()
+        ]
+        add_failure(unchanged, "changed-host", changed, "\n".join(lines))
 
 
-def _judge(inside: Element, cell: ComparedCell, comparison: Comparison, fail_lost: bool) -> None:
+def _add_outcome(cell_case: Element, cell: ComparedCell, comparison: Comparison, fail_lost: bool) -> None:
     if cell.regressed or (fail_lost and cell.lost):
         message = figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
         values = f"A {comparison.a.directory}: {list(cell.a)}\nB {comparison.b.directory}: {list(cell.b)}"
-        failed(inside, "regression" if cell.regressed else "lost", message, values)
+        add_failure(cell_case, "regression" if cell.regressed else "lost", message, values)
     elif why := not_compared(cell):
-        skipped(inside, why)
+        add_skip(cell_case, why)
     elif comparison.margin is not None and cell.judged is None:
-        skipped(inside, "neither higher nor lower is better: the gate cannot judge it")
+        add_skip(cell_case, "neither higher nor lower is better: the gate cannot judge it")
     elif cell.test is not None:
-        told(inside, figures(cell))
+        add_output(cell_case, figures(cell))
 
 
 def figures(cell: ComparedCell) -> str:
-    """Return the ratio, the means, n and the p-values of a cell as one line."""
+    """Return the ratio, the means, n, the p-values and, with a gate, the outcome of a cell as one English line."""
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else "no ratio"
     means = f"{sample_mean(cell.a):.5g} to {sample_mean(cell.b):.5g} {cell.metric.unit}".rstrip()
     n = f"n = {len(cell.a)} and {len(cell.b)}"

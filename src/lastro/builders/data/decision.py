@@ -5,20 +5,20 @@
     levels      [{metric, unit, limit, at_least}]
     cost        {metric: weight}, or null; required [requirement]; wished [requirement]
     conditions  [label]; given {factor: level} in every condition
-    confidence  that of all intervals, and of the choice
-    more_blocks [number, or null above 1,000]: with so many more, the likeliest candidate is decided on with a
-                probability of 50 % and of 80 %; null where one is recommended or none holds
+    confidence  of all intervals, and of the choice
+    more_blocks [number, or null above 1,000]: the further blocks that decide on the likeliest candidate with a
+                probability of 50 % and of 80 %; null where a candidate is recommended or none holds
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason], wishes [true, false, or null if it is not known]}], as in the table
                 holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
     looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
-                stop}]: of a campaign that ran until its decision, what was found after which block. why is
+                stop}]: the interim decision after each block, for a campaign that ran until its decision. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
                 accepted after all blocks); stop is "decided", "most blocks", "time", or empty where it went on
     breaks      [{candidate, factor, given, metric, at, low, high}]: at which dose a level breaks;
                 null where an end is beyond the doses that were measured, and everywhere without a value at each dose
-    lacking     [{label, levels, gaps}]: what is no candidate, since it does not meet a requirement, or is not known to
+    lacking     [{label, levels, gaps}]: no candidates, since a requirement is not met or not known to be met
 
 A value that does not exist is null, never absent and never NaN."""
 
@@ -29,7 +29,7 @@ from typing import Any
 from lastro.analysis.breaking_points import BrokenLevel, broken_levels
 from lastro.analysis.decision import SlaDecision
 from lastro.analysis.suite_decision import SuiteDecision
-from lastro.builders.data.encoder import encode, only
+from lastro.builders.data.encoder import encode, pick
 from lastro.results.looks import Look
 
 FORMAT, SUITE_FORMAT = "lastro-decision/1", "lastro-suite-decision/1"
@@ -37,31 +37,32 @@ _VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecide
 
 
 def document(decision: SlaDecision) -> dict[str, Any]:
-    """Return the answer as JSON-serializable data."""
+    """Return the decision as JSON-serializable data, with the keys of this module's docstring."""
     return encode(_document(decision), {})
 
 
 def _document(decision: SlaDecision) -> dict[str, Any]:
+    """Return the decision with the keys of this module's docstring, before it is encoded."""
     choice, best = decision.choice, decision.choice.recommended
     return {
         "format": FORMAT,
         "verdict": choice.outcome,
         "recommended": None if best is None else decision.candidates[best].label,
         "levels": [
-            {"metric": level.metric.name, "unit": level.metric.unit, **only(level, "limit at_least")}
+            {"metric": level.metric.name, "unit": level.metric.unit, **pick(level, "limit at_least")}
             for level in decision.question.levels
         ],
         "cost": decision.question.cost and decision.question.cost.weights,
-        "required": [each.text for each in decision.question.required],
-        "wished": [each.text for each in decision.question.wished],
+        "required": [requirement.text for requirement in decision.question.required],
+        "wished": [wish.text for wish in decision.question.wished],
         "conditions": decision.conditions,
         "given": decision.given,
         "confidence": decision.question.confidence,
-        "more_blocks": None if choice.likeliest is None else [decision.more_blocks(each) for each in (0.5, 0.8)],
+        "more_blocks": None if choice.likeliest is None else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
         "candidates": [_candidate(decision, at) for at in decision.order()],
-        "lacking": [only(each, "label levels gaps") for each in decision.lacking],
-        "breaks": [_broken(decision, each) for each in broken_levels(decision)],
-        "looks": [_look(decision, each) for each in decision.looks],
+        "lacking": [pick(candidate, "label levels gaps") for candidate in decision.lacking],
+        "breaks": [_broken(decision, broken) for broken in broken_levels(decision)],
+        "looks": [_look(decision, look) for look in decision.looks],
     }
 
 
@@ -71,7 +72,7 @@ def suite_document(decision: SuiteDecision) -> dict[str, Any]:
     A spread is [middle, low, high]. `goodness` of a study is {candidate: spread, or null}, and `levels` its decision by
     service levels, as for a single campaign, or null."""
     names = decision.candidates
-    whole = {
+    choice = {
         "format": SUITE_FORMAT,
         "confidence": decision.confidence,
         "reference": names[decision.reference],
@@ -90,37 +91,38 @@ def suite_document(decision: SuiteDecision) -> dict[str, Any]:
         ],
         "left_out": decision.left_out,
     }  # fmt: skip
-    return encode(whole, {})
+    return encode(choice, {})
 
 
 def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
-    point = only(broken.point, "at low high") if broken.point else dict.fromkeys(("at", "low", "high"))
+    point = pick(broken.point, "at low high") if broken.point else dict.fromkeys(("at", "low", "high"))
     label = decision.candidates[broken.candidate].label
-    return {"candidate": label, **only(broken, "factor given"), "metric": broken.level.metric.name, **point}
+    return {"candidate": label, **pick(broken, "factor given"), "metric": broken.level.metric.name, **point}
 
 
 def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
+    """Return the candidate of index `at` with the keys of `candidates` in this module's docstring."""
     candidate, odds = decision.candidates[at], decision.choice.odds[at]
     return {
-        **only(candidate, "label levels"),
+        **pick(candidate, "label levels"),
         "verdict": _VERDICTS[decision.choice.verdict(at)],
-        **only(odds, "holds may_hold next_holds cheapest"),
+        **pick(odds, "holds may_hold next_holds cheapest"),
         "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
         "limits": [
-            each and {"condition": decision.conditions[each.condition], **only(each, "mean low high holds")}
-            for each in odds.limits
+            limit and {"condition": decision.conditions[limit.condition], **pick(limit, "mean low high holds")}
+            for limit in odds.limits
         ],
-        "missing": [decision.question.metrics[each] for each in odds.missing],
-        **only(candidate, "gaps wishes"),
+        "missing": [decision.question.metrics[number] for number in odds.missing],
+        **pick(candidate, "gaps wishes"),
     }
 
 
 def _look(decision: SlaDecision, look: Look) -> dict[str, Any]:
     labels = [candidate.label for candidate in decision.candidates]
     return {
-        **only(look, "block at_utc stop"),
+        **pick(look, "block at_utc stop"),
         "recommended": None if look.recommended is None else labels[look.recommended],
         "accepted": [labels[at] for at in look.accepted],
         "rejected": [labels[at] for at in look.rejected],
-        "dropped": [{"candidate": labels[each.candidate], **only(each, "why chance")} for each in look.dropped],
+        "dropped": [{"candidate": labels[drop.candidate], **pick(drop, "why chance")} for drop in look.dropped],
     }

@@ -1,7 +1,7 @@
 """JSON-serializable data from results: each frozen dataclass becomes an object with its fields. Pure.
 
 A document states only exceptions, as `Forms`: they map a class to a function that returns the value to encode instead.
-`own` and `only` make such functions for a part of the fields. So a new field appears in JSON without further code."""
+`as_object` and `pick` select fields for such functions. So a new field appears in JSON without further code."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ def encode(document: Mapping[str, Any], forms: Forms) -> dict[str, Any]:
 
 
 def _encoded(value: Any, forms: Forms) -> Any:
+    """Encode one value: its form if it has one, else by its type."""
     if form := forms.get(type(value)):
         value = form(value)
     elif is_dataclass(value):
-        value = own(value)
+        value = as_object(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return encode(value, forms)
     if isinstance(value, list | tuple):
-        return [_encoded(each, forms) for each in value]
+        return [_encoded(element, forms) for element in value]
     return value
 
 
-def own(value: Any, without: str = "", **keys: str) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, except those `without`; `keys` renames some: {field: key}.
+def as_object(value: Any, without: str = "", **keys: str) -> dict[str, Any]:
+    """Return {field: value} of a dataclass, except the fields `without`, separated by spaces.
 
-    Raises: TypeError when the dataclass has no such field."""
-    found = {each.name: getattr(value, each.name) for each in fields(value)}
+    `keys` gives a field another key: `n_trials="trials"`. Raises: TypeError when the dataclass has no such field."""
+    names = [field.name for field in fields(value)]
     left_out = without.split()
-    if unknown := {*left_out, *keys} - found.keys():
+    if unknown := {*left_out, *keys}.difference(names):
         raise TypeError(f"{type(value).__name__} has no {', '.join(unknown)}")
-    return {keys.get(name, name): each for name, each in found.items() if name not in left_out}
+    return {keys.get(name, name): getattr(value, name) for name in names if name not in left_out}
 
 
-def only(value: Any, names: str) -> dict[str, Any]:
-    """Return these fields or properties by name."""
+def pick(value: Any, names: str) -> dict[str, Any]:
+    """Return {name: value} of these fields or properties; `names` are separated by spaces."""
     return {name: getattr(value, name) for name in names.split()}

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries
-from lastro.builders.data.junit import case, failed, file_of, suite, suites
+from lastro.builders.data.junit import add_case, add_failure, add_suite, new_root, xml_file
 from lastro.grouping import by_key
 from lastro.results.history_points import HistoryPoint, KeptSummary
 from lastro.words.history import headline, range_text, treatment_text
@@ -21,7 +21,9 @@ _NAME = "lastro_mean"
 
 
 def document(report: HistoryReport) -> dict[str, Any]:
-    """Return what JSON shows. Indices are those of `points`; `first` to `last` is where a change may begin."""
+    """Return the history as JSON-serializable data.
+
+    `at`, `first` and `last` of a change are indices of `points`; the change may begin anywhere from first to last."""
     return {
         "format": "lastro-history/1",
         "answer": headline(report, ENGLISH),
@@ -72,15 +74,17 @@ def _series(series: KeptSeries) -> dict[str, Any]:
 def junit(report: HistoryReport) -> bytes:
     """Return UTF-8 XML for CI systems: a testsuite for each metric, a testcase for each series.
 
-    It fails if a change for the worse is not acknowledged."""
-    root = suites("lastro history check")
+    A testcase fails if its series has a change for the worse that is not acknowledged."""
+    root = new_root("lastro history check")
     for metric, several in by_key((series.metric.name, series) for series in report.series).items():
-        of_metric = suite(root, metric, [("answer", headline(report, ENGLISH))])
+        metric_suite = add_suite(root, metric, [("answer", headline(report, ENGLISH))])
         for series in several:
-            of_series = case(of_metric, treatment_text(series, ENGLISH), f"{series.last.study}.{metric}")
+            series_case = add_case(metric_suite, treatment_text(series, ENGLISH), f"{series.last.study}.{metric}")
             if series.alarms:
-                failed(of_series, "regression", "; ".join(_change_text(series, change) for change in series.alarms))
-    return file_of(root)
+                add_failure(
+                    series_case, "regression", "; ".join(_change_text(series, change) for change in series.alarms)
+                )
+    return xml_file(root)
 
 
 def _change_text(series: KeptSeries, change: HistoryChange) -> str:
@@ -93,18 +97,17 @@ def _fact(fact: FactChange) -> dict[str, str | None]:
 
 def prometheus(report: HistoryReport) -> str:
     """Return the newest mean of each series as a text file of metrics, without times."""
-    newest = ((series, series.last, series.summaries[-1]) for series in report.series)
-    return "\n".join([*_head(), *(_sample(*each) for each in newest)]) + "\n"
+    samples = (_sample(series, series.last, series.summaries[-1]) for series in report.series)
+    return "\n".join([*_head(), *samples]) + "\n"
 
 
 def openmetrics(report: HistoryReport) -> str:
-    """Return all means with the times of their campaigns, as for a backfill."""
-    every = (
-        (series, point, summary)
-        for series in report.series
-        for point, summary in zip(series.points, series.summaries, strict=True)
-    )
-    samples = [f"{_sample(*each)} {datetime.fromisoformat(each[1].measured_utc).timestamp():.3f}" for each in every]
+    """Return all means with the times of their campaigns, in seconds since 1970, for a backfill."""
+    samples = []
+    for series in report.series:
+        for point, summary in zip(series.points, series.summaries, strict=True):
+            seconds = datetime.fromisoformat(point.measured_utc).timestamp()
+            samples.append(f"{_sample(series, point, summary)} {seconds:.3f}")
     return "\n".join([*_head(), *samples, "# EOF"]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""JUnit XML for CI systems: the elements that all documents share."""
+"""JUnit XML for CI systems: the elements that all documents share. A testsuite holds testcases."""
 
 from __future__ import annotations
 
@@ -11,36 +11,39 @@ from xml.etree.ElementTree import Element
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def suites(name: str) -> Element:
+def new_root(name: str) -> Element:
     return Element("testsuites", name=_xml(name))
 
 
-def suite(root: Element, name: str, properties: Sequence[tuple[str, str]] = ()) -> Element:
-    made = ElementTree.SubElement(root, "testsuite", name=_xml(name), errors="0", time="0")
-    holder = ElementTree.SubElement(made, "properties") if properties else made
-    for key, value in properties:
-        ElementTree.SubElement(holder, "property", name=key, value=_xml(value))
-    return made
+def add_suite(root: Element, name: str, properties: Sequence[tuple[str, str]] = ()) -> Element:
+    """Add a testsuite and return it; `properties` are (name, value)."""
+    suite = ElementTree.SubElement(root, "testsuite", name=_xml(name), errors="0", time="0")
+    if properties:
+        holder = ElementTree.SubElement(suite, "properties")
+        for key, value in properties:
+            ElementTree.SubElement(holder, "property", name=key, value=_xml(value))
+    return suite
 
 
-def case(inside: Element, name: str, group: str) -> Element:
-    return ElementTree.SubElement(inside, "testcase", name=_xml(name), classname=_xml(group), time="0")
+def add_case(suite: Element, name: str, group: str) -> Element:
+    """Add a testcase and return it; CI systems show it under `group`, its `classname`."""
+    return ElementTree.SubElement(suite, "testcase", name=_xml(name), classname=_xml(group), time="0")
 
 
-def failed(inside: Element, kind: str, message: str, details: str = "") -> None:
-    ElementTree.SubElement(inside, "failure", message=_xml(message), type=kind).text = _xml(details) or None
+def add_failure(case: Element, kind: str, message: str, details: str = "") -> None:
+    ElementTree.SubElement(case, "failure", message=_xml(message), type=kind).text = _xml(details) or None
 
 
-def skipped(inside: Element, why: str) -> None:
-    ElementTree.SubElement(inside, "skipped", message=_xml(why))
+def add_skip(case: Element, why: str) -> None:
+    ElementTree.SubElement(case, "skipped", message=_xml(why))
 
 
-def told(inside: Element, text: str) -> None:
-    ElementTree.SubElement(inside, "system-out").text = _xml(text)
+def add_output(case: Element, text: str) -> None:
+    ElementTree.SubElement(case, "system-out").text = _xml(text)
 
 
-def file_of(root: Element) -> bytes:
-    """Return the file, in UTF-8, with the numbers of tests, failures and skipped tests."""
+def xml_file(root: Element) -> bytes:
+    """Return the document in UTF-8, after counting tests, failures and skipped tests in `root` and its testsuites."""
     for element in (root, *root):
         for number, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
             element.set(number, str(len(element.findall(f".//{tag}"))))
@@ -50,4 +53,5 @@ def file_of(root: Element) -> bytes:
 
 
 def _xml(text: str) -> str:
+    """Replace each character that XML does not allow by U+FFFD."""
     return _NO_XML.sub("\ufffd", text)

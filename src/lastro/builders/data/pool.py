@@ -2,7 +2,7 @@
 
     format       "lastro-pool/1"
     study        name and title
-    guest        guests among the hosts {title, emulated, partly}, as in `lastro results --json`; null for real hosts
+    guest        the guests among the hosts {title, emulated, partly}, as in `lastro results --json`; null without any
     confidence   of every interval
     estimator    of tau squared: "reml" or "paule-mandel"
     hosts        [{name, campaigns [directory], guest, facts {fact: text}, finished}]; guest is that of the host alone
@@ -32,7 +32,7 @@ from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import JudgedClaim, PooledEffect, PooledHost, PooledStudy
 from lastro.builders.data.claims import CLAIM_FORMS, judgement_document
-from lastro.builders.data.encoder import encode, only
+from lastro.builders.data.encoder import encode, pick
 from lastro.stats.intervals import Estimate
 from lastro.words.language import ENGLISH
 
@@ -42,9 +42,9 @@ FORMAT = "lastro-pool/1"
 def document(pooled: PooledStudy) -> dict[str, Any]:
     """Return the pooled study as JSON-serializable data, with the keys of this module's docstring."""
     names = [host.name for host in pooled.hosts]
-    whole = {
+    study = {
         "format": FORMAT,
-        "study": only(pooled.study, "name title"),
+        "study": pick(pooled.study, "name title"),
         "guest": pooled.guest,
         "confidence": pooled.confidence,
         "estimator": pooled.estimator,
@@ -52,21 +52,21 @@ def document(pooled: PooledStudy) -> dict[str, Any]:
         "effects": [_effect(effect, names) for effect in pooled.effects],
         "claims": [_claim(claim, names) for claim in pooled.claims],
     }
-    return encode(whole, CLAIM_FORMS)
+    return encode(study, CLAIM_FORMS)
 
 
 def _host(host: PooledHost) -> dict[str, Any]:
     known = {"facts": named_facts(host.report.provenance), "finished": host.report.progress.finished}
-    return only(host, "name campaigns") | {"guest": host.report.guest} | known
+    return pick(host, "name campaigns") | {"guest": host.report.guest} | known
 
 
 def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
     pooled, tested = effect.pooled, effect.mean or effect.apart
     return {
         "metric": effect.metric.name,
-        **only(effect.metric, "unit better"),
-        **only(effect, "factor level reference strata all_strata"),
-        "hosts": [_on_host(one, names) for one in effect.hosts],
+        **pick(effect.metric, "unit better"),
+        **pick(effect, "factor level reference strata all_strata"),
+        "hosts": [_on_host(host_effect, names) for host_effect in effect.hosts],
         "mean": pooled
         and effect.mean
         and _ratio(effect.mean) | {"log_error": pooled.error, "df": pooled.df, "hosts": pooled.n},
@@ -82,13 +82,13 @@ def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
 
 
 def _ratio(estimate: Estimate) -> dict[str, Any]:
-    return only(estimate, "value interval")
+    return pick(estimate, "value interval")
 
 
 def _on_host(effect: HostEffect, names: list[str]) -> dict[str, Any]:
     return {
         "host": names[effect.host],
-        **only(effect, "ratio interval"),
+        **pick(effect, "ratio interval"),
         "log_error": effect.effect and effect.effect.error,
         "df": effect.effect and effect.effect.df,
         "reason": "; ".join(effect.absent_because) or None,
@@ -96,5 +96,7 @@ def _on_host(effect: HostEffect, names: list[str]) -> dict[str, Any]:
 
 
 def _claim(claim: JudgedClaim, names: list[str]) -> dict[str, Any]:
-    on_each = [{"host": name, "verdict": one.verdict} for name, one in zip(names, claim.on_each, strict=True)]
+    on_each = [
+        {"host": name, "verdict": judgement.verdict} for name, judgement in zip(names, claim.on_each, strict=True)
+    ]
     return {"over_hosts": judgement_document(claim.pooled, ENGLISH), "on_each": on_each}

@@ -1,14 +1,14 @@
-"""What a source printed, as JSON-serializable data: the value of `as_published` in `lastro results --json`.
+"""The tables and figures of a source as JSON-serializable data: `as_published` in `lastro results --json`.
 
-{tables, figures}; null for a study without claims, or whose claims file holds neither.
+{tables, figures}; null for a study without claims, or whose claims file has no tables and no figures.
 
 tables   [{id, says, where, note, at, columns [{metric, unit, heading, at}], rows [{at, cells}]}]
          id, says, where, note: of the claims file; at {factor: [level]}: the levels of a table, a column or a row
          cells [{printed, value, here}], one for each column; value is null where what is printed is not a number
          here {mean {value, interval {low, high, confidence}, n, pairing, absent_because}, strata, all_strata, bounded,
          why [text], stand_in [{published, measured}]}: the mean of this campaign over strata of all_strata conditions;
-         bounded: of a value in it, only a bound is known; mean is null where why says what is missing; stand_in are
-         levels that were measured in place of published ones
+         bounded: the mean contains a value of which only a bound is known; mean is null where why says what is
+         missing; stand_in lists published levels with the levels that were measured in their place
 figures  bars:  [{id, says, where, note, at, groups [{factor: [level]}], bars [{factor: [level]}], panels}]
          panels [{metric, bars [{group, bar, here, mark}]}]; group and bar are places in those lists, from 0; bar is
          null for a mean over what the bars separate
@@ -24,7 +24,7 @@ from typing import Any
 
 from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines, MatchedTable, PublishedPanel
 from lastro.analysis.claims.claim import PublishedMark
-from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.data.encoder import Forms, as_object, encode, pick
 from lastro.stats.intervals import Estimate
 from lastro.study.printed import PrintedColumn
 
@@ -34,7 +34,7 @@ _BOUNDS = {"": None, "≥": ">=", "≤": "<="}
 def _mark(mark: PublishedMark) -> dict[str, Any]:
     printed = mark.claim.published.printed if mark.claim.published else None
     named = {"claim": mark.claim.id, "bound": _BOUNDS[mark.bound], "printed": printed or None}
-    return only(mark, "value relative") | named
+    return pick(mark, "value relative") | named
 
 
 def _table(matched: MatchedTable) -> dict[str, Any]:
@@ -48,25 +48,25 @@ def _table(matched: MatchedTable) -> dict[str, Any]:
         }
         for row, heres in zip(matched.table.rows, matched.rows, strict=True)
     ]
-    return only(matched.table, f"{_PASSAGE} at columns") | {"rows": rows}
+    return pick(matched.table, f"{_PASSAGE} at columns") | {"rows": rows}
 
 
 _PASSAGE = "id says where note"
 _FORMS: Forms = {
     MatchedTable: _table,
-    MatchedBars: lambda found: (
-        only(found.figure.passage, _PASSAGE) | only(found.figure, "at groups bars") | only(found, "panels")
+    MatchedBars: lambda bars: (
+        pick(bars.figure.passage, _PASSAGE) | pick(bars.figure, "at groups bars") | pick(bars, "panels")
     ),
-    MatchedLines: lambda found: (
-        only(found.figure.passage, _PASSAGE) | only(found.figure, "at series line panels lines") | only(found, "marks")
+    MatchedLines: lambda lines: (
+        pick(lines.figure.passage, _PASSAGE) | pick(lines.figure, "at series line panels lines") | pick(lines, "marks")
     ),
-    PublishedPanel: lambda panel: own(panel) | {"metric": panel.metric.name},
+    PublishedPanel: lambda panel: as_object(panel) | {"metric": panel.metric.name},
     PublishedMark: _mark,
-    PrintedColumn: lambda column: only(column, "metric unit heading at"),
-    Estimate: lambda mean: only(mean, "value interval n pairing absent_because"),
+    PrintedColumn: lambda column: pick(column, "metric unit heading at"),
+    Estimate: lambda mean: pick(mean, "value interval n pairing absent_because"),
 }
 
 
 def published_document(published: AsPublished) -> dict[str, Any]:
     """Return the tables and figures as JSON-serializable data, with the keys of this module's docstring."""
-    return encode(own(published), _FORMS)
+    return encode(as_object(published), _FORMS)

@@ -6,8 +6,8 @@
                  settings, confidence, replicates, stopping, allocation, seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
     guest        the virtual machine that was the host: title, emulated (in software: its times are not comparable with
-                 those of a host), partly (of several campaigns or testbeds, some were not
-                 measured so; then title counts those in guests); null for a real host
+                 those of a host), partly (of several campaigns or testbeds, some ran on real hosts; then title counts
+                 those in guests); null for a real host
     testbeds     [{name, blocks [number], facts {name: text or null}}] of a fleet on which several testbeds measured;
                  empty for one host
     segments     [{after, at_utc, testbed (or null), changes {fact: [before, since]}}]: where the campaign continued on
@@ -69,7 +69,7 @@ from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
 from lastro.analysis.searches import SearchEnding, endings
 from lastro.analysis.verdicts import verdict
-from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.data.encoder import Forms, as_object, encode, pick
 from lastro.builders.data.statistics import analysis_document
 from lastro.figures.scenario_additions import growth_of
 from lastro.results.rows import Attempt
@@ -85,20 +85,20 @@ FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
 _BOUNDS = {"": None, "≥": ">=", "≤": "<="}
 _FORMS: Forms = {
-    SearchEnding: lambda each: {
-        "limit": each.limit,
-        "trials": len(each.values),
-        "least": min(each.values),
-        "greatest": max(each.values),
-        "text": each.text,
+    SearchEnding: lambda ending: {
+        "limit": ending.limit,
+        "trials": len(ending.values),
+        "least": min(ending.values),
+        "greatest": max(ending.values),
+        "text": ending.text,
     },
-    Estimate: lambda ratio: only(ratio, "value interval pairing") | {"n": ratio.sides},
-    Gap: lambda gap: own(gap, n_trials="trials"),
-    Growth: lambda growth: own(growth, "against") | growth.against,
-    Line: lambda line: {name: only(each, "value interval n") for name, each in own(line).items()},
-    Mark: lambda mark: own(mark, n="trials"),
-    Metric: lambda metric: own(metric, "signed cell"),
-    Point: lambda point: only(point, "block trial attempt value at_least"),
+    Estimate: lambda ratio: pick(ratio, "value interval pairing") | {"n": ratio.sides},
+    Gap: lambda gap: as_object(gap, n_trials="trials"),
+    Growth: lambda growth: as_object(growth, "against") | growth.against,
+    Line: lambda line: {name: pick(estimate, "value interval n") for name, estimate in as_object(line).items()},
+    Mark: lambda mark: as_object(mark, n="trials"),
+    Metric: lambda metric: as_object(metric, "signed cell"),
+    Point: lambda point: pick(point, "block trial attempt value at_least"),
     Treatment: attrgetter("id"),
 }
 
@@ -108,11 +108,12 @@ def document(
 ) -> dict[str, Any]:
     """Return the report as JSON-serializable data, with the keys of this module's docstring.
 
-    `analysis` is that of the report; without it, it is made here, which takes seconds."""
+    `published` are the tables and figures of the source, None without any. `analysis` is the analysis of `report`;
+    None makes it here, which takes seconds."""
     analysis = analysis or analyse(report)
     progress = report.progress
     valid = report.valid_attempts()
-    kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
+    attempts = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     results = {
         "format": FORMAT,
         "directory": report.directory,
@@ -126,14 +127,16 @@ def document(
             for bed in (report.members if report.of_fleet else ())
         ],
         "segments": [
-            only(each, "after at_utc") | {"testbed": each.testbed or None, "changes": each.changes}
-            for each in report.segments
+            pick(segment, "after at_utc") | {"testbed": segment.testbed or None, "changes": segment.changes}
+            for segment in report.segments
         ],
         "finished": progress.finished,
         "key_findings": key_findings(report, ENGLISH, analysis),
         "caveats": caveats(report, ENGLISH),
         "metrics": report.metrics,
-        "treatments": [_treatment(row, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows],
+        "treatments": [
+            _treatment(row, attempts, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows
+        ],
         "unavailable": report.gaps,
         "invalid_attempts": report.invalid_attempts,
         "really": _how_measured(report),
@@ -155,17 +158,17 @@ def _as_published(published: AsPublished) -> dict[str, Any]:
 
 def _study(study: Study) -> dict[str, Any]:
     return (
-        only(study, "name title scenario profile changes")
+        pick(study, "name title scenario profile changes")
         | {"factors": {factor.name: factor.levels for factor in study.factors}, "settings": study.settings}
-        | only(study.design, "confidence replicates stopping allocation seed baseline")
+        | pick(study.design, "confidence replicates stopping allocation seed baseline")
     )
 
 
-def _treatment(row: Row, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]) -> dict[str, Any]:
-    metrics = {cell.metric.name: _cell(cell) | {"ended": endings(cell, kept)} for cell in row.cells}
+def _treatment(row: Row, attempts: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]) -> dict[str, Any]:
+    metrics = {cell.metric.name: _cell(cell) | {"ended": endings(cell, attempts)} for cell in row.cells}
     return (
-        only(row.treatment, "id label levels")
-        | own(row, "treatment cells")
+        pick(row.treatment, "id label levels")
+        | as_object(row, "treatment cells")
         | {"dose": dose or None, "metrics": metrics}
     )
 
@@ -184,14 +187,16 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _ratio(cell: Cell, ratio: Estimate) -> dict[str, Any]:
-    first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]} | only(ratio, "interval pairing")
-    return first | {"n": ratio.sides} | only(ratio, "unbounded absent_because") | {"verdict": verdict(cell) or None}
+    first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]} | pick(ratio, "interval pairing")
+    return first | {"n": ratio.sides} | pick(ratio, "unbounded absent_because") | {"verdict": verdict(cell) or None}
 
 
 def _how_measured(report: CampaignResults) -> dict[str, dict[str, str]]:
     really = report.properties.really
-    found = {name: {row.name: row.values[at] for row in really.rows} for at, name in enumerate(really.columns)}
-    return {name: {key: text for key, text in facts.items() if text != ABSENT} for name, facts in found.items()}
+    return {
+        platform: {row.name: row.values[column] for row in really.rows if row.values[column] != ABSENT}
+        for column, platform in enumerate(really.columns)
+    }
 
 
 def _curve(curve: Curve, panel: Panel, line: CurveLine) -> dict[str, Any]:
@@ -214,5 +219,5 @@ def _growth(report: CampaignResults) -> Iterator[dict[str, Any]]:
     if growths := growth_of(report):
         for row in growths.rows:
             levels = dict(zip(growths.others, row.levels, strict=True))
-            metrics = {metric.name: each for metric, each in zip(report.metrics, row.metrics, strict=True)}
-            yield {"levels": levels, "metrics": metrics}
+            names = (metric.name for metric in report.metrics)
+            yield {"levels": levels, "metrics": dict(zip(names, row.metrics, strict=True))}

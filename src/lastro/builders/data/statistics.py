@@ -8,10 +8,10 @@ anova        {type, log (whether of logarithms), effects [{name, factors, df, ss
              as equally noisy, and nothing else is judged by them
 effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted, marks [kind],
              decision, cells [used, all], aliases, n [level, reference], noise_floor, under_noise_floor}]; decision is
-             different, same or unknown, after correction; marks are those on the numbers of both levels; difference.n
-             counts blocks where paired, n counts trials; noise_floor is that of this ratio, lower for means over
-             several treatments
-interactions [{given, shown, explained, p_adjusted, effects, aliases}]: p_adjusted is that of the largest contrast
+             different, same or unknown, after correction; marks are the marks on the numbers of both levels;
+             difference.n counts blocks where paired, n counts trials; noise_floor is the noise floor of this ratio,
+             lower for means over several treatments
+interactions [{given, shown, explained, p_adjusted, effects, aliases}]: p_adjusted belongs to the largest contrast
 fraction     {resolution, relation, aliases {effect: what is measured together with it}} of a fraction of the design, or
              null; the aliases of an effect are the main effects and interactions of two factors among them
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
@@ -49,7 +49,7 @@ from lastro.analysis.model import (
     MetricAnalysis,
     TwoModes,
 )
-from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.data.encoder import Forms, as_object, encode, pick
 from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.drift import Drift
 from lastro.stats.intervals import Estimate
@@ -58,38 +58,40 @@ from lastro.study.design import Treatment
 from lastro.study.fraction import Fraction
 
 _FORMS: Forms = {
-    MetricAnalysis: lambda metric: own(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
-    Anova: lambda anova: {"type": TYPE} | own(anova),
-    Effect: lambda effect: {"name": effect.name} | own(effect),
+    MetricAnalysis: lambda metric: as_object(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
+    Anova: lambda anova: {"type": TYPE} | as_object(anova),
+    Effect: lambda effect: {"name": effect.name} | as_object(effect),
     LevelEffect: lambda effect: (
-        own(effect, "all_cells comparison", kinds="marks", floor="noise_floor", under_floor="under_noise_floor")
-        | only(effect.comparison, "ratio difference p p_adjusted")
+        as_object(effect, "all_cells comparison", kinds="marks", floor="noise_floor", under_floor="under_noise_floor")
+        | pick(effect.comparison, "ratio difference p p_adjusted")
         | {"given": dict(effect.given), "cells": (effect.cells, effect.all_cells)}
     ),
-    Estimate: lambda found: only(found, "value interval pairing df n absent_because"),
-    BaselineComparison: lambda found: (
-        own(found, under_floor="under_noise_floor") | {"ratio": found.ratio and only(found.ratio, "value interval")}
+    Estimate: lambda estimate: pick(estimate, "value interval pairing df n absent_because"),
+    BaselineComparison: lambda comparison: (
+        as_object(comparison, under_floor="under_noise_floor")
+        | {"ratio": comparison.ratio and pick(comparison.ratio, "value interval")}
     ),
     Treatment: attrgetter("id"),
     FactorPairs: lambda factor: (
-        only(factor, "factor strata all_strata left_out")
+        pick(factor, "factor strata all_strata left_out")
         | {"comparisons": [_pair(levels, factor.pairs[levels]) for levels in factor.in_order]}
     ),
     TwoModes: lambda modes: (
-        own(modes, "counts")
-        | {"treatments": [dict(zip(("treatment", "n", "trials"), each, strict=True)) for each in modes.counts]}
+        as_object(modes, "counts")
+        | {"treatments": [{"treatment": row, "n": n, "trials": trials} for row, n, trials in modes.counts]}
     ),
-    LostTrials: lambda lost: own(lost, "summary ratio"),
-    Drift: lambda drift: own(drift, "points"),
+    LostTrials: lambda lost: as_object(lost, "summary ratio"),
+    Drift: lambda drift: as_object(drift, "points"),
     Fraction: lambda fraction: fraction.document() if fraction else None,
 }
 
 
 def _pair(levels: tuple[str, str], pair: Pair) -> dict[str, Any]:
-    own = only(pair.comparison, "ratio difference p p_adjusted")
-    return dict(zip(("level", "reference"), levels, strict=True)) | own | {"strata": pair.strata}
+    level, reference = levels
+    compared = pick(pair.comparison, "ratio difference p p_adjusted")
+    return {"level": level, "reference": reference} | compared | {"strata": pair.strata}
 
 
 def analysis_document(analysis: Analysis) -> dict[str, Any]:
-    """Return {metric: its analysis}, with the keys of this module's docstring."""
+    """Return {name of a metric: its analysis} as JSON-serializable data, with the keys of this module's docstring."""
     return encode({metric.metric.name: metric for metric in analysis.metrics}, _FORMS)

@@ -3,8 +3,8 @@
 outcome: worse, no worse, undecided, alarm (not tried again yet), or unconfirmed (new blocks did not confirm an alarm).
 Changes are fractions of the reference, above zero if the variant is worse; null where an interval is unbounded.
 
-JUnit: a testsuite for the metric, a testcase for each pair. It fails if the variant is worse, which new blocks have
-confirmed if there was an alarm. It is skipped if nothing could be compared, and where that is undecided."""
+JUnit: a testsuite for the metric, a testcase for each pair. A testcase fails if the variant is worse and, after an
+alarm, new blocks have confirmed it. A testcase is skipped if nothing could be compared, or the outcome is undecided."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any
 
 from lastro.analysis.variants import VariantAnswer
 from lastro.builders.data.encoder import encode
-from lastro.builders.data.junit import case, failed, file_of, skipped, suite, suites, told
+from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.words.language import ENGLISH
 from lastro.words.variants import headline, missing_text, size_text
 
 
-def document(found: VariantAnswer) -> dict[str, Any]:
-    """Return the answer as JSON-serializable data."""
-    answer = {
+def document(answer: VariantAnswer) -> dict[str, Any]:
+    """Return the answer as JSON-serializable data, with the outcomes of this module's docstring."""
+    answered = {
         "format": "lastro-ab/1",
-        "answer": headline(found, ENGLISH),
-        "outcome": found.outcome,
-        "metric": found.metric.name,
-        "margin": found.test.margin,
-        "reference": found.reference,
-        "variants": found.report.study.variants,
-        "confidence": found.report.study.design.confidence,
-        "blocks": found.n_blocks,
-        "alarm_after_block": found.alarm,
-        "new_blocks": found.new_blocks,
-        "more_blocks": found.more_blocks if found.outcome == "undecided" else None,
-        "looks": [each.block for each in found.looks],
+        "answer": headline(answer, ENGLISH),
+        "outcome": answer.outcome,
+        "metric": answer.metric.name,
+        "margin": answer.test.margin,
+        "reference": answer.reference,
+        "variants": answer.report.study.variants,
+        "confidence": answer.report.study.design.confidence,
+        "blocks": answer.n_blocks,
+        "alarm_after_block": answer.alarm,
+        "new_blocks": answer.new_blocks,
+        "more_blocks": answer.more_blocks if answer.outcome == "undecided" else None,
+        "looks": [look.block for look in answer.looks],
         "pairs": [
             {
                 "variant": pair.variant,
@@ -40,30 +40,34 @@ def document(found: VariantAnswer) -> dict[str, Any]:
                 "change": pair.change and pair.change.loss,
                 "low": pair.change and pair.change.low,
                 "high": pair.change and pair.change.high,
-                "verdict": found.verdict(pair),
+                "verdict": answer.verdict(pair),
                 "confirmed": pair.confirmed,
                 "missing": missing_text(pair, ENGLISH) or None,
             }
-            for pair in found.pairs
+            for pair in answer.pairs
         ],
     }
-    return encode(answer, {})
+    return encode(answered, {})
 
 
-def junit(found: VariantAnswer) -> bytes:
+def junit(answer: VariantAnswer) -> bytes:
     """Return UTF-8 XML for CI systems."""
-    name = found.report.study.name
-    root = suites(f"lastro ab {name}")
-    of_metric = suite(root, found.metric.name, [("answer", headline(found, ENGLISH))])
-    for pair in found.pairs:
-        of_pair = case(of_metric, " · ".join(filter(None, (pair.variant, pair.label))), f"{name}.{found.metric.name}")
+    name = answer.report.study.name
+    root = new_root(f"lastro ab {name}")
+    metric_suite = add_suite(root, answer.metric.name, [("answer", headline(answer, ENGLISH))])
+    for pair in answer.pairs:
+        pair_case = add_case(
+            metric_suite, " · ".join(filter(None, (pair.variant, pair.label))), f"{name}.{answer.metric.name}"
+        )
         if pair.change is None:
-            skipped(of_pair, missing_text(pair, ENGLISH))
+            add_skip(pair_case, missing_text(pair, ENGLISH))
         elif pair.confirmed:
-            failed(of_pair, "regression", f"worse than {found.reference} by {size_text(pair.change, ENGLISH)}")
-        elif (verdict := found.verdict(pair)) == "no worse":
-            told(of_pair, f"no worse than {found.reference}; change for the worse: {size_text(pair.change, ENGLISH)}")
+            add_failure(pair_case, "regression", f"worse than {answer.reference} by {size_text(pair.change, ENGLISH)}")
+        elif (verdict := answer.verdict(pair)) == "no worse":
+            add_output(
+                pair_case, f"no worse than {answer.reference}; change for the worse: {size_text(pair.change, ENGLISH)}"
+            )
         else:
             why = "an alarm that new blocks have not confirmed" if verdict == "worse" else "undecided"
-            skipped(of_pair, f"{why}; change for the worse: {size_text(pair.change, ENGLISH)}")
-    return file_of(root)
+            add_skip(pair_case, f"{why}; change for the worse: {size_text(pair.change, ENGLISH)}")
+    return xml_file(root)
