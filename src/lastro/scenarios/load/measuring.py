@@ -188,8 +188,8 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
         outcome.add_caveat(Remark(GOAL_NOT_MET, missed.reason, names))
     if searched.limited and open_intervals:
         goals = [interval.goal.name for interval in open_intervals]
-        names = [name for goal in goals for name in (goal, f"{goal}_conditional")]
-        values = dict.fromkeys(names, searched.most_fps)
+        rates = [rate for goal in goals for rate in (goal, f"{goal}_conditional")]
+        values = dict.fromkeys(rates, searched.most_fps)
         outcome.notes |= Ceiling(values, limited=True).as_notes()
     outcome.notes |= {"most_fps": searched.most_fps, "generator_reached_its_limit": searched.limited, "probes": steps}
     outcome.series += _series(searched.probes)
