@@ -124,7 +124,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
             "probe_interval_ms": INTERVAL_MS, "failure": "silent", "converge_s": 5.0, "quiet_s": 5.0, "hello_s": 5,
             "settle_s": 5.0, "regular_s": 5.0, "failure_s": 5.0,
         },
-        measured=lambda name, value: outcome.measurements.__setitem__(name, value) if value is not None else None,
+        record=lambda name, value: outcome.measurements.__setitem__(name, value) if value is not None else None,
     )  # fmt: skip
     network: Any = SimpleNamespace(
         topology=grid(2, 2), marks={"begin": 990.0, "booted": 991.0}, instances=[],
@@ -185,7 +185,7 @@ def test_a_flow_with_an_answer_is_one_and_tells_when_its_answers_came(run: Any) 
 def seen(*packets: Packet) -> Capture:
     watch = Capture([], None)
     for packet in packets:
-        watch._take(packet)
+        watch._count_unless_cut(packet)
     return watch
 
 
@@ -288,7 +288,7 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
     course = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
     work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
     if phase == "boot":
-        work.booted(0.0, 1.0, 0.0)
+        work.record_boot(0.0, 1.0, 0.0)
     else:
         moments = itertools.count(step=4)
         work.routers = {"r1": cast(Any, SimpleNamespace(usage=lambda: Usage(user_s=next(used))))}
