@@ -89,7 +89,7 @@ def rows(subject: Subject, platform: str, instruments: Sequence[str], n: int) ->
         for name in instruments:
             measure, metric, unit = _measure(name, client, server)
             if metric == "latency_p50":
-                measure = awake.kept()(measure)
+                measure = awake.keep_awake()(measure)
 
             def from_outside(measure: Callable[[], float] = measure) -> float:
                 with from_the_host(client, server):

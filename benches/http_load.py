@@ -73,7 +73,7 @@ def standing(chosen: dict[str, Any]) -> Iterator[RunningProxies]:
     with testbed("benches", wait=True, needs=needs) as bed, ExitStack() as stack:
         scenario = ProxyScenario(bed)
         stack.callback(scenario.close)
-        yield scenario._stand(stack, chosen)
+        yield scenario._deploy(stack, chosen)
 
 
 def ratios(n_pairs: int = N_PAIRS, **more: Any) -> list[Ratio]:

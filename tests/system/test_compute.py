@@ -18,7 +18,7 @@ from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.results.samples import TOO_SHORT, Outcome
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.shared.pools import PlatformPool
-from lastro.scenarios.shared.resources import unequal
+from lastro.scenarios.shared.resources import check_resources
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.testbed import Testbed
 from lastro.validity import apparatus_reasons
@@ -107,7 +107,7 @@ def test_resources_are_equal_and_seen_from_inside(testbed: Testbed, pool: Platfo
     limits = Resources(cpus=1, cpuset="0", memory_bytes=256 << 20)
     for name in PLATFORMS:
         with pool.get(name).start(testbed, InstanceSpec(f"equal-{name}", "instance", resources=limits)) as instance:
-            reasons, seen = unequal(testbed, instance)
+            reasons, seen = check_resources(testbed, instance)
             assert (reasons, seen["seen inside"]["cpus"]) == ([], 1), name
             outside = seen["seen outside"]
             assert outside["cpuset.cpus"] == "0" and outside["CPUs allowed"] == (["0"] if outside["threads"] else [])
@@ -116,7 +116,7 @@ def test_resources_are_equal_and_seen_from_inside(testbed: Testbed, pool: Platfo
                 assert 252 << 20 <= seen["seen inside"]["machine_bytes"] <= 256 << 20
             other = Resources(cpus=2, cpuset="1", memory_bytes=300 << 20)
             instance.spec = replace(instance.spec, resources=other)
-            reasons, _ = unequal(testbed, instance)
+            reasons, _ = check_resources(testbed, instance)
             # A machine has so many CPUs; an instance on the host's kernel counts those that it may run on.
             assert ("the instance sees 1 CPUs instead of 2" in reasons) is (name == "qemu-tcg")
             assert any("memory" in reason for reason in reasons), name
@@ -124,7 +124,7 @@ def test_resources_are_equal_and_seen_from_inside(testbed: Testbed, pool: Platfo
             assert any("_quota" in reason or "cpu.max" in reason for reason in reasons), name
             assert ("a thread of the instance may run on CPUs 0 instead of 1" in reasons) is (outside["threads"] > 0)
             instance.spec = replace(instance.spec, resources=replace(limits, cpuset="0-1"))
-            reasons, _ = unequal(testbed, instance)
+            reasons, _ = check_resources(testbed, instance)
             assert ("the instance sees 1 CPUs instead of 2" in reasons) is (name != "qemu-tcg")
 
 

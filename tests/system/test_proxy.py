@@ -107,7 +107,7 @@ def test_dockers_own_network_carries_the_requests_by_its_own_rules_and_ends_with
     assert scenario.availability(wanted)
     of_host, mark = testbed.host.run(["nft", "list", "ruleset"]).text, testbed.session.mark()
     with scenario.attempt(), ExitStack() as stack:
-        stood = scenario._stand(stack, wanted)
+        stood = scenario._deploy(stack, wanted)
         bed = stood.wire.dut.testbed
         pids = testbed.host.run(["ip", "netns", "pids", bed.dut]).text.split()
         commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in pids]
@@ -143,7 +143,7 @@ def test_an_isolation_confines_each_proxy(
     (node,) = (node for node in outcome.notes["topology"]["nodes"] if node["role"] == "proxy")  # type: ignore[index]
     assert node["isolation"] == isolation
     with scenario.attempt(), ExitStack() as stack:
-        stood = scenario._stand(stack, wanted)
+        stood = scenario._deploy(stack, wanted)
         assert all(not_in_force(isolations_of(wanted), {"": proxy.instance}) == [] for proxy in stood.proxies)
         assert not_in_force(isolations_of(wanted), {"client": stood.client}), "the load is not confined"
 
@@ -204,7 +204,7 @@ def test_clients_weigh_more_than_proxies_under_a_load_alone(
     """Before a proxy on the same CPUs they make it wait, and would seem to have a slow one."""
     wanted = config("runc", "routed", anomaly=anomaly)
     with scenario.attempt(), ExitStack() as stack:
-        stood = scenario._stand(stack, wanted)
+        stood = scenario._deploy(stack, wanted)
         weights = {
             role: instance.spec.resources.cpu_weight or 100
             for role, instance in {**stood.everyone, "proxy": stood.firsts[0].instance}.items()

@@ -1,4 +1,4 @@
-"""The base of anomalies that hold open files or sockets: their program, the bound for the host, and the judgement."""
+"""The base of anomalies that hold open files or sockets: the program, the limit for the host, and the dose."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _PROGRAM = Path(__file__).with_name("hold.pl")
 
 
 class HeldResourceAnomaly(Anomaly):
-    """An anomaly that holds `held` (a name in the plural) and opens them anew without pause.
+    """An anomaly that holds many kernel objects, and closes and reopens them without pause.
 
-    Each process has a limit on its open files, and so each worker holds as many as that at most."""
+    `held` is the name of the objects in the plural. The limit on a process's open files limits each worker."""
 
     held: ClassVar[str]
     program = "perl"
 
     @abstractmethod
     def taken(self, instance: Instance) -> KernelUse:
-        """Return how many the neighbour holds."""
+        """Return how many of these objects the neighbour holds now, as `held`."""
 
     def argv(self, demand: Demand) -> list[str]:
         per_worker = math.ceil(HELD / demand.n_workers)
@@ -39,7 +39,9 @@ class HeldResourceAnomaly(Anomaly):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Write the program. Raises: PlatformError when the host has too few files left."""
+        """Write the program into the neighbour; yield a reader of what it holds.
+
+        Raises: PlatformError when the host can open too few further files."""
         if neighbour.shares_kernel:
             _require_room(neighbour.testbed.host, self.name)
         put_program(neighbour, _PROGRAM)
@@ -56,7 +58,9 @@ class HeldResourceAnomaly(Anomaly):
 
 
 def _require_room(host: Host, name: str) -> None:
-    """Check the host's own limit on open files. Source: proc_sys_fs(5)."""
+    """Check that the load takes at most a quarter of the files that the host can still open. Source: proc_sys_fs(5).
+
+    Raises: PlatformError when it would take more."""
     allocated, _, most = (int(word) for word in host.read_text("/proc/sys/fs/file-nr").split())
     if (most - allocated) // HOST_SHARE < HELD:
         raise PlatformError(

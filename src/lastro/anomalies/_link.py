@@ -30,7 +30,9 @@ _REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLink:
-    """A neighbour's link: its device in its namespace and, of a link of its own, the namespace at the other end."""
+    """A link over which a neighbour sends: its `device` in the neighbour's namespace `netns`.
+
+    `next_netns` is the namespace at the other end; empty for a link of the chain."""
 
     host: Host
     netns: str
@@ -38,9 +40,9 @@ class NeighbourLink:
     next_netns: str = ""
 
     def sent(self) -> KernelUse:
-        """Return the frames and bytes that crossed the link, and how often its limit delayed or dropped one.
+        """Return the frames (`used`) and bytes sent over the link, and how often its limit delayed or dropped a frame.
 
-        A frame is counted with its Ethernet header, without the frame check sequence."""
+        Bytes include the Ethernet header, but not the frame check sequence."""
         at = ["-n", self.netns, "-j", "-s"]
         (device,) = self.host.run_json(["ip", *at, "link", "show", "dev", self.device])
         (bucket, *_) = self.host.run_json(["tc", *at, "qdisc", "show", "dev", self.device])
@@ -51,9 +53,9 @@ class NeighbourLink:
 
 @contextmanager
 def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[NeighbourLink]:
-    """Lay a link of its own to the neighbour inside the block, limited to the rate that its resources allow.
+    """Give the neighbour a separate link inside the block, limited to the rate that its resources allow; yield it.
 
-    It ends at the peer, or leads through an instance to the peer.
+    The link ends at a peer, or leads to the peer through the instance `through`.
     Raises: Unavailable when an instance cannot take a link after its start; CommandFailed without tc-tbf(8)."""
     if neighbour.takes_taps or neighbour.starts_on_links:
         raise Unavailable(

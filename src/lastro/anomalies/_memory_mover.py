@@ -28,9 +28,9 @@ _USUAL_CACHE_BYTES = 32 << 20  # where the kernel does not report the cache
 
 
 class MemoryMover(Anomaly):
-    """An anomaly that moves `caches` times as much memory as the last-level cache holds.
+    """An anomaly that moves memory: `caches` times the size of the last-level cache.
 
-    `does` is what its program does with the memory, and `verb` the word for that."""
+    `does` is the argument that tells its program what to do with the memory; `verb` is the past tense for messages."""
 
     program = "perl"
     does: ClassVar[str]
@@ -51,7 +51,9 @@ class MemoryMover(Anomaly):
         return ["perl", PROGRAM.name, self.does, *each, f"{demand.timeout_s:.0f}", str(COUNTS)]
 
     def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
-        """Return the demand with the memory of all workers: a multiple of the cache, or half of what there is."""
+        """Return the demand with the total memory of all workers: a multiple of the cache, at most half of the memory.
+
+        The memory is what is available to the neighbour, within its limit."""
         resources = neighbour.testbed.on_own_cpus(neighbour.spec.resources)
         cache_bytes = last_level_cache_bytes(neighbour.testbed.host, resources.cpuset) or _USUAL_CACHE_BYTES
         most = min(_available_bytes(neighbour), resources.memory_bytes or float("inf")) // _SHARE
@@ -64,10 +66,10 @@ class MemoryMover(Anomaly):
             yield taken
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return the bytes moved so far.
+        """Return the bytes that all workers have moved so far.
 
-        The files are read through a process of the neighbour, so that nothing is started in it; a kernel of its own
-        must be asked from inside."""
+        The workers' files are read from the host, so that no process is started in the neighbour. In a virtual machine,
+        a command inside reads them."""
         if not instance.shares_kernel:
             text = instance.run(["sh", "-c", f"cat {COUNTS}.* 2>/dev/null"], check=False).text
             return KernelUse(moved_bytes=_total(text))
@@ -89,7 +91,7 @@ class MemoryMover(Anomaly):
 
 
 def _available_bytes(neighbour: Instance) -> int:
-    """Return the memory that its kernel can give without swapping. Source: proc_meminfo(5)."""
+    """Return the bytes that the neighbour's kernel can give without swapping. Source: proc_meminfo(5)."""
     file = "/proc/meminfo"
     host = neighbour.testbed.host
     text = host.read_text(file) if neighbour.shares_kernel else neighbour.run(["cat", file]).text

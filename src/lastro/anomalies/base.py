@@ -62,7 +62,7 @@ class KernelUse:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourReading:
-    """What a neighbour has used so far, and when it was read, in seconds of the monotonic clock."""
+    """The resources that a neighbour has used so far; `read_s` is the time of the reading on the monotonic clock."""
 
     read_s: float
     usage: Usage
@@ -89,9 +89,9 @@ class Dose:
 class Anomaly(Part):
     """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
 
-    `program` makes the load, regardless of the tool that the study chooses; empty if that tool makes it. `prepares` is
-    true if it needs more than its program, so that each platform must be tried with it. `on_chain` is true if its
-    neighbour must be a member of a chain's link; see `over`."""
+    `program` makes the load, regardless of the tool that the study chooses; empty if the study's tool makes it.
+    `prepares` is true if `prepared` sets up more than a program, so that it must be probed on each platform. `on_chain`
+    is true if the neighbour must be a member of the chain's link; see `over`."""
 
     kind = "anomaly"
     program: ClassVar[str] = ""
@@ -103,11 +103,11 @@ class Anomaly(Part):
         """Return the command of the neighbour; empty when it does nothing."""
 
     def command(self, demand: Demand) -> list[str]:
-        """Return what runs in the neighbour: `argv`, or a program that starts it again where the kernel ends it."""
+        """Return the command that runs in the neighbour: `argv`, or a wrapper that restarts it if it is killed."""
         return self.argv(demand)
 
     def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
-        """Return the demand as this neighbour can meet it, for a load whose size depends on its host or its limits."""
+        """Return the demand adapted to the neighbour's host and limits; by default, unchanged."""
         return demand
 
     def through(self, function: Instance) -> Anomaly | None:
@@ -115,9 +115,9 @@ class Anomaly(Part):
         return None
 
     def over(self, device: str, target: str) -> Anomaly:
-        """Return this anomaly with its packets sent over a device of the neighbour to an address of the chain.
+        """Return this anomaly, set to send over a device of the neighbour to an address on the chain's link.
 
-        The device is a port on the link of the chain that has this address."""
+        An anomaly that sends nothing returns itself."""
         return self
 
     def unmet(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
@@ -131,14 +131,14 @@ class Anomaly(Part):
         return None
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return what the neighbour has taken of the resource that this anomaly exhausts, as the kernel counts it."""
+        """Return how much the neighbour has taken of the kernel's resource that this anomaly exhausts; else zeros."""
         return KernelUse()
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Set up what the load needs inside the block, in or beside the neighbour; yield a reader of what it has taken.
+        """Set up what the load needs inside the block; yield a function that returns what the neighbour has taken.
 
-        Raises: LastroError when that fails, or when the host must not bear the load."""
+        Raises: LastroError when the set-up fails, or when the host has too little left for the load."""
         yield partial(self.taken, neighbour)
 
     @contextmanager
@@ -177,7 +177,7 @@ class Neighbour:
         return NeighbourReading(time.monotonic(), self.instance.usage(), self.instance.written_bytes(), self._taken())
 
     def dose_since(self, earlier: NeighbourReading) -> Dose:
-        """Return what it did between two readings. To read a virtual machine takes time, in which it goes on."""
+        """Return the neighbour's dose since an earlier reading. Its load goes on while it is read."""
         now = self.reading()
         elapsed_s = now.read_s - earlier.read_s
         used = now.usage.since(earlier.usage)
@@ -207,13 +207,13 @@ _OFF = 0.1  # of a dose that is asked for in percent
 
 
 def share_of(chosen: Mapping[str, Level]) -> float | None:
-    """Return the dose that a study asks for, from 0 to below 1; None if that is all that the neighbour gets."""
+    """Return the dose of a study as a fraction from 0 to below 1; None for 100 %, which has no upper limit."""
     dose = DOSE.of(chosen)
     return dose / WHOLE if dose < WHOLE else None
 
 
 def off_dose(did: float, asked: float, text: Callable[[float], str]) -> str | None:
-    """Return that a neighbour did more or less than it was asked to, by more than 10 %; None if it did not."""
+    """Return a reason if `did` differs from `asked` by more than 10 %, else None; `text` formats them with a unit."""
     if abs(did - asked) <= _OFF * asked:
         return None
     return f"the neighbour did {text(did)}, {'more' if did > asked else 'less'} than {text(asked)} by more than 10 %"

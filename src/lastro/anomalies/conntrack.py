@@ -63,7 +63,9 @@ class Conntrack(Anomaly):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Lay the link to a namespace that tracks connections. Raises: PlatformError when its table is too small."""
+        """Make the link to a namespace that tracks connections inside the block; yield a reader of its connections.
+
+        Raises: PlatformError when the connection table is too small."""
         host = neighbour.testbed.host
         with own_link(neighbour, self._function) as link:
             inside = ["nsenter", f"--net={NETNS_DIR / link.next_netns}"]
@@ -81,9 +83,9 @@ class Conntrack(Anomaly):
 
 
 def ruleset(most: int | None) -> str:
-    """Return rules that track what comes from the neighbour, and refuse its new connections above `most`.
+    """Return nftables rules that track the neighbour's connections, and drop new ones above `most` (None: no limit).
 
-    What goes on to the peer is translated; no error for a closed port goes back."""
+    Packets that are forwarded to the peer are translated. ICMP errors for closed ports are dropped."""
     limit = "accept" if most is None else f"ct count over {most} counter name {_COUNTER} drop"
     return f"""table ip {_TABLE} {{
   counter {_COUNTER} {{ }}
@@ -115,7 +117,7 @@ def _require_room(host: Host, inside: list[str]) -> None:
 
 
 def _tracked(host: Host, inside: list[str], link: NeighbourLink) -> KernelUse:
-    """Return the connections of the table, the datagrams that the limit refused, and what the link carried."""
+    """Return the number of connections in the table, the datagrams that the limit refused, and the traffic sent."""
     script = f"cat {_SYSCTLS}/nf_conntrack_count; exec nft -j list counter ip {_TABLE} {_COUNTER}"
     count, _, listed = host.run([*inside, "sh", "-ec", script]).text.partition("\n")
     (refused,) = (item["counter"]["packets"] for item in json.loads(listed)["nftables"] if "counter" in item)

@@ -18,7 +18,7 @@ class HeldFiles(HeldResourceAnomaly):
     summary = f"opens and closes files without pause and holds {HELD:,}, or as many as its limit allows"
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return the descriptors of the neighbour's processes. A guest has a table of its own, which is read inside."""
+        """Return the number of open files of the neighbour's processes, counted inside if it is a virtual machine."""
         if not instance.shares_kernel:
             return KernelUse(held=int(instance.run(["sh", "-c", _INSIDE]).text))
         view = instance.testbed.host.view

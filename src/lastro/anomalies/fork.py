@@ -32,9 +32,9 @@ class Fork(Anomaly):
         return ["stress-ng", *load, "--timeout", f"{demand.timeout_s:.0f}"]
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return the processes of the neighbour's group, and the forks of the whole host, which the kernel counts.
+        """Return the processes in the neighbour's cgroup (`held`), and the forks of the whole host since boot (`used`).
 
-        A guest has a process table of its own, which is read inside."""
+        In a virtual machine, both are read inside, and are those of its kernel."""
         if not instance.shares_kernel:
             lines = instance.run(["cat", "/proc/loadavg", "/proc/stat"]).text.splitlines()
             return KernelUse(held=int(lines[0].split()[3].partition("/")[2]), used=_forks(lines))

@@ -37,7 +37,7 @@ class Memory(Anomaly):
         return [demand.tool, "--vm", str(demand.n_workers), *size, *touch, "--timeout", f"{demand.timeout_s:.0f}"]
 
     def command(self, demand: Demand) -> list[str]:
-        """Return the tool, started again whenever it ends early.
+        """Return `argv`, for the tool stress in a shell that restarts it whenever it fails before the time limit.
 
         Without swap, the kernel kills a worker that exceeds the limit on its memory. stress-ng starts another worker;
         stress ends with it, and so would the anomaly."""

@@ -86,14 +86,14 @@ def program(host: Host, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CniNetwork:
-    """A conflist in force in the DUT's namespace of `node`. Plug-ins keep their data below `directory`."""
+    """A conflist that is applied in the DUT's namespace of `node`. Plug-ins keep their data below `directory`."""
 
     node: Testbed
     conflist: Conflist
     directory: Path
 
     def add(self, port: Port) -> Mapping[str, Any]:
-        """Have each plug-in act on a port; return the result of the last one. Raises: PlatformError with its error."""
+        """Add a port by each plug-in in turn; return the result of the last one. Raises: PlatformError if one fails."""
         result: Mapping[str, Any] = {}
         for plugin in self.conflist.plugins:
             done = self._asked("ADD", plugin, port, result)
@@ -108,9 +108,9 @@ class CniNetwork:
         return result
 
     def delete(self, port: Port, result: Mapping[str, Any]) -> None:
-        """Have each plug-in revert what it did, the last one first.
+        """Delete a port by each plug-in, the last one first. `result` is that of `add`.
 
-        The transcript keeps their errors. They stop nothing here: the namespace that they act on ends next."""
+        Errors are recorded in the transcript only, because the namespace of the plug-ins is removed next."""
         for plugin in reversed(self.conflist.plugins):
             self._asked("DEL", plugin, port, result)
 
@@ -129,7 +129,7 @@ class CniNetwork:
         return self.node.host.run(argv, stdin=stdin, check=False)
 
     def _configuration(self, plugin: Plugin, port: Port) -> dict[str, Any]:
-        """Return the configuration of a plug-in for a port: its address, if the plug-in takes one, and its data."""
+        """Return the configuration of a plug-in for a port, with the port's address if the plug-in accepts one."""
         found = {**plugin, "name": self.conflist.name, "cniVersion": self.conflist.version}
         if isinstance(able := plugin.get("capabilities"), Mapping) and able.get("ips"):
             found["runtimeConfig"] = {"ips": [port.address]}
@@ -144,7 +144,7 @@ class CniNetwork:
 
 
 def gateway(address: str) -> str:
-    """Return the address of the node in the network of a port: the last one."""
+    """Return the address of the node in the network of a port's address: the last usable one."""
     return str(ip_interface(address).network[-2])
 
 
@@ -157,7 +157,7 @@ def has_address(result: Mapping[str, Any], address: str) -> bool:
 
 
 def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the interfaces that plug-ins have made: those of the node, and those of the instance."""
+    """Return the names of the interfaces in a plug-in's result: (those in the node, those in the instance)."""
     try:
         named = [(str(each["name"]), bool(each.get("sandbox"))) for each in result.get("interfaces", ())]
     except (AttributeError, KeyError, TypeError):
@@ -167,7 +167,9 @@ def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def masters(plugins: Sequence[Plugin]) -> list[str]:
-    """Return the cards of the node on which plug-ins put interfaces, as macvlan does. Raises: Unavailable."""
+    """Return the names of the node's cards on which plug-ins put interfaces, as macvlan does.
+
+    Raises: Unavailable when one is not a valid name."""
     found = [str(plugin["master"]) for plugin in plugins if plugin.get("master")]
     for name in found:
         if not LINK.fullmatch(name):

@@ -48,6 +48,6 @@ def made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]
 
 
 def _halves(line: str) -> list[str]:
-    """Return one text for each link that a line makes: two for a veth pair, none if the line makes no link."""
+    """Split a line for `ip` into the part for each device that it makes: two for a veth pair, none for other lines."""
     line = line.replace("tuntap add dev ", "link add name ")
     return line.split(" peer ") if line.startswith("link add ") else []

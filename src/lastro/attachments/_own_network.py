@@ -1,4 +1,4 @@
-"""A platform's own network: its bridge and its chains of rules, with a port that it publishes for each instance.
+"""The network of a container platform: its bridge and rules, with a published port for each instance.
 
 The platform makes everything, when the network begins and whenever an instance starts. It leaves rules behind, and may
 set the policy of forwarding to DROP. So each trial has a namespace for the DUT that ends with it."""
@@ -26,7 +26,7 @@ _RULE = re.compile(r"^\[(\d+):\d+\] -A .* -j (DNAT|MASQUERADE)\b", re.MULTILINE)
 
 
 class OwnNetwork(HostingAttachment, Attachment):
-    """The own network of `platform`, whose name in sentences is `title`."""
+    """The network that `platform` makes for its instances; `title` is the platform's name in messages."""
 
     platform: ClassVar[type[Docker] | type[Podman]]
     title: ClassVar[str]

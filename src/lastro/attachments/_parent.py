@@ -18,7 +18,9 @@ def parent(name: str = PARENT, other: str = "hub-peer") -> list[str]:
 
 
 def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list[str]:
-    """Return lines for `ip -batch`. `container` and `machine` are the link type and mode for each kind of instance."""
+    """Return lines for `ip -batch` that make the parent, and a slave of it for each port.
+
+    `container` and `machine` are the link type and mode for containers and for virtual machines."""
     ends = [each for segment in segments for each in segment.ends()]
     return parent() + [line for end, port in ends for line in _link(end, port, container, machine)]
 

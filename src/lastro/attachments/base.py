@@ -42,12 +42,11 @@ class Segment:
 class Attachment(Part):
     """The links between instances; a new attachment defines `name` and `summary`, like every part, and `laid`.
 
-    How `laid` makes the links is its own affair: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in.
-
-    `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
-    packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
-    DUT, named as in `Segment.ends` but with this prefix. `apart` is true if links are made and removed together, each
-    with what it needs for itself; only a `SeparableLinks` attachment can do that."""
+    `laid` may make the links in any way: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in. `remedy` is
+    what to do on a host that cannot provide the attachment. `no_transit` is the reason why an instance cannot forward
+    packets over its links; None if it can. If `router_prefix` is set, the link of each port ends at a device of the
+    DUT, named as in `Segment.ends` but with this prefix. `apart` is true if each link gets its own switch, and all are
+    made and removed together; only a `SeparableLinks` attachment can do that."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
@@ -69,14 +68,14 @@ class Attachment(Part):
 
     @abstractmethod
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
-        """Return a context in which the links exist, with everything that joins them. Nothing is left afterwards.
+        """Return a context in which the links and everything that joins them exist; its end removes them all.
 
         A port is made with its final name, in its own namespace; addresses and state are set afterwards. The port of an
         instance that takes taps ends in the DUT's namespace, in a device named as in `Segment.ends`.
         Raises: Unavailable for instances or segments that such links cannot join."""
 
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Switch off the offloads of laid links, as far as they can be. Raises: Unavailable where that is not known."""
+        """Switch off the offloads of laid links, as far as they can be. Raises: Unavailable if devices are unknown."""
         raise Unavailable(f"the devices of {self.name} are not known to Lastro", 'measure with offloads = "kernel"')
 
     @contextmanager
@@ -114,23 +113,23 @@ class Attachment(Part):
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str
     ) -> Callable[[], AbstractContextManager[None]] | None:
-        """Return the context in which another device may replace the end of a link; None if that requires none."""
+        """Return a context manager inside which a device may replace the end of a link; None if none is needed."""
         return None
 
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> AbstractContextManager[None]:
         """Return a context in which one more port is on the link of the first of these connected segments.
 
-        Its instance takes links after its start. Raises: Unavailable where a link has no place for a third port."""
+        The port's instance must accept links after its start. Raises: Unavailable if a link has only two ends."""
         raise _no_third(self)
 
     def facts(self, testbed: Testbed) -> dict[str, Any]:
-        """Return provenance that only this attachment has, such as the versions of its programs.
+        """Return provenance that only this attachment has, such as the versions of its programs; often empty.
 
-        It need not be prepared. Raises: Unavailable."""
+        The attachment need not be prepared. Raises: Unavailable."""
         return {}
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        """Return what differs with these links although the study holds it constant."""
+        """Return differences from other links that the study did not choose, such as the MTU below, by name."""
         return {}
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
@@ -138,7 +137,7 @@ class Attachment(Part):
         return {}
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        """Connect two instances and ping one from the other. Platform and attachment must be prepared."""
+        """Return whether two instances that are connected reach each other by a ping. Both parts must be prepared."""
         if platform.sends_by_host:
             return Availability(
                 f"an instance of {platform.name} sends by the host's own network here: no other instance can reach it",
@@ -194,7 +193,7 @@ def _no_third(links: Attachment) -> Unavailable:
 
 
 def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
-    """Return the virtual machines at these links, each with the names of its cards."""
+    """Return the virtual machines that these links join, each with the names of its network cards on them."""
     by_instance: dict[int, tuple[Instance, list[str]]] = {}
     for port in (port for segment in segments for port in segment.ports if port.instance.takes_taps):
         by_instance.setdefault(id(port.instance), (port.instance, []))[1].append(port.name)
@@ -231,9 +230,9 @@ def _grouped(lines: Sequence[str]) -> list[str]:
 
 
 def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
-    """Revert a batch: delete its rules, and one end of each link, the one that the batch names first.
+    """Delete the rules and links that the lines of a batch made; errors are ignored.
 
-    The kernel deletes the other end with it."""
+    Of a veth pair, the end that is named first is deleted, and the kernel deletes the other end with it."""
     undone: dict[str, list[str]] = {}
     for line in lines:
         if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):

@@ -115,7 +115,7 @@ class Cni(Attachment):
 
     @contextmanager
     def _added(self, port: Port) -> Iterator[None]:
-        """Have the plug-ins add a port inside the block. Raises: PlatformError with the error of a plug-in."""
+        """Add a port by the plug-ins inside the block, and delete it after. Raises: PlatformError if one fails."""
         assert self._network is not None
         key, network = (port.netns, port.name), self._network
         try:
@@ -129,7 +129,7 @@ class Cni(Attachment):
         super().plug([replace(segment, ports=(self._left(a), self._left(b))) for segment, a, b in ends])
 
     def _left(self, port: Port) -> Port:
-        """Return a port with what is left to configure: no address, if it has it from a plug-in."""
+        """Return the port as it is still to be configured: without its address, if a plug-in has set that."""
         result = self._results[port.netns, port.name]
         return replace(port, address="") if has_address(result, port.address) else port
 
@@ -149,7 +149,7 @@ class Cni(Attachment):
         switch_off(testbed, {netns: [*dict.fromkeys(names)] for netns, names in links.items() if names})
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """Return the packets that the node has routed, and those that the plug-in bandwidth has passed on."""
+        """Return the packets routed by the node (plug-in ptp), and those passed by the plug-in bandwidth, if in use."""
         found: dict[str, int] = {}
         if self.node and self._routes:
             found["routed"] = forwarded(self.node)

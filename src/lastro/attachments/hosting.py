@@ -64,16 +64,16 @@ class HostingAttachment(ABC):
         yield
 
     def announced(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
-        """Return the specification of instance `number` with what it must know when it starts.
+        """Return the specification of instance `number` with what must be known at its start, such as a published port.
 
-        `inside` is the TCP port on which it will listen."""
+        `inside` is the TCP port on which the instance will listen."""
         return spec
 
     @contextmanager
     def hosted(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> Iterator[None]:
-        """Connect these instances, which are configured and up, inside the block. Others may already be connected.
+        """Connect these instances inside the block, in which their links are configured and up.
 
-        Raises: PlatformError when a link does not come up."""
+        Other instances may already be connected. Raises: PlatformError when a link does not come up."""
         with made(testbed, testbed.dut, [line for each in instances for line in self.compile_hosted(each)]):
             self.publish(testbed, instances, outside)
             for each in instances:
@@ -87,14 +87,14 @@ class HostingAttachment(ABC):
         """Return lines for `ip -batch` in the DUT's namespace that make an instance's link, and the route to it."""
 
     def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:  # noqa: B027 - few need it
-        """Make instances reachable at addresses other than their own."""
+        """Make instances reachable from outside, such as at published ports of the DUT; by default, do nothing."""
 
     def endpoint(self, hosted: HostedInstance, outside: str) -> tuple[str, int]:
         """Return the address and the TCP port at which an instance is reached from outside."""
         return hosted.address, hosted.listens_at
 
     def seen_as(self, hosted: HostedInstance, outward: str) -> str:
-        """Return the address from which an instance connects to others; `outward` is the DUT's address towards them."""
+        """Return the source address that servers see when an instance connects; `outward` is the DUT's towards them."""
         return hosted.address
 
     def carried(self, testbed: Testbed) -> dict[str, int]:

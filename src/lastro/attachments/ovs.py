@@ -47,7 +47,7 @@ class Ovs(SwitchedLinks):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Run both daemons in a directory and a cgroup of their own: each device under test may have a switch."""
+        """Run both daemons inside the block, in a separate directory and cgroup, since each DUT may have a switch."""
         place = testbed.session.unique(self.name)
         self._directory = testbed.run_dir / place
         self.own_cgroups = (f"{testbed.session.cgroup}/{place}",)
@@ -171,7 +171,7 @@ class Ovs(SwitchedLinks):
                 self._vsctl(testbed, "--", "--if-exists", "del-port", MEMBER_END, check=False)
 
     def _adding(self, bridge: str, end: str) -> list[str]:
-        """Return words for `ovs-vsctl` that make an end a port: with a tag, an access port of that VLAN."""
+        """Return words for `ovs-vsctl` that add a device to a bridge as a port, in the VLAN of the option, if any."""
         return ["--", "add-port", bridge, end, *([f"tag={self.vlan}"] if self.vlan else [])]
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
@@ -183,7 +183,9 @@ class Ovs(SwitchedLinks):
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str
     ) -> Callable[[], AbstractContextManager[None]]:
-        """Return the context in which an end is not a port: the switch opens a device when it becomes one."""
+        """Return a context manager inside which an end is not a port of its switch, so that a device can replace it.
+
+        The switch opens a device only when the device becomes a port."""
         switches = self.switches(segments).items()
         switch = next(name for name, joined in switches for each in joined for own, _ in each.ends() if own == end)
         return partial(self._swapping, testbed, end, switch)
@@ -210,9 +212,9 @@ class Ovs(SwitchedLinks):
                 self._remove(testbed, segments)
 
     def _remove(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Remove the bridges. If a daemon has died, stop the other one, and delete what is in the kernel directly.
+        """Remove the bridges; if a daemon has died, stop the other one, and delete the objects in the kernel directly.
 
-        The kernel's datapath and the interfaces of bridges in user space outlive the daemons."""
+        The kernel's datapath and the interfaces of bridges in user space remain when the daemons have ended."""
         bridges = list(self.switches(segments))
         if not self._dead():
             removal = [["--", "--if-exists", "del-br", bridge] for bridge in bridges]
@@ -239,8 +241,8 @@ class Ovs(SwitchedLinks):
 
 
 def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment]) -> None:
-    """Turn offloads off at every port, with one shell for each namespace.
+    """Turn off the offloads of every port that is not a tap.
 
-    A virtual machine's guest learns that from its network card instead (`Tap.offloads`)."""
+    A virtual machine learns from its network card instead that there are no offloads (`Tap.offloads`)."""
     ports = (port for segment in segments for port in segment.ports if not port.instance.takes_taps)
     switch_off(testbed, by_key((port.netns, port.name) for port in ports), UNFINISHED)

@@ -46,7 +46,7 @@ class SegmentSide:
 
     @property
     def translated(self) -> str:
-        """The address at which the port sees its peer when addresses are translated: the last but one."""
+        """The translated address at which the port sees its peer: the last but one of the port's network."""
         return self._of_network(-3)
 
     def _of_network(self, position: int) -> str:
@@ -60,9 +60,9 @@ class SegmentSide:
 
 
 def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[SegmentSide, SegmentSide]]:
-    """Return (end where packets arrive, end where they leave) for both directions of each segment.
+    """Return (side where packets arrive, side where they leave) for both directions of each segment.
 
-    The devices have the names of the ends, with another prefix. Raises: Unavailable for IPv6."""
+    A device is named like its end in `Segment.ends`, with `prefix` instead of 'hub-'. Raises: Unavailable for IPv6."""
     if any(":" in port.address for segment in segments for port in segment.ports):
         raise Unavailable("the DUT routes IPv4 only", "choose an attachment at layer 2, such as veth-bridge")
     ways = []
@@ -76,7 +76,7 @@ def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[SegmentSi
 
 
 def routes(come: SegmentSide, go: SegmentSide) -> list[str]:
-    """Return lines for `ip -batch` that route from one end to the other's port, and to the networks behind it."""
+    """Return lines for `ip -batch` that route what arrives at `come` to the port of `go` and the networks behind it."""
     return [
         f"route add {go.address}/32 dev {go.device} table {come.table}",
         *(behind(come, go, destination) for destination in destinations(come, go)),
@@ -85,7 +85,7 @@ def routes(come: SegmentSide, go: SegmentSide) -> list[str]:
 
 
 def destinations(come: SegmentSide, go: SegmentSide) -> list[str]:
-    """Return the destinations that one port reaches via the other."""
+    """Return the destinations that the port of `come` reaches via the port of `go`, by the port's routes."""
     split = (route.partition(" via ") for route in come.port.routes)
     return [destination for destination, _, gateway in split if gateway == go.address]
 

@@ -1,4 +1,4 @@
-"""Attachments that can give every segment a switch of its own, so that each link can be cut alone, as in a network."""
+"""Attachments that can give every segment a separate switch, so that single links can be cut, as in a network."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ VLAN = Setting("vlan", 0, "VLAN of the link: the switch tags frames that a port 
 
 
 class SeparableLinks(Attachment, ABC):
-    """An attachment whose links are apart from each other when `apart` is set.
+    """An attachment whose links can be cut one by one: with `apart` set, each has its own switch.
 
-    `passes_dut` is true if links between network namespaces pass through that of the DUT."""
+    `passes_dut` is true if links between network namespaces pass through the namespace of the DUT."""
 
     passes_dut: ClassVar[bool] = True
 
     def ends(self, testbed: Testbed, segments: Sequence[Segment]) -> dict[str, list[str]]:
-        """Return the ends of connected links, by the namespace in which they are: that of the DUT, unless noted."""
+        """Return the names of the connected links' ends, by network namespace; by default, all are in the DUT's."""
         return {testbed.dut: [end for segment in segments for end, _ in segment.ends()]}
 
     @abstractmethod
@@ -37,7 +37,7 @@ class SeparableLinks(Attachment, ABC):
 
 
 def in_each(testbed: Testbed, lines: Mapping[str, Sequence[str]], program: str = "ip") -> None:
-    """Run lines of `ip` or `tc` inside several named namespaces, at the same time as far as one command can."""
+    """Run lines of `ip` or `tc` inside several network namespaces, in one command, so nearly at the same time."""
     script = [f"{program} -n {netns} -batch - <<'END'\n" + "\n".join(own) + "\nEND" for netns, own in lines.items()]
     if script:
         testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
@@ -61,11 +61,11 @@ class SwitchedLinks(SeparableLinks, BatchLinks):
 
     @abstractmethod
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
-        """Take these ends off their switches, and leave them up."""
+        """Remove these ends from their switches, without setting them down."""
 
     @abstractmethod
     def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
-        """Put ends back; each comes with the name of its switch."""
+        """Make ends ports of their switches again; `ends` are pairs (end, name of its switch)."""
 
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
         ends = [end for segment in segments for end, _ in segment.ends()]

@@ -36,7 +36,7 @@ class VethBridge(SwitchedLinks):
         return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {bridge} up"]
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """Return how many packets its bridges have received in the VLAN; without one, nothing."""
+        """Return how many packets the bridges have received in the VLAN; an empty dict without a VLAN."""
         if not self.vlan:
             return {}
         shown = testbed.host.run_json(["bridge", "-n", testbed.dut, "-s", "-j", "vlan", "show"])

@@ -59,7 +59,9 @@ class VethDirect(SeparableLinks, BatchLinks):
     def _at_each_end(
         self, testbed: Testbed, segments: Sequence[Segment], carrier: bool, discipline: str, state: str
     ) -> None:
-        """Act on both ends, as there is nothing between them, with one batch for each namespace."""
+        """Change both ends of each segment: set the link state, or run the `tc` line `discipline` on the device.
+
+        Taps, and links cut with `carrier`, get the link `state`."""
         lines: dict[str, list[str]] = {}
         for segment in segments:
             taps = _through_taps(segment)

@@ -77,14 +77,14 @@ whole_outside[1] -> {BROKEN};
 
 
 def counters_of(elements: str) -> dict[str, str]:
-    """Return the elements that count, by the names of their counters: two of every router, then the function's own."""
+    """Return the Click element behind each counter, by counter: two of every router, then the function's."""
     own = re.findall(r"(\w+) :: Counter\b", elements)
     return {CROSSED: CROSSED, BROKEN: BROKEN} | {name: f"{_FUNCTION}/{name}" for name in own}
 
 
 @dataclass(frozen=True, slots=True)
 class ClickRouter:
-    """A Click that runs in an instance. `elements` are those that count, by the name of the counter."""
+    """A Click that runs in an instance. `elements` has the element behind each counter, by the counter's name."""
 
     instance: Instance
     process: Process
@@ -101,7 +101,7 @@ class ClickRouter:
         }
 
     def require_alive(self, doing: str) -> None:
-        """Raise PlatformError, with Click's own words, when Click has ended."""
+        """Check that Click still runs. Raises: PlatformError with Click's output when it has ended."""
         if not self.process.alive():
             done = self.process.stop()
             words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())
@@ -141,7 +141,7 @@ def _wait(router: ClickRouter) -> None:
 
 
 def _data(answer: str) -> dict[str, int]:
-    """Return the numbers that a ControlSocket has answered, by the name of the handler that was read."""
+    """Parse the answers of a ControlSocket: return the number that each handler returned, by the handler's name."""
     found = re.finditer(r"200 Read handler '([^'\r]+)' OK\r\nDATA (\d+)\r\n", answer)
     texts = {each[1]: answer[each.end() : each.end() + int(each[2])].strip() for each in found}
     return {handler: int(text) for handler, text in texts.items() if text.isdecimal()}

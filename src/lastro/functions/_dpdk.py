@@ -71,7 +71,7 @@ def _forwards(path: ForwardingPath) -> str:
 
 
 def _next_hop(instance: Instance, address: str) -> str:
-    """Return the hardware address to which frames for an end of the flow go. Raises: PlatformError."""
+    """Return the hardware address of the next hop towards `address`. Raises: PlatformError when none answers."""
     instance.run(["ping", "-n", "-c", "1", "-W", "2", address], check=False)
     (route,) = json.loads(instance.run(["ip", "-j", "route", "get", address]).text)
     hop = route.get("gateway", address)
@@ -83,7 +83,7 @@ def _next_hop(instance: Instance, address: str) -> str:
 
 
 def _require_alive(process: Process, doing: str) -> None:
-    """Raise PlatformError, with testpmd's own words, when it has ended."""
+    """Check that testpmd still runs. Raises: PlatformError with its output when it has ended."""
     if not process.alive():
         done = process.stop()
         words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())

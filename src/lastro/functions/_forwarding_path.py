@@ -1,4 +1,4 @@
-"""The path of a flow through a network function, and what a counter on it has seen."""
+"""The path of a flow through a network function, and the reading of a counter on that path."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import NamedTuple
 class ForwardingPath:
     """The path through a function: its two interfaces with their addresses, and the ends of the flow.
 
-    All addresses are of one version of IP. With several functions in a row, `source` and `sink` are the neighbours of
-    this one, and `ttl` is the range (lowest, highest) of TTLs of packets that have passed exactly the functions before
-    it. `place` numbers the functions in one instance, from 1; `chain` numbers the chains of a trial, from 0."""
+    All addresses are of one version of IP. With several functions in a row, `source` and `sink` are the addresses of
+    the functions before and after this one, and `ttl` is the range (lowest, highest) of the TTLs of packets that have
+    passed exactly the functions before it. `place` numbers the functions in one instance, from 1; `chain` numbers the
+    chains of a trial, from 0."""
 
     inside: str = "in0"
     outside: str = "out0"
@@ -51,12 +52,12 @@ class ForwardingPath:
 
     @property
     def priority(self) -> str:
-        """The priority of a chain that filters: the kernel calls the functions of one instance in their order."""
+        """The nftables priority of a filter chain, so that the kernel calls the functions of an instance in order."""
         return "filter" if self.place == 1 else f"filter + {self.place - 1}"
 
     @property
     def in_order(self) -> str:
-        """The condition in nftables that a packet has passed the functions before this one, with a space behind it."""
+        """The nftables match of packets that have passed the functions before this one, ending in a space; or empty."""
         if self.ttl is None:
             return ""
         least, most = self.ttl
@@ -74,7 +75,7 @@ class ForwardingPath:
         ]
 
     def beside(self, chain: int) -> ForwardingPath:
-        """Return the same path in another chain of a trial, with addresses of its own; chain 0 is this one."""
+        """Return this path in the chain with this number, with other addresses; chain 0 is this path itself."""
         if not chain:
             return self
         moved = replace(self, chain=chain)

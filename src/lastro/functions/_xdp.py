@@ -49,7 +49,7 @@ _REMEDY = "attach the function by veth, on a platform whose kernel has BPF with 
 
 @dataclass(frozen=True, slots=True)
 class BlockedFrames:
-    """The frames that a function drops: to these ports of TCP and UDP, or from these addresses."""
+    """The frames that a function drops: those to the TCP and UDP `ports`, and those from the addresses `sources`."""
 
     ports: Sequence[int]
     sources: Sequence[str]
@@ -57,13 +57,13 @@ class BlockedFrames:
 
 @dataclass(frozen=True, slots=True)
 class XdpProgram:
-    """A program on a port of an instance."""
+    """An XDP program that is attached to a port of an instance."""
 
     instance: Instance
     port: str
 
     def counted(self) -> dict[str, CounterReading]:
-        """Read the counters of the frames that it aborted, dropped and passed. Raises: PlatformError."""
+        """Return the frames that the program aborted, blocked and passed, by counter. Raises: PlatformError."""
         try:
             entries = json.loads(self.instance.run_with_rights(_READ, of_host=True))
             by_action = {_number(entry["key"]): [each["value"] for each in entry["values"]] for entry in entries}
@@ -75,7 +75,7 @@ class XdpProgram:
             raise PlatformError(f"the counters of the XDP program on {self.port} cannot be read: {error}") from error
 
     def require_native(self, when: str) -> None:
-        """Check that it is attached, in native mode. Raises: PlatformError."""
+        """Check that the program is attached in native mode. Raises: PlatformError, which says `when` it was not."""
         (link,) = (each for each in self.instance.links() if each["ifname"] == self.port)
         if (mode := link.get("xdp", {}).get("mode")) != _NATIVE:
             found = "is not attached" if mode is None else "is not in native mode"
@@ -83,7 +83,7 @@ class XdpProgram:
 
 
 def _number(octets: Sequence[str]) -> int:
-    """Return a number that bpftool prints as its bytes: ["0x01", "0x00"]."""
+    """Parse a number that bpftool prints as a list of bytes in the host's order, such as ["0x01", "0x00"]."""
     return int.from_bytes((int(each, 16) for each in octets), sys.byteorder)
 
 

@@ -22,9 +22,10 @@ _USUAL_PATH = PATHS["4"]
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """What runs functions. `counts` names their counters; `condition` is how links are measured, for the report.
+    """A way to run functions: the kernel, Click, DPDK or XDP.
 
-    `packages` are Debian packages that it needs in the image; `version_argv` prints its version."""
+    `counts` names in messages what counts packets; `condition` is reported as how links were measured. `packages` are
+    Debian packages that the image needs; `version_argv` prints the version of the program."""
 
     counts: str
     condition: Mapping[str, str] = field(default_factory=dict)
@@ -51,10 +52,9 @@ class Step:
 class Function(Part):
     """A network function; a new one defines its rules in the kernel and, if it can, in Click and XDP.
 
-    `rules` are statements of nftables inside the table of the path, in its address family. Each may count in counters
-    of its own.
-    `remedy` is what to do on a host whose kernel refuses the rules. `hook` is where all of its rules act, "forward" or,
-    later in the kernel, "postrouting". If it is empty, the function needs an instance for itself."""
+    `rules` are nftables statements inside the table of the path, in its address family; they may define counters.
+    `remedy` is what to do on a host whose kernel refuses the rules. `hook` is where all rules act, "forward" or, later
+    in the kernel, "postrouting". If it is empty, no other function can run in the same instance."""
 
     kind = "function"
     remedy: ClassVar[str] = f"use a kernel with nftables, {IN_A_GUEST}"
@@ -67,11 +67,11 @@ class Function(Part):
     passes: ClassVar[int] = 1  # how often its kernel forwards a packet, at most
 
     def rules(self, path: ForwardingPath) -> str:
-        """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""
+        """Return the nftables chains, sets and counters of the function; an empty text means plain forwarding."""
         return ""
 
     def more_steps(self, path: ForwardingPath) -> Sequence[Step]:
-        """Return what else to run inside, after the table is loaded."""
+        """Return further commands to run inside the instance after the nftables table is loaded, in order."""
         return ()
 
     def click(self, path: ForwardingPath) -> str:
@@ -91,7 +91,9 @@ class Function(Part):
     def installed(
         self, instance: Instance, path: ForwardingPath, implementation: str = "kernel"
     ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
-        """Run the function for as long as the block lasts; yield what reads its counters."""
+        """Run the function inside the block; yield a callable that returns the readings of its counters, by name.
+
+        Raises: Unavailable when the function does not run in this implementation or on this kernel."""
         if implementation == "click":
             with _click.running(instance, self.click(path), path) as router:
                 yield router.counted
@@ -126,11 +128,13 @@ class Function(Part):
                 instance.run(step.argv, stdin=step.stdin)
 
     def _does_more(self, path: ForwardingPath) -> bool:
-        """Return whether it does more than forward."""
+        """Return whether the function does more than forward packets."""
         return bool(self.rules(path) or self.more_steps(path))
 
     def ruleset(self, path: ForwardingPath) -> str:
-        """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""
+        """Return the nftables table of the function: its rules, and the counter `crossed` of forwarded packets.
+
+        `crossed` counts every packet that the kernel forwards from inside to outside."""
         return f"""table {path.family} {path.table} {{
     counter crossed {{ }}
     chain witness {{
@@ -141,7 +145,9 @@ class Function(Part):
 """
 
     def counters(self, instance: Instance, path: ForwardingPath = _USUAL_PATH) -> dict[str, CounterReading]:
-        """Return the named counters of the function in the kernel; empty where none can be read (a dead instance)."""
+        """Return the readings of the function's counters in the kernel, by name; empty if the instance has died.
+
+        Without nftables, only `crossed` is read, from the links."""
         if not instance.has_nftables:
             return {"crossed": carried(instance, path)}
         done = instance.run(["nft", "-j", "list", "counters", "table", path.family, path.table], check=False)
@@ -154,7 +160,9 @@ class Function(Part):
 
 
 def carried(instance: Instance, path: ForwardingPath) -> CounterReading:
-    """Count what came in at the inside and went out at the outside, as far as the links' own counters show."""
+    """Return how many packets and bytes crossed an instance at most, by the counters of its two interfaces.
+
+    Of what was received inside and what was sent outside since the interfaces were made, the lesser counts."""
     stats = {link["ifname"]: link["stats64"] for link in instance.links()}
     come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]
     return CounterReading(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))

@@ -44,7 +44,9 @@ class Dpi(Function):
     def detoured(
         moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading], role: str = "function"
     ) -> int:
-        """Return how many packets were redirected: by counters of the links of its instance, or by those of Click."""
+        """Return how many packets were redirected: by Click's counter if `seen` has it, else by the link in `moved`.
+
+        `role` is that of the function's instance."""
         link = moved.get(f"{role}.{DETOUR[0]}", {}).get("tx_packets", 0)
         return seen[_DETOURED].packets if _DETOURED in seen else link
 

@@ -70,9 +70,9 @@ class RunningProxy:
             raise PlatformError(f"the proxy in {self.instance.spec.name} exited with code {done.returncode}: {words}")
 
     def served(self) -> dict[int, RequestCounts]:
-        """Return the requests in its log, by the port at which they arrived.
+        """Return the number of requests in the proxy's log, by the port at which they arrived.
 
-        A connection that a client opened and did not need has a line, too, but is not a request."""
+        A line for a connection without a request does not count."""
         script = f"grep -v ' {_UNUSED}$' {_LOG} | cut -d ' ' -f 2-4 | sort | uniq -c"
         done = self.instance.run(["sh", "-c", script])
         counts: dict[int, RequestCounts] = {}
@@ -143,11 +143,11 @@ shutdown_lifetime 0 seconds
 
 
 def judge_served(served: Mapping[str, int], requests: int, *, cache: bool, first: bool = True) -> list[str]:
-    """Return the faults of a proxy since its start: requests that it did not serve as expected.
+    """Return why a proxy's log is not as expected; empty if it is. `served` has the number of requests by result.
 
-    It received `requests`: first a single one, then the others one by one or at the same time. With a cache, the first
-    is a miss and all others are served from memory; without a cache, none is. If `first` is false, the proxy shares its
-    cache with a port that had requests before."""
+    The proxy received `requests`: first a single one, then all others. With a cache, the first one is a miss, and all
+    others are hits in memory; without a cache, there are no hits. If `first` is false, there is no miss either, because
+    the proxy shares its cache with a port that had requests before."""
     reasons = []
     if sum(served.values()) != requests:
         reasons.append(f"its log has {sum(served.values())} requests instead of {requests}")

@@ -57,7 +57,7 @@ def router_id(number: int) -> str:
 
 
 def host_name(name: str, number: int) -> str:
-    """Return the host name of a router: its name in the topology, or one with its number if daemons would reject that.
+    """Return the host name of a router: its name in the topology, or 'router-NUMBER' if that is not a valid host name.
 
     A topology file may contain any names, but only a plain word may enter a script."""
     return name if _HOST_NAME.fullmatch(name) else f"router-{number}"
@@ -93,12 +93,12 @@ class Router(ABC):
         """Yield the changes of neighbours in a log, in order."""
 
     def own_files(self, host: Host) -> tuple[str, ...]:
-        """Return its programs on this host, which the image must have; none if one of them is missing."""
+        """Return the paths of the router's programs on this host, to copy into the image; empty if one is missing."""
         files = [file for program in self.programs if (file := host.which(program))]
         return tuple(files) if len(files) == len(self.programs) else ()
 
     def there(self, host: Host) -> Availability:
-        """Return whether its programs exist on this host. It does not check that they work."""
+        """Return whether the router's programs exist on this host, without checking that they work."""
         if missing := [program for program in self.programs if host.which(program) is None]:
             return Availability(f"this host has no program '{missing[0]}' of {self.title}", self.remedy)
         return AVAILABLE
@@ -115,7 +115,7 @@ class Router(ABC):
     def dead_script(self) -> str:
         """Return shell lines that print the name of every daemon that no longer runs.
 
-        A dead daemon remains as a zombie if no process waits for it, as in a container whose first process does not."""
+        A zombie counts as ended: it remains where the first process of a container does not wait for its children."""
         files = " ".join(f"{daemon}:{self.home}/{daemon}.pid" for daemon in self.daemons)
         return (
             f"for each in {files}; do pid=$(cat ${{each#*:}} 2>/dev/null)"

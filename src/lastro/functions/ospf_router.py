@@ -23,9 +23,10 @@ class OspfRouter(Service):
 
     @classmethod
     def needs(cls, host: Host, chosen: Iterable[str]) -> ImageAdditions:
-        """Return what an image needs: the programs of the chosen implementations, and the packages of all.
+        """Return what an image needs for the chosen implementations, by name.
 
-        So all run on the same files."""
+        It has the programs of the user for them, but the packages of all implementations, so that all run on the same
+        files."""
         return ImageAdditions(
             cls.packages, tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].own_files(host))
         )

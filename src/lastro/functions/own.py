@@ -37,7 +37,7 @@ class BroughtFunction(Function):
     def installed(
         self, instance: Instance, path: ForwardingPath, implementation: str = "kernel"
     ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
-        """Run its command for as long as the block lasts. Raises: Unavailable; PlatformError if it ends before."""
+        """Run the function's command inside the block. Raises: Unavailable; PlatformError if it ends too early."""
         if implementation != "kernel":
             {"click": self.click, "xdp": self.xdp}[implementation](path)  # which it does not have
         if (found := function_in(instance.testbed.original, self.name)) is None:
@@ -72,7 +72,9 @@ def _carried(instance: Instance, path: ForwardingPath) -> dict[str, CounterReadi
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """The process of a function. `enter` is the beginning of commands that run on its files, with its environment."""
+    """The running process of a function. `enter` is the prefix of commands that run on the function's files.
+
+    `log` is the path inside the instance of the function's output."""
 
     name: str
     instance: Instance
@@ -82,7 +84,7 @@ class _Running:
     log: str
 
     def wait(self) -> None:
-        """Wait until it has started and is ready. Raises: PlatformError."""
+        """Wait until the function is ready. Raises: PlatformError when it ends, or is not ready in time."""
         check = [*self.enter, *self.function.ready] if self.function.ready else ["test", "-e", self.log]
         deadline_s = time.monotonic() + self.function.ready_s
         while True:
@@ -103,7 +105,7 @@ class _Running:
             time.sleep(_LOOK_S)
 
     def require_alive(self, when: str) -> None:
-        """Raise PlatformError, with its last words, when it has ended."""
+        """Check that the function still runs. Raises: PlatformError with its last output when it has ended."""
         if not self.process.alive():
             code = self.process.stop().returncode
             raise PlatformError(
@@ -141,9 +143,9 @@ def _started(name: str, instance: Instance, path: ForwardingPath, function: Inst
 
 
 def _ports(instance: Instance, path: ForwardingPath) -> dict[str, str]:
-    """Return the variables that describe the ports: their names and addresses, and the next router or end behind each.
+    """Return environment variables that describe both ports: name, addresses, and the next hop behind each.
 
-    That one is asked for its hardware address, so that a function without a kernel's neighbour table knows it."""
+    A ping makes the hardware address of each next hop known, for functions without the kernel's neighbour table."""
     source, sink = quoted(path.source, path.sink)
     ip = "ip -j -6" if path.version == "6" else "ip -j"
     script = f"""for end in {source} {sink}; do ping -n -c 1 -w 3 $end >/dev/null || :; done

@@ -30,7 +30,7 @@ git -c advice.detachedHead=false checkout --quiet --detach "$3\""""
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A commit of the repository of a function, and the directory of its checkout, made or not yet."""
+    """A commit of a function's repository, and the directory of its checkout, which may not exist yet."""
 
     function: OwnFunction
     commit: str
@@ -42,7 +42,7 @@ class Checkout:
 
     @property
     def built(self) -> OwnFunction:
-        """The function with its files, which were built in the checkout."""
+        """The function with the checkout as its directory of files, and the commit as its revision."""
         return replace(self.function.in_checkout(str(self.directory)), revision=self.commit)
 
 
@@ -104,7 +104,7 @@ def _build(checkout: Checkout, tree: Path, host: Host) -> None:
 
 
 def _git(own: OwnFunction, host: Host, *words: str) -> str | None:
-    """Return what Git prints about the user's repository, whoever owns it; None if it fails."""
+    """Return the output of a Git command in the user's repository, regardless of its owner; None if Git fails."""
     try:
         return host.run(["git", "-c", "safe.directory=*", "-C", own.repository, *words]).text.strip()
     except CommandFailed:

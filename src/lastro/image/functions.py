@@ -50,9 +50,9 @@ pulled=$(private pull --quiet "$3"); private image mount "$pulled"; private imag
 
 @dataclass(frozen=True, slots=True)
 class InstalledFunction:
-    """A function in a root filesystem, as its JSON file describes it. `sha256` is that of its files.
+    """A function in a root filesystem, as its JSON file describes it. `sha256` is the hash of a tar of its files.
 
-    `commit` is that from which they were built, if they are not the user's as they are."""
+    `commit` is the Git commit from which the files were built; empty if they were copied from a directory or image."""
 
     command: tuple[str, ...]
     sha256: str
@@ -107,7 +107,7 @@ def appending(tar: Path) -> list[str]:
 
 
 def _files_of(name: str, tree: Path) -> list[str]:
-    """Return the words for tar that stand for the files of a function, in their place in the root filesystem."""
+    """Return arguments for tar that add the files of a function at their place in the root filesystem."""
     owner = [] if tree.stat().st_uid == 0 else ["--owner=0", "--group=0"]
     left_out = [f"--exclude=./{each}" for each in OPEN]
     place = f"--transform=s,^\\.,./{PLACE}/{name},S"  # but not in targets of symbolic links
@@ -115,7 +115,9 @@ def _files_of(name: str, tree: Path) -> list[str]:
 
 
 def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: Host) -> Path:
-    """Return the tree of a function, after checking its files, and describe it in `described`."""
+    """Return the directory with a function's files, after checking them; write its JSON file into `described`.
+
+    Raises: as `added`."""
     tree = Path(own.directory)
     config: Mapping[str, Any] = {}
     if own.image:
@@ -157,7 +159,9 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
 
 
 def pulled(reference: str, user: str, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:
-    """Return the files of an image and its configuration; `user` is who wants it. Raises: ImageError."""
+    """Pull an OCI image into `work`; return the directory of its files, and its configuration.
+
+    `user` names in messages what needs the image. Raises: ImageError."""
     if host.which("podman") is None:
         raise ImageError(f"podman, which unpacks the image of {user}, is not installed", "apt-get install podman")
     work.mkdir()
@@ -204,7 +208,9 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
 
 
 def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
-    """Return where a path leads among the files of a function, by their links, as if they were all there is."""
+    """Return the path of the file to which a path leads when symbolic links among `members` are followed.
+
+    `members` are the files by path, relative to the root that links start from. The result need not exist."""
     path = posixpath.normpath(path).lstrip("/")
     for _ in range(_MOST_LINKS):
         parents = [*reversed(PurePosixPath(path).parents), PurePosixPath(path)]
@@ -217,7 +223,7 @@ def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
 
 
 def _of_other_machine(head: bytes) -> bool:
-    """Return whether a program begins as an ELF file of another processor; a script is of any."""
+    """Return whether a program's first bytes are those of an ELF file for another processor; False for scripts."""
     with open("/proc/self/exe", "rb") as own:
         kind, machine = slice(4, 6), slice(18, 20)  # elf(5): word size and byte order; e_machine
         here = own.read(_ELF_BYTES)

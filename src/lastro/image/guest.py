@@ -128,7 +128,7 @@ def ensure(image: Image, store: Path, host: Host) -> Guest:
 
 
 def sent(made: Guest, image: Image, host: Host, store: Path) -> Guest:
-    """Return the files below `store` on the host that boots guests, if that is remote; otherwise they are there.
+    """Return the guest's files on the host that boots it, below `store` if that host is remote, else `made` itself.
 
     Kernel and initramfs are copied once. The disk is made there once from `image`, the copy of the root filesystem on
     that host, and is the same as here. Raises: ImageError."""
@@ -195,15 +195,16 @@ def ensure_kernel(
 
 
 def kernel_at(store: Path, release: str, snapshot: str, package: str, on_disk: Sequence[str]) -> Kernel:
-    """Return the place of a kernel, made or not yet; the arguments are those of `ensure_kernel`."""
+    """Return the kernel that `ensure_kernel` makes from these arguments; its directory may not exist yet."""
     moment = (snapshot,) if snapshot else ()
     return Kernel(store / f"kernel-{key_of(release, package, *_TOOLS, *MODULES, *moment, *on_disk)}")
 
 
 def _as_before_debian_13(extract: Path) -> None:
-    """Add the links to /usr, which are base-files' own now, and unpack the modules.
+    """Change extracted packages to the layout of Debian 12: links to /usr, unpacked modules, and kernels in /boot.
 
-    Since Debian 14, a kernel and its configuration are beside its modules: link them from /boot."""
+    Since Debian 13, the package base-files has the links; since 14, a kernel and its configuration are beside its
+    modules."""
     for name in ("bin", "lib", "lib64", "sbin"):
         if not (extract / name).exists():
             (extract / name).symlink_to(f"usr/{name}")
@@ -230,7 +231,7 @@ def _keep_kernel(extract: Path, kept: Path) -> str:
 
 
 def unpacked(image: bytes) -> bytes | None:
-    """Return the ELF file inside a bzImage (Linux x86 boot protocol 2.08); None when it is packed in another way."""
+    """Return the ELF file inside a bzImage (Linux x86 boot protocol 2.08); None unless it is packed by xz or gzip."""
     if image[0x202:0x206] != b"HdrS":
         return None
     setup_sectors = image[0x1F1] or 4

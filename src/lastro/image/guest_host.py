@@ -101,7 +101,7 @@ def _sha256(path: Path) -> str:
 def to_build(
     image: Image, state: Path, release: str, kernel: str, platforms: Sequence[str], hypervisor: str = "none"
 ) -> list[str]:
-    """Return what `ensure` would have to fetch and build first, and so takes minutes."""
+    """Return descriptions of what `ensure` would have to fetch and build, which takes minutes; empty if nothing."""
     package, origin = _package(release, kernel)
     debian = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES)
     made = debian.directory.is_dir()
@@ -111,7 +111,9 @@ def to_build(
 
 
 def _package(release: str, kernel: str) -> tuple[str, str]:
-    """Return the Debian package of a kernel and its release. A file of the user's own boots with Debian's initramfs."""
+    """Return the Debian package of a kernel, and the Debian release that has the package.
+
+    For a kernel file of the user, it is Debian's usual kernel, whose initramfs is used."""
     package, _, origin = (guest.KERNEL if kernel.startswith("/") else kernel).partition("/")
     return package, origin or release
 
@@ -119,7 +121,9 @@ def _package(release: str, kernel: str) -> tuple[str, str]:
 def recipe_of(
     release: str, snapshot: str, platforms: Sequence[str], hypervisor: str = "none", kernel: str = ""
 ) -> rootfs.ImageRecipe:
-    """Return the contents of the guest's own root. `kernel` is the release for which modules are built, if any are."""
+    """Return the recipe of the guest's own root filesystem.
+
+    `kernel` is the kernel release for which a hypervisor's modules are built, if it has any."""
     parts = {**PARTS, "platform": platforms}
     needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
     needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}

@@ -29,10 +29,11 @@ _FOR_VIRTUALBOX = "EPYC,-xsave,-xsavec,-xsaves,-xsaveopt,-xgetbv1,-avx,-avx2,-fm
 
 @dataclass(frozen=True, slots=True)
 class GuestHypervisor:
-    """`called` is its name in titles. `start` is a script that starts it, as root inside, before sshd.
+    """A hypervisor inside a guest. `called` is its name in titles.
 
-    `builds` has modules for the guest's kernel built, which needs its headers. `components` are those of Debian's
-    archive. `cpu` is the emulated processor on which it works."""
+    `start` is the file name of a script that starts it, run by root inside the guest before sshd. `builds` is true if
+    modules for the guest's kernel must be built, which needs the kernel's headers. `components` are those of Debian's
+    archive that have its packages. `cpu` is the emulated processor on which it works."""
 
     called: str
     packages: tuple[str, ...]
@@ -73,7 +74,7 @@ def start_of(hypervisor: str) -> str:
 
 
 def ensure_xen(userland: Image, store: Path) -> Path:
-    """Return Xen itself, as an ELF file, which QEMU can load; its package is in the userland."""
+    """Return the path of Xen as an ELF file, which QEMU can load; unpack it from the userland if necessary."""
     path = store / f"xen-{userland.name}"
     if not path.is_file():
         [packed] = (userland.tree / "boot").glob("xen-*-amd64.gz")

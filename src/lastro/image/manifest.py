@@ -55,7 +55,7 @@ class Image:
 
 
 def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
-    """Compare a tree on a host with the image's tar on this host. `first_id` is the owner where the image has 0.
+    """Compare a tree on a host with the image's tar on this machine. `first_id` was added to all owners of the tree.
 
     Raises: ImageError when they differ."""
     wanted, found = _wanted(image), _entries_of(host.view.described(str(tree)), first_id)
@@ -151,7 +151,7 @@ def _entries_of(described: str, first_id: int) -> dict[str, str]:
 
 
 def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, target: str) -> str:
-    """Return the properties on which file systems agree: only files have a size, and times are whole seconds."""
+    """Format the properties of an inode on which file systems agree: sizes only of files, times in whole seconds."""
     return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
 
 

@@ -79,7 +79,7 @@ class ImageRecipe:
 
     @classmethod
     def of_this_host(cls, host: Host, needs: ImageAdditions | None = None, snapshot: str | None = None) -> ImageRecipe:
-        """Return the recipe that every image has, plus `needs`; without needs, it is always the same recipe.
+        """Return the recipe of an image with the usual packages, the host's `click` if there is one, and `needs`.
 
         Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when that is not a valid time."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
@@ -123,7 +123,7 @@ def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
 
 
 def whole(image: Image, host: Host) -> Image:
-    """Return an image with its tree, unpacked if necessary, and note that it was used (`stock`).
+    """Return the image after checking its tree, which is unpacked if necessary; record its use for `stock`.
 
     Raises: ImageError when the tree has changed."""
     os.utime(image.directory)
@@ -137,9 +137,9 @@ def whole(image: Image, host: Host) -> Image:
 
 
 def sent(image: Image, host: Host, store: Path) -> Image:
-    """Return the image on the host that needs it. It is copied once to a remote host, and verified by its hash.
+    """Return the image on `host`: a copy below `store` if the host is remote, made once and verified; else the image.
 
-    Raises: ImageError when the copy is incomplete."""
+    Raises: ImageError when the copy is incomplete, or for another architecture."""
     if not isinstance(host, SshHost):
         return image
     there, own = Image(image.digest, store / image.name), platform.machine()

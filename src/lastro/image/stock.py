@@ -31,18 +31,18 @@ class Kept:
 
     @property
     def n_bytes(self) -> int:
-        """What its files take on the disk."""
+        """The bytes that its files take on the disk."""
         return sum(_disk_bytes(path) for path in self.paths)
 
 
 def kept(state: Path) -> list[Kept]:
-    """Return what is kept, the last used first."""
+    """Return the root filesystems and checkouts in the state directory, the most recently used first."""
     found = [*_images(state), *_checkouts(state)]
     return sorted(found, key=lambda each: each.used_s, reverse=True)
 
 
 def unused(state: Path, age_s: float) -> list[Kept]:
-    """Return what was not used for so long."""
+    """Return the root filesystems and checkouts that were not used in the last `age_s` seconds."""
     limit_s = time.time() - age_s
     return [each for each in kept(state) if each.used_s < limit_s]
 
@@ -68,7 +68,7 @@ def _images(state: Path) -> Iterator[Kept]:
 
 
 def _described(tree: Path) -> str:
-    """Return what a root filesystem is: its system, and the functions of the user's own in it."""
+    """Describe a root filesystem: the name of its system, and the user's functions in it."""
     try:
         lines = (tree / "etc/os-release").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

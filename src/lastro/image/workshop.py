@@ -125,7 +125,9 @@ def proxies() -> list[str]:
 
 @contextmanager
 def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
-    """Raise ImageError when a tool fails inside the block, or a file cannot be written."""
+    """Convert errors inside the block to ImageError: a tool that fails, or a file that cannot be written.
+
+    `what` names the object that is built; `store` and `snapshot` are for the remedy in the message."""
     try:
         yield
     except (CommandFailed, CommandTimeout) as error:
@@ -137,7 +139,7 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
 
 
 def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -> str:
-    """Return what to try when a tool failed: the reason that it printed, or else the usual one."""
+    """Return what the user can do about a tool that failed, by its output or its exit code."""
     words = error.stderr if isinstance(error, CommandFailed) else ""
     if named := _OF_APT.search(words):
         wrong = "package" if "package" in named[1].lower() else "release"
@@ -152,7 +154,7 @@ def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -
 
 
 def _unreachable(snapshot: str) -> str:
-    """Return what to try when packages could not be fetched."""
+    """Return what the user can check when packages could not be fetched from a snapshot or a mirror."""
     if snapshot:
         return f"is {_SNAPSHOTS}/debian/{snapshot}/ reachable, and did Debian have this release at that moment?"
     return "is the Debian mirror reachable? LASTRO_MIRROR names another one"

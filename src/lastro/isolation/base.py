@@ -50,7 +50,7 @@ class Profile:
     least_memory_bytes: int = 0
 
     def on(self, platform: Platform) -> Profile:
-        """Return the same profile for instances of a platform."""
+        """Return this profile with the least memory of a platform's instances."""
         return replace(self, least_memory_bytes=platform.least_memory_bytes)
 
     @classmethod
@@ -71,11 +71,11 @@ class Isolation(Part):
         """Return the specification of an isolated instance. `profile` is given when `needs_profile`."""
 
     def verify(self, instance: Instance) -> str | None:
-        """Return why the isolation is not in force, by a check inside or of the kernel's files; None if it is."""
+        """Check inside the instance, or in the host's kernel, that it is isolated; return why it is not, else None."""
         return None
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        """Start an isolated instance and check that it is isolated."""
+        """Return whether the platform can start an isolated instance, by starting and verifying one."""
         profile = Profile.unmeasured(testbed).on(platform) if self.needs_profile else None
         spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
         try:
@@ -98,9 +98,9 @@ def isolate(spec: InstanceSpec, isolations: Iterable[Isolation], profile: Profil
 
 
 def not_in_force(isolations: Iterable[Isolation], instances: Mapping[str, Instance]) -> list[str]:
-    """Return why requested isolations are not in force: a trial would then measure another treatment.
+    """Return a reason for each isolation that is missing on one of the instances, which are given by role.
 
-    `instances` are the instances of the trial by role."""
+    Such a trial is invalid, since it would measure another treatment."""
     return [
         f"isolation '{isolation.name}' is not in force on the {role}: {reason}"
         for isolation in isolations

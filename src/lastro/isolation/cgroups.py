@@ -100,6 +100,6 @@ def _limits_of_a_neighbour(profile: Profile) -> Resources:
 
 
 def _memory_bytes(need: MeasuredUse, profile: Profile) -> int:
-    """Return the memory for a need, with headroom; never less than what an instance of the platform starts with."""
+    """Return twice the memory that an instance used, in whole pages, but at least what the platform needs to start."""
     pages = round(need.memory_bytes * HEADROOM / _PAGE_BYTES)
     return max(_FLOOR_MEMORY_BYTES, profile.least_memory_bytes, pages * _PAGE_BYTES)

@@ -18,7 +18,9 @@ class UserNamespace(Isolation):
         return spec.with_security(user_namespace=True)
 
     def verify(self, instance: Instance) -> str | None:
-        """Check the kernel's map of ids. Its lines are: first id inside, first id outside, number of ids."""
+        """Return why root inside may still be root outside, by the kernel's map of ids; None if it is not.
+
+        Lines of the map are: first id inside, first id outside, number of ids."""
         if not instance.shares_kernel:
             return "it has a kernel, and therefore users, of its own"
         for file in ("uid_map", "gid_map"):

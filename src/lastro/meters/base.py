@@ -34,5 +34,5 @@ class Meter(Part):
         """Return the measurements between `start` and `stop`, by metric name."""
 
     def notes(self) -> dict[str, Any]:
-        """Return what else to keep with the trial."""
+        """Return further results to store in the trial's notes, as plain data; by default, none."""
         return {}

@@ -63,10 +63,10 @@ class ExposureMeter(Meter):
         ((_, self._instance),) = instances.items()
 
     def start(self) -> None:
-        """Do nothing: the meter looks once, at `stop`."""
+        """Do nothing: the meter examines the instance only once, at `stop`."""
 
     def stop(self) -> None:
-        """Run the script inside. Raises: PlatformError without perl there; InstrumentError when it did not finish."""
+        """Examine the instance by a script inside. Raises: PlatformError without perl; InstrumentError if it fails."""
         asked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
         if asked.returncode != 0:
             words = f": {error}" if (error := asked.error_text.strip()[-200:]) else ""
@@ -98,7 +98,7 @@ class ExposureMeter(Meter):
         return self._found[kind][0][0] if self._found[kind] else ""
 
     def _calls(self) -> dict[str, list[str]]:
-        """Return names by how the call ended: 'allowed', or a word of `_DENIED`."""
+        """Return the names of system calls by how each call ended: 'allowed', or a value of `_DENIED`."""
         calls: dict[str, list[str]] = defaultdict(list)
         for name, outcome in self._found["call"]:
             calls[_DENIED.get(outcome, "allowed")].append(name)
@@ -148,7 +148,9 @@ class ExposureMeter(Meter):
 
 
 def _script(machine: str) -> str:
-    """Return the script with its data: numbers that it needs itself, then the calls to try. Raises: InstrumentError."""
+    """Return the script followed by its data: numbers of two calls that it uses, then the calls to try.
+
+    Raises: InstrumentError for a machine whose system calls are not known."""
     numbers = {name: number for number, name in _syscalls.table(machine).items()}
     if not numbers:
         raise InstrumentError(

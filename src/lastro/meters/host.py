@@ -15,7 +15,9 @@ from lastro.testbed import Testbed
 
 
 class _MachineUnderGuest:
-    """The machine under a guest, from the creation of the object to `stop`. `rivals` are PIDs of other guests."""
+    """The activity of the machine that runs a guest, from the object's creation to `stop`.
+
+    `rivals` are the PIDs of other guests of the session, which count as foreign load."""
 
     def __init__(self, session: Session, rivals: frozenset[int]) -> None:
         self._session, self._rivals = session, rivals
@@ -73,7 +75,7 @@ class HostMeter(Meter):
         return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)
 
     def read(self, work_s: float | None = None) -> dict[str, float]:
-        """Return the metrics. `work_s` is the time of the work, if the meter ran longer."""
+        """Return the metrics. CPU time is divided by `work_s`, the time of the work, if the meter ran longer."""
         return {
             "host_cpus": self.busy_s / (work_s or self.elapsed_s),
             "host_steal": self.steal_percent,
@@ -92,25 +94,27 @@ class HostMeter(Meter):
 
     @property
     def steal_percent(self) -> float:
-        """Time that other machines took. The kernel counts as stolen what the trial's own instances took, too.
+        """The percentage of CPU time that other virtual machines took from this host.
 
-        How much of the stolen time was theirs is not known, so all that they used is taken off. Beside them, other
-        domains of Xen may have taken as much without being noticed."""
+        The kernel also counts as stolen the time of the trial's own instances that run beside this host, in domains of
+        Xen. All of that time is subtracted, so an equal amount taken by foreign domains is not noticed."""
         own_percent = 100 * self.hidden_s / (sum(self.totals.cpu_s.values()) or 1.0)
         under_percent = self._under.totals.steal_percent if self._under else 0.0
         return max(self.totals.steal_percent - own_percent, under_percent, 0.0)
 
     def foreign_cpus(self, instances_user_s: float) -> float:
-        """Return the CPUs kept busy in user mode by processes that are neither ours nor in our instances.
+        """Return the CPUs kept busy in user mode by processes that belong neither to Lastro nor to its instances.
 
-        User mode only: the kernel's work for our traffic belongs to no cgroup and would look like foreign load. In a
-        guest, only Lastro runs, so these are the processes of the machine under it."""
+        Only user mode is counted: the kernel's work for the trial's traffic belongs to no cgroup, and would look like
+        foreign load. In a guest, only Lastro runs, so the processes of the machine that runs the guest are counted."""
         if self._under:
             return self._under.foreign_cpus
         return self.others_user_s(instances_user_s) / self.elapsed_s
 
     def others_user_s(self, instances_user_s: float) -> float:
-        """Return the seconds in user mode of such processes on this host, even if it is a guest."""
+        """Return the user-mode CPU seconds of processes on this host that are neither Lastro's nor of its instances.
+
+        In a guest, they are those inside the guest."""
         return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s)
 
     def notes(self) -> dict[str, Any]:

@@ -22,9 +22,10 @@ def moved(before: Counters, after: Counters) -> Counters:
 
 
 class InterfaceMeter(Meter):
-    """A meter of interfaces. Of two instances, the first is read first at the start and last at the end.
+    """A meter of interfaces. Instances are read in order at the start, and in reverse order at the end.
 
-    So what the second received meanwhile is not more than what the first sent to it, even if it sends all the time."""
+    So an instance cannot seem to have received more than an earlier one has sent to it, even if that sends all the
+    time."""
 
     name = "interfaces"
     summary = "bytes and packets over every interface of every instance"

@@ -16,7 +16,7 @@ _NEIGHBOUR = "neighbour"
 
 
 class UsageMeter(Meter):
-    """A meter of instances. Those that are added to `instances` after the start are counted since their own start."""
+    """A meter of instances. An instance that is added to `instances` after `start` is counted since it began."""
 
     used: Mapping[str, Usage] = {}  # by role, from `start` to `stop`
 
@@ -45,7 +45,7 @@ class UsageMeter(Meter):
         return {role: instance.usage() for role, instance in self.instances.items()}
 
     def read(self, work_s: float | None = None) -> dict[str, float]:
-        """Return the metrics. `work_s` is the time of the work, if the meter ran longer."""
+        """Return the metrics. CPU time is divided by `work_s`, the time of the work, if the meter ran longer."""
         elapsed_s = work_s or self.elapsed_s
         chain = {role: used for role, used in self.used.items() if role != _NEIGHBOUR}
         return {

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from lastro.testbed import Testbed
 
 _TIME = re.compile(r"(?<!_per)_s$")  # the name of a setting in seconds, such as limit_s, but not rate_per_s
-_STEPS = 4  # with the same time limit, at most
-_SLOWER = 10.0  # than expected, which a trial may be
+_STEPS = 4  # of a trial that may share one time limit, at most
+_SLOWER = 10.0  # times the expected duration that a trial may take
 
 Config = Mapping[str, Level]  # the study's settings under the treatment's levels: all that a trial needs to know
 
 
-def _named(text: str) -> None:
+def _check_guest_name(text: str) -> None:
     if not re.fullmatch(NAME_PATTERN, text):
         raise InputError(
             f"'{text}' is not the name of a guest", "a testbed file has guests in its tables [guests.NAME]"
@@ -52,7 +52,7 @@ def _named(text: str) -> None:
 
 
 GUEST = Setting(
-    "guest", "", "the guest of the testbed file that is the host, such as each of two kernels", check=_named
+    "guest", "", "the guest of the testbed file that is the host, such as each of two kernels", check=_check_guest_name
 )
 
 
@@ -62,7 +62,7 @@ def guest_of(config: Config) -> str:
 
 
 def sysctls_of(config: Config) -> dict[str, str]:
-    """Return the settings of the kernel's network that the variant of a treatment has changed."""
+    """Return the values of the sysctls that the variant of a treatment sets, by name."""
     return {name.removeprefix(SYSCTL): str(value) for name, value in config.items() if name.startswith(SYSCTL)}
 
 
@@ -77,9 +77,9 @@ class CalibrationKind:
 class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
-    `parts` are the factors that are kinds of part; of a kind in `usable`, only parts of these classes. The keys of
-    `calibration_kinds` are those of calibrations, up to the first slash. A report of its campaigns has `figures`, and
-    shows how metrics grow with `sized`. The metrics in `leads` come first where a study names none."""
+    `parts` are the kinds of part that a study may choose; `usable` restricts a kind to parts of some classes. The key
+    of a calibration begins with a name in `calibration_kinds`, followed by a slash. Reports have `figures`, and show
+    how metrics grow with the factor `sized`. The metrics in `leads` come first where a study names no metrics."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -93,7 +93,7 @@ class Declaration(ABC):
     metrics: ClassVar[tuple[Metric, ...]] = ()
     leads: ClassVar[tuple[str, ...]] = ()
     needs_root: ClassVar[bool] = True
-    takes_sysctls: ClassVar[bool] = False  # whether its instances have those of a variant (`sysctls_of`)
+    takes_sysctls: ClassVar[bool] = False  # whether its instances get the sysctls of a variant
     calibration_kinds: ClassVar[Mapping[str, CalibrationKind]] = {}
     figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
     sized: ClassVar[SizedFactor | None] = None
@@ -121,9 +121,9 @@ class Declaration(ABC):
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-        """Return the metrics that settings bring; `known_metrics` has those of the defaults, for which it is empty.
+        """Return the metrics that a study's settings add to `known_metrics`; empty for the default settings.
 
-        `chosen` has constants, and factors with their levels as keys."""
+        `chosen` has the value of each constant, and for each factor a mapping whose keys are its levels."""
         return ()
 
     @classmethod
@@ -133,7 +133,7 @@ class Declaration(ABC):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return the requirements of a study's trials in the root filesystem, beyond those of every image."""
+        """Return what the trials of a study need in the root filesystem, in addition to what every image has."""
         return ImageAdditions()
 
     @classmethod
@@ -143,9 +143,9 @@ class Declaration(ABC):
 
     @classmethod
     def longest_s(cls, config: Config) -> float:
-        """Return a time that no trial exceeds unless its process hangs: its own time limits are shorter.
+        """Return a time in seconds that no trial exceeds unless its process hangs.
 
-        Each setting in seconds may be a limit, and may apply to several steps of a trial."""
+        It allows for every setting in seconds to be the time limit of several steps of the trial."""
         times = (float(value) for name, value in config.items() if _TIME.search(name))
         return _SLOWER * cls.duration_s(config) + _STEPS * sum(times)
 
@@ -159,7 +159,7 @@ class Declaration(ABC):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Return the calibrations that a trial needs: by key, the configuration of the run that measures each."""
+        """Return the configuration of each calibration run that a trial needs, by the key of the calibration."""
         return {}
 
 
@@ -191,26 +191,22 @@ class OnTestbed:
         self._stack.close()
 
     def judge_apparatus(self, outcome: Outcome) -> None:
-        """Note what the apparatus did while instruments measured since the last call.
-
-        A trial in which it was too active is invalid."""
+        """Note the activity of Lastro itself in measurements since the last call; too much makes the trial invalid."""
         windows = [] if self._testbed is None else self._testbed.apparatus_windows()
-        counted = [
-            (each.elapsed_s, each.wake_ups, each.cpu_s)
-            for each in windows
-            if each.wake_ups is not None and each.cpu_s is not None
-        ]
+        counted = [window for window in windows if window.wake_ups is not None and window.cpu_s is not None]
         if counted:
-            measured_s, wake_ups, cpu_s = (sum(each) for each in zip(*counted, strict=True))
+            measured_s = sum(window.elapsed_s for window in counted)
+            wake_ups = sum(window.wake_ups or 0 for window in counted)
+            cpu_s = sum(window.cpu_s or 0.0 for window in counted)
             note = {"measured_s": measured_s, "wake_ups": wake_ups, "cpus": cpu_s / measured_s}
-            if killed := sum(each.killed for each in windows):
+            if killed := sum(window.killed for window in windows):
                 note["killed"] = killed
             outcome.notes["apparatus"] = {name: round(value, 6) for name, value in note.items()}
         outcome.invalidate(validity.apparatus_reasons(windows))
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
-        """Record a transcript of the block, and remove all objects that it makes on the host.
+        """Record a transcript of the block; when it ends, remove all objects that it made on the host.
 
         Raises: HostError when an object cannot be removed."""
         if self._testbed is None:
@@ -224,7 +220,7 @@ class Scenario(Declaration, OnTestbed):
     """The base class of scenarios; one object serves a session.
 
     If several guests share the treatments of a campaign, `guests` has one scenario for each, by name, and this object
-    is one of them. `roots` has one for each other root filesystem of variants."""
+    is one of them. `roots` has one scenario for each root filesystem that a variant changes."""
 
     guests: Mapping[str, Scenario] = {}
     roots: Mapping[RootChange, Scenario] = {}
@@ -234,13 +230,13 @@ class Scenario(Declaration, OnTestbed):
         return self.roots.get(RootChange.of(config)) or self.guests.get(guest_of(config), self)
 
     def availability_at(self, config: Config) -> Availability:
-        """Return whether the host of the treatment can run it."""
+        """Return whether the host of the treatment can run it; unavailable if the scenario's answer is not valid."""
         if self.guests and (name := guest_of(config)) not in self.guests:
             return Availability(f"the testbed has no guest named '{name}'", f"add a table [guests.{name}] to its file")
-        found: object = self.at(config).availability(config)
-        texts = (found.reason, found.remedy) if isinstance(found, Availability) else (found,)
-        if isinstance(found, Availability) and all(isinstance(text, str | None) for text in texts):
-            return found
+        answer: object = self.at(config).availability(config)
+        texts = (answer.reason, answer.remedy) if isinstance(answer, Availability) else (answer,)
+        if isinstance(answer, Availability) and all(isinstance(text, str | None) for text in texts):
+            return answer
         return Availability(f"scenario {self.name} does not say whether it can run: {texts!r}", "correct the scenario")
 
     @abstractmethod
@@ -270,11 +266,11 @@ class Scenario(Declaration, OnTestbed):
         return {}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        """Return the transcript of preparations for this and other trials, such as the start of a daemon."""
+        """Return the transcript of the preparations that this trial shares with others, such as starting a daemon."""
         return []
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        """Return the differences of this treatment's platform and links that the study did not choose."""
+        """Return differences between platforms and links that the study did not choose, such as the MTU, by name."""
         return {}
 
 
@@ -372,10 +368,12 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
 
 
 def _class_of(kind: type[registry.P], name: str) -> type[registry.P]:
-    """Return the class of a part; a study has checked that a function which Lastro does not have is its own."""
+    """Return the class of a part. A function that Lastro does not have is one that the study brings."""
     info = registry.parts(kind.kind).get(name)
-    own = issubclass(kind, Function) and (info is None or bool(info.cls and not issubclass(info.cls, Function)))
-    return cast(type[registry.P], brought(name)) if own else registry.get(kind, name)
+    is_function = info is not None and (info.cls is None or issubclass(info.cls, Function))
+    if issubclass(kind, Function) and not is_function:
+        return cast(type[registry.P], brought(name))
+    return registry.get(kind, name)
 
 
 def make_parts(kind: type[registry.P], level: str) -> list[registry.P]:
@@ -418,7 +416,7 @@ def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting[An
 
 
 class Schemas(Mapping[str, ScenarioSchema]):
-    """The schemas of all scenarios by name, each made when it is asked for. One that is broken hides no other.
+    """The schemas of all scenarios by name, each made on access, so that a broken scenario does not hide the others.
 
     Raises: as `registry.get`, for a scenario whose module cannot be used."""
 

@@ -66,7 +66,7 @@ class Machine:
 
 
 def _asked(argv: Sequence[str]) -> str:
-    """Return what a program prints; nothing if it cannot be started, or does not end in time."""
+    """Return the output of a program; an empty text if it cannot be started, or does not end in time."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

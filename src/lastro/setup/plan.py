@@ -43,7 +43,9 @@ class SetupPlan:
         return [finding for finding in self.findings if finding.reason]
 
     def require_feasible(self, command: str) -> None:
-        """Raise HostError without apt, or NeedsRoot without root; neither if there is nothing to do."""
+        """Check that this machine can run the steps. Raises: HostError without apt; NeedsRoot without root.
+
+        `command` is the command line of the user, for the message."""
         if self.packages and not self.machine.has_apt:
             raise HostError(
                 f"this host has no apt-get, so it is not Debian or Ubuntu; required: {' '.join(sorted(self.packages))}",
@@ -80,7 +82,7 @@ def make_plan(
 
 
 def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[UnmetRequirements, ...]:
-    """Find what is missing for each part now."""
+    """Return the requirements of each part that are missing on the machine now, in the order of `wanted`."""
     missing = machine.missing(name for part in wanted for name in part.requirements.packages)
     go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
     return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
@@ -124,9 +126,10 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
 def after(
     plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]
 ) -> tuple[UnmetRequirements, ...]:
-    """Find requirements that are still missing after the steps, with reasons. `failures`: {step: last line of log}.
+    """Return what is missing for each part after the steps have run, with the reasons.
 
-    A program that the plan does not build has no reason."""
+    `failures` has the last line of the log of each failed step, by name. A program that the plan does not build has no
+    reason."""
 
     def judged(finding: UnmetRequirements) -> UnmetRequirements:
         left_to_build = finding.recipe and not finding.packages and not plan.builds

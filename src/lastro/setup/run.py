@@ -74,7 +74,7 @@ class _Lanes:
         return EndedStep(step, duration_s, last, str(log))
 
     def stop(self) -> None:
-        """Signal the process group of each step: apt and the compilers are children of its shell."""
+        """End all running steps with their children, by SIGTERM and then SIGKILL, and start no further ones."""
         with self._lock:
             self._stopping = True
             running = list(self._running)

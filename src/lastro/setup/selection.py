@@ -1,4 +1,4 @@
-"""Select the parts that `lastro setup` shall install, with the requirements of each."""
+"""Select the parts that `lastro setup` installs, with the requirements of each."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def _wanted(info: registry.PartInfo, *, required: bool) -> SelectedPart:
 
 
 def _find(word: str) -> Iterator[registry.PartInfo]:
-    """Find a part by name. If parts of several kinds share the name, find all of them."""
+    """Yield the part that is named NAME or KIND/NAME; several if parts of different kinds have this name.
+
+    Raises: InputError when there is none."""
     kind, slash, name = word.rpartition("/")
     if slash and kind not in registry.KINDS:
         raise InputError(f"no kind of part is named '{kind}'", did_you_mean(kind, registry.KINDS))

@@ -37,11 +37,11 @@ stack.enter_context(links.connect(bed, [Segment("s", ends)]))
 class AttachmentContract:
     """The contract of an attachment: links reach what they join, and nothing else; each counter sees each flow.
 
-    Each test is a real run, between network namespaces and between taps, which virtual machines open; `platforms` has
-    those of the two that it can join. `counters` are the names of the attachment's own, each of which must move with
-    every flow. `hops` is the number of routers between
-    the ends of a chain: its function, and the DUT on each of the two segments where it routes. `gateway` is the address
-    of a router by which a port reaches its own network, if that is its only way."""
+    Each test is a real run, between network namespaces ("native") and between taps, which virtual machines open;
+    `platforms` are those of the two that the attachment can join. `counters` are the names of the attachment's
+    counters, each of which must increase with every flow. `hops` is the number of routers between the ends of a chain:
+    its function, and the DUT on each of the two segments if it routes. `gateway` is the address of the router by which
+    a port reaches its own network, if it cannot reach it directly."""
 
     attachment: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ("native", "taps")
@@ -121,7 +121,7 @@ class AttachmentContract:
     def test_each_of_several_links_carries_its_own_traffic(
         self, testbed: Testbed, links: Attachment, trio: list[Instance]
     ) -> None:
-        """Join each of three instances to each other one. Links that are apart can be cut, and only they are."""
+        """Join three instances in a ring. If the links can be separated, a cut interrupts only the link that is cut."""
         ring, before = _ring(trio), contents(testbed)
         with links.connect(testbed, ring):
             assert _passable(ring) == [True, True, True]
@@ -199,7 +199,7 @@ class AttachmentContract:
 
 
 def unstarted(netns: str, *, takes_taps: bool = False) -> Any:
-    """Return what a topology needs to know of an instance."""
+    """Return a stand-in for an instance with the attributes that a topology reads, which was never started."""
     return SimpleNamespace(netns=netns, takes_taps=takes_taps)
 
 
@@ -208,13 +208,13 @@ def segment(a: Instance, b: Instance) -> Segment:
 
 
 def ports(testbed: Testbed, instance: Instance) -> list[str]:
-    """Return the interfaces in an instance's namespace, without those of a guest, which stay as long as the machine."""
+    """Return the names of the interfaces in an instance's namespace, except taps, which last as long as the machine."""
     ports = _listed(testbed, instance, "-d", "link")
     return [link["ifname"] for link in ports if link.get("linkinfo", {}).get("info_kind") != "tun"]
 
 
 def contents(testbed: Testbed) -> dict[str, list[str]]:
-    """Return everything in the DUT's namespace that an attachment may change, and which namespaces there are."""
+    """Return all that an attachment may change in the DUT's namespace, and the session's namespaces, by kind."""
     inside = ["nsenter", f"--net=/run/netns/{testbed.dut}"]
     listed = {
         "links": ["ip", "-o", "link"],
@@ -229,7 +229,7 @@ def contents(testbed: Testbed) -> dict[str, list[str]]:
 
 
 def _named(names: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return contents without what changes by itself while links come up, such as their states."""
+    """Return `contents` reduced to names of links, rules and namespaces, which do not change while links come up."""
     links = [line.split()[1] for line in names["links"]]
     return {"links": links, **{what: names[what] for what in ("rules", "nft", "namespaces")}}
 

@@ -1,4 +1,4 @@
-"""Fixtures of the contracts: one session holds this host for a module, and platforms are prepared once."""
+"""Fixtures of the contracts: each test module has one session on this host, and prepares each platform once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lastro.testbed import Testbed, local_testbed
 
 @pytest.fixture(scope="module")
 def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
-    """Yield a testbed on this machine with the real image. Waits while another session holds the host.
+    """Yield a testbed on this machine with the real image, after waiting until no other session uses the host.
 
-    A module's `image_needs(host)` returns what its tests need in the image beyond what every image has."""
+    A module's `image_needs(host)` returns what its tests need in the image in addition to what every image has."""
     needs = getattr(request.module, "image_needs", lambda host: rootfs.ImageAdditions())
     with session("tests", wait=silently) as held:
         found, store = needs(held.host), held.ledger.state / "rootfs"

@@ -40,21 +40,22 @@ Measure = Callable[[float], Reading]
 
 
 class Ready(NamedTuple):
-    """An instrument with all that it needs.
+    """An instrument that is ready to measure.
 
-    `measure` measures once; for a workload, it takes a time limit in seconds. `version` returns that of its tool."""
+    `measure` measures once; its argument is a time limit in seconds, which only workloads obey. `version` returns the
+    output of the command that prints the tool's version."""
 
     measure: Measure
     version: Callable[[], str]
 
 
 class InstrumentContract:
-    """The contract of an instrument: it measures without a word, reads a real run, and refuses output not its own.
+    """The contract of an instrument: it prints nothing while it measures, reads a real run, and refuses other output.
 
     `settings` are those of a study that its `measure` or `load` reads. A workload runs with `options`; without any, its
     short version runs (`brief`). A module's `image_needs(host)` returns what the tool needs in the image. The real run
     is repeated without the tool, from a record of all commands, with the result of the tool damaged in many ways.
-    `printed_by` is a word of the command that prints the result, if another one prints more."""
+    `printed_by` is a word in the command that prints the result, if another command prints more."""
 
     instrument: ClassVar[str]
     options: ClassVar[Mapping[str, Level]] = {}
@@ -107,7 +108,7 @@ class InstrumentContract:
 
     @contextmanager
     def ready(self, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
-        """Prepare all that the instrument needs."""
+        """Prepare instances and servers for the instrument inside the block; yield functions that use it."""
         part = registry.get(Instrument, self.instrument)
         if issubclass(part, Workload):
             yield from _workload(part(**self.options) if self.options else part().brief(), testbed, pool)
@@ -164,9 +165,9 @@ def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, 
 
 
 def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Reading, list[Window]]:
-    """Measure, and record it. Return what the apparatus did meanwhile, too.
+    """Measure while the tape records; return the reading, and the windows in which the apparatus was watched.
 
-    A busy host may keep a load from its rate, or a tool from its CPU, so try three times."""
+    A busy host may keep a load below its rate, or a tool from its CPU, so it is tried up to three times."""
     for left in reversed(range(_ATTEMPTS)):
         apparatus.taken()
         try:

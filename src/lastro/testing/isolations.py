@@ -24,8 +24,8 @@ _USUAL = "runc"
 class IsolationContract:
     """The contract of an isolation: in force where it is available; elsewhere nothing starts, and a reason is given.
 
-    `platforms` are those that it is tried on. `supported`: whether the kernel of this host has what it needs.
-    `visible`: whether `verify` can find that it is missing, as that of every isolation but `none` can."""
+    `platforms` are those on which it is tried. `supported`: whether this host's kernel has what the isolation needs.
+    `visible`: whether `verify` can detect that it is missing, which is so for every isolation except `none`."""
 
     isolation: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ("native", _USUAL)

@@ -40,10 +40,10 @@ with session("a victim", state=state, beside=True) as held, ExitStack() as stack
 
 
 def nothing_is_left_after_a_kill(testbed: Testbed, state: Path, work: str, *words: str) -> None:
-    """Kill a session that has done `work`, clean up after it, and assert that nothing of it is left.
+    """Kill a session that has done `work`, run the cleanup, and assert that nothing of the session is left.
 
-    `state` is an empty directory for it. `work` are statements that find `bed`, `pool` and `stack`; `words` are in
-    `sys.argv` from 2 on."""
+    `state` is an empty directory for the session's files. `work` are Python statements that can use `bed`, `pool` and
+    `stack`; `words` are in `sys.argv` from index 2 on."""
     for kept in ("rootfs", "guest"):  # built once; no instance writes to them
         if (place := testbed.session.ledger.state / kept).is_dir():
             (state / kept).symlink_to(place)

@@ -48,7 +48,7 @@ class MeterContract:
             assert testbed.session.mark() == made, "it left objects behind"
 
     def check(self, values: Mapping[str, float], notes: Mapping[str, Any]) -> None:
-        """Assert what else must be true of a reading of the load."""
+        """Assert what must be true of this meter's reading of the load, in a subclass; by default, nothing."""
 
     def test_its_metrics_are_declared_in_full(self) -> None:
         metrics = registry.get(Meter, self.meter).metrics

@@ -22,7 +22,7 @@ NAMES = ("A.b_c-1", "x" * 40)  # the oddest that an instance may have
 def joined(
     subject: Subject, attachment: str, names: Sequence[str] = ("left", "right")
 ) -> Iterator[tuple[Instance, Instance]]:
-    """Two instances, started in parallel, with a link between them."""
+    """Yield two instances, started in parallel, with a link between them inside the block."""
     specs = [subject.spec(name, ports=("eth0",)) for name in names]
     with subject.together(*specs) as (left, right):
         ends = (Port(left, "eth0", f"{LEFT}/24"), Port(right, "eth0", f"{RIGHT}/24"))
@@ -31,7 +31,7 @@ def joined(
 
 
 def reaches(instance: Instance, address: str, within_s: int = 5) -> bool:
-    """Whether a ping is answered in time. One answer is enough: a busy host may lose the first packets."""
+    """Return whether a ping is answered in time. One answer is enough: a busy host may lose the first packets."""
     return instance.run(["ping", "-n", "-c", "1", "-w", str(within_s), address], check=False).returncode == 0
 
 
@@ -93,7 +93,7 @@ def are_apart(subject: Subject, instances: Sequence[Instance], *, shares_kernel:
 
 
 def _witnessed(left: Instance, right: Instance) -> None:
-    """The counters of a link show the traffic that crosses it, and little else."""
+    """Assert that the counters of a link show the traffic that crosses it, and little else."""
     before = _counters(left), _counters(right)
     left.run(["ping", "-n", "-c", "20", "-i", "0.02", "-s", "1000", "-W", "2", RIGHT])
     time.sleep(0.1)

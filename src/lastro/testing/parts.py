@@ -62,7 +62,7 @@ class AnomalyContract:
                 assert instance.pids() == at_rest, f"{tool} left processes behind"
 
     def check(self, dose: Dose) -> None:
-        """Assert what else must be true of a dose that was reached."""
+        """Assert what must be true of this anomaly's dose when it was reached, in a subclass; by default, nothing."""
 
     def test_a_neighbour_that_did_nothing_or_ended_early_has_missed_its_dose(self) -> None:
         part, demand = self._part(), self._demand(self.tools[0])

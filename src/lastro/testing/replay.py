@@ -20,9 +20,10 @@ FOREIGN = ("", "<html><body>502</body></html>", "[]", '{"end": {', "\x00\xff", "
 
 
 class Tape:
-    """What commands on a host printed. `printed_by` is a word of the one that prints the result of the tool.
+    """A record of the output of all commands on a host, to play it again.
 
-    Without it, that is the one that printed most."""
+    `printed_by` is a word in the command that prints the result of the tool; without it, the command that printed most
+    counts as this command."""
 
     def __init__(self, host: Host, printed_by: str = "") -> None:
         self._host, self._printed_by = host, printed_by
@@ -32,7 +33,7 @@ class Tape:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record what runs inside the block, over what was recorded before."""
+        """Record the commands that run inside the block, in place of any earlier record."""
         self._done, self._spawned = [], []
         run, spawn, measure = self._host.run, self._host.spawn, Instance.measure
 
@@ -69,7 +70,7 @@ class Tape:
 
     @contextmanager
     def playing(self, result: str) -> Iterator[None]:
-        """Run nothing inside the block: each command prints what it printed, but the tool prints `result`."""
+        """Replace commands inside the block by their recorded output, except that of the tool, which is `result`."""
         damaged = replace(self._result, stdout=result.encode(errors="replace"))
         left = deque(damaged if done is self._result else done for done in self._done)
         to_start = iter([_Played(process.stop()) for process in self._spawned])
@@ -93,7 +94,7 @@ class Tape:
 
 
 class _Played(Process):
-    """A process that has printed everything, and is still there until it is told to end."""
+    """A stand-in for a process with recorded output, which counts as alive until a line is sent to it."""
 
     def __init__(self, done: Completed) -> None:
         self.argv, self._done = done.argv, done

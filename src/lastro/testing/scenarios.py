@@ -32,7 +32,7 @@ _LONGEST_S = 3600.0
 class ScenarioContract:
     """The contract of a scenario: its settings are complete, and a short trial measures what it declares.
 
-    `short` are the levels and settings of a trial that is as short as can be; the other settings have their defaults.
+    `short` are the levels and settings of the shortest useful trial; the other settings have their defaults.
     `unmeasured` are metrics of the scenario that such a trial may lack without a remark. A module's
     `image_needs(host)` returns what the trial needs in the image."""
 

@@ -34,7 +34,9 @@ class Subject:
             yield start_all(stack, self.platform, self.testbed, specs)
 
     def leftovers(self) -> list[str]:
-        """Return the session's objects of instances, and those of daemons, which are the same before and after."""
+        """Return the session's objects on the host, sorted, to compare before and after an instance.
+
+        They are control groups, files, network namespaces and entries of the ledger."""
         session, view = self.testbed.session, self.testbed.host.view
         groups = [
             f"{directory}/{group}"

@@ -24,9 +24,9 @@ from lastro.scenarios.chain.latency import (
     idle_instrument,
     image_packages,
     load_reasons,
+    missed_redirections,
     signable,
     signed,
-    undetoured,
 )
 from lastro.scenarios.shared.awake import awake_cpus
 
@@ -81,11 +81,11 @@ def test_echo_requests_have_the_signature_that_dpi_redirects(percent: int, filli
 def test_a_request_with_the_signature_that_was_not_redirected_is_a_reason() -> None:
     """Where DPI does not redirect, its latency is that of its search alone."""
     half = config(ping_suspect_percent=50)
-    assert undetoured(Reading({"ping_loss": 0.0}), 25, half) == []
-    assert undetoured(Reading({"ping_loss": 4.0}), 23, half) == [], "two were lost, maybe on their way there"
-    (reason,) = undetoured(Reading({"ping_loss": 0.0}), 0, half)
+    assert missed_redirections(Reading({"ping_loss": 0.0}), 25, half) == []
+    assert missed_redirections(Reading({"ping_loss": 4.0}), 23, half) == [], "two were lost, maybe on their way there"
+    (reason,) = missed_redirections(Reading({"ping_loss": 0.0}), 0, half)
     assert reason == "ping: the function redirected 0 of 25 requests with its signature"
-    assert undetoured(Reading({"ping_loss": 0.0}), 0, config()) == []
+    assert missed_redirections(Reading({"ping_loss": 0.0}), 0, config()) == []
 
 
 def test_dpi_counts_what_it_redirected_in_the_kernel_and_on_click() -> None:
@@ -159,7 +159,7 @@ def test_cpus_stay_awake_by_the_kernel_if_it_has_a_driver_else_by_loops(
     outcome = Outcome()
     with awake_cpus(testbed) as awake:
         assert awake.by_kernel is by_kernel and awake.group in testbed.apparatus.instances
-        with awake.kept():
+        with awake.keep_awake():
             running = [argv for argv in started if argv != ["stopped"]]
         awake.note(outcome)
     assert len(running) == (1 if by_kernel else len(testbed.usable_cpus))

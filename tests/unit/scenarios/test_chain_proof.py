@@ -10,7 +10,7 @@ import pytest
 from lastro.errors import PlatformError
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
-from lastro.scenarios.shared.chain import Chain, _prove
+from lastro.scenarios.shared.chain import Chain, _verify_path
 
 UNANSWERED = "PING 198.18.1.10\n\n--- 198.18.1.10 ping statistics ---\n1 packets transmitted, 0 received\n"
 
@@ -18,7 +18,7 @@ UNANSWERED = "PING 198.18.1.10\n\n--- 198.18.1.10 ping statistics ---\n1 packets
 def prove(code: int, out: str, err: str) -> None:
     done = Completed(("ping",), code, out.encode(), err.encode(), 0, 0)
     source: Any = SimpleNamespace(run=lambda argv, **options: done)
-    _prove(cast(Chain, SimpleNamespace(source=source, path=PATHS["4"])))
+    _verify_path(cast(Chain, SimpleNamespace(source=source, path=PATHS["4"])))
 
 
 def test_an_answer_proves_it() -> None:

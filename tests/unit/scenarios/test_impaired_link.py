@@ -17,7 +17,7 @@ from lastro.host.base import Completed
 from lastro.platforms.base import Port
 from lastro.results.samples import Outcome, Reading, Series
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.load import LoadScenario, _require_able
+from lastro.scenarios.load import LoadScenario, _require_supported
 from lastro.scenarios.shared.impaired_link import RATE, Impairment, impaired
 
 from ...support.recording import FakeInstance, RecordingHost, answer, recording_testbed
@@ -62,7 +62,7 @@ def test_an_impairment_is_that_of_a_treatment_and_is_read_back() -> None:
     chosen = configured(ChainScenario, **{"link.delay_ms": 10.0, "link.loss": 1.0, "link.rate": "100M"})
     assert Impairment.of(chosen) == ALL and str(ALL) == "10 ms delay, 1 % loss, 100 Mbit/s"
     assert not Impairment.of(configured(LoadScenario)), "without a setting, a link is as it is"
-    assert Impairment.shown(SHOWN).like(ALL) and not Impairment.shown(SHOWN[1:]).like(ALL)
+    assert Impairment.shown(SHOWN).is_close_to(ALL) and not Impairment.shown(SHOWN[1:]).is_close_to(ALL)
     assert Impairment.shown([{"kind": "noqueue", "handle": "0:", "root": True, "options": {}}]) == Impairment()
 
 
@@ -216,6 +216,6 @@ def test_plain_forwarding_and_profiles_are_measured_over_the_same_link() -> None
 def test_a_generator_that_sends_back_cannot_share_the_sink_s_device() -> None:
     levels = {"platform": "runc", "isolation": "none", "anomaly": "none", **SHORT["load"], "direction": "both"}
     with pytest.raises(Unavailable) as caught:
-        _require_able(configured(LoadScenario, **levels, **{"link.rate": "10M"}), (0, 1))
+        _require_supported(configured(LoadScenario, **levels, **{"link.rate": "10M"}), (0, 1))
     assert caught.value.hint == 'use direction = "forward"'
-    _require_able(configured(LoadScenario, **levels), (0, 1))
+    _require_supported(configured(LoadScenario, **levels), (0, 1))

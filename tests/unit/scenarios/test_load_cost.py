@@ -157,12 +157,12 @@ def test_what_lastro_used_is_subtracted_once() -> None:
 def test_a_chains_cost_is_for_each_gbit_of_the_tcp_flow(apparatus_s: float | None, work_s: float) -> None:
     """Of several chains, each window has all of the apparatus."""
     windows = [Window(METERS_S, 1, apparatus_s), Window(METERS_S, 1, apparatus_s and apparatus_s - 0.1)]
-    found = measuring._carrying(watched(), measuring._work_s(watched(), windows), 500_000_000)
+    found = measuring._cost_of_carrying(watched(), measuring._work_s(watched(), windows), 500_000_000)
     assert found["cpu_per_gbit"] == pytest.approx(work_s / 4)
     assert found["host_cpus"] == pytest.approx(3.2 / METERS_S)
     assert found["chain_cpus"] == pytest.approx(2.3 / METERS_S)
     assert found["function_cpus"] == pytest.approx(0.2 / METERS_S)
-    nothing = measuring._carrying(watched(), work_s, 0)
+    nothing = measuring._cost_of_carrying(watched(), work_s, 0)
     assert nothing.keys() == {"host_cpus", "chain_cpus", "function_cpus"}, "no cost of nothing"
 
 

@@ -11,7 +11,7 @@ import pytest
 from lastro.errors import Unavailable
 from lastro.functions.base import PATHS
 from lastro.results.samples import Outcome
-from lastro.scenarios.load import LoadScenario, _require_able
+from lastro.scenarios.load import LoadScenario, _require_supported
 from lastro.scenarios.load.goals import Goal
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
@@ -24,12 +24,12 @@ OWN_KERNEL = ("qemu-tcg", "kvm", "xen", "gvisor", "kata", "docker:runtime=runsc"
 
 def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
     with pytest.raises(Unavailable, match=r"trafgen binds itself to CPU 0, and the first .* is 2") as caught:
-        _require_able(config(instrument="trafgen"), [2, 3])
+        _require_supported(config(instrument="trafgen"), [2, 3])
     assert "sockperf" in str(caught.value.hint)
-    _require_able(config(instrument="trafgen"), [0, 1])
+    _require_supported(config(instrument="trafgen"), [0, 1])
     for platform in OWN_KERNEL:  # which has CPUs of its own
-        _require_able(config(instrument="trafgen", platform=platform), [2, 3])
-    _require_able(config(instrument="sockperf"), [2, 3])
+        _require_supported(config(instrument="trafgen", platform=platform), [2, 3])
+    _require_supported(config(instrument="sockperf"), [2, 3])
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
 )
 def test_what_it_cannot_send_has_a_hint_that_helps(chosen: dict[str, Any], hint: str) -> None:
     with pytest.raises(Unavailable) as caught:
-        _require_able(config(**chosen), [0, 1])
+        _require_supported(config(**chosen), [0, 1])
     assert caught.value.hint == hint
 
 
@@ -53,8 +53,8 @@ def test_a_generator_that_keeps_its_cpu_busy_sends_in_one_direction() -> None:
     """Two would take turns on one CPU, and each send in bursts what it had missed."""
     for platform in ("native", "runc", "docker", "docker:runtime=crun", "lxc", "podman"):
         with pytest.raises(Unavailable, match="sockperf keeps CPU 2 busy for one direction"):
-            _require_able(config(instrument="sockperf", direction="both", platform=platform), [2, 3, 4, 5])
-    _require_able(config(instrument="trafgen", direction="both"), [0, 1])
+            _require_supported(config(instrument="sockperf", direction="both", platform=platform), [2, 3, 4, 5])
+    _require_supported(config(instrument="trafgen", direction="both"), [0, 1])
 
 
 @pytest.mark.parametrize("platform", OWN_KERNEL)
@@ -62,9 +62,9 @@ def test_on_kernels_of_their_own_two_that_keep_cpus_busy_leave_one_to_the_functi
     both = config(instrument="sockperf", direction="both", platform=platform)
     for usable, n in (([0, 1], 2), ([3], 1)):
         with pytest.raises(Unavailable, match=f"busy for each direction, and Lastro may use only {n} for both and the"):
-            _require_able(both, usable)
-    _require_able(both, [0, 1, 2])
-    _require_able(config(instrument="sockperf", platform=platform), [0, 1])
+            _require_supported(both, usable)
+    _require_supported(both, [0, 1, 2])
+    _require_supported(config(instrument="sockperf", platform=platform), [0, 1])
 
 
 def test_goals_and_bounds_are_those_of_the_study() -> None:

@@ -176,7 +176,7 @@ def test_frames_that_never_stand_still_are_foreign_traffic(monkeypatch: pytest.M
     monkeypatch.setattr(probing.time, "monotonic", lambda: clock[0])
     frames = lambda counted: (counted["sink.in0"]["rx_packets"],)  # noqa: E731
     with pytest.raises(InstrumentError, match=r"frames moved for 7\.\d s in which none was offered: foreign"):
-        probing.at_rest(counters(1000, 0), read, frames, lambda _: False, rate_fps)
+        probing.wait_until_at_rest(counters(1000, 0), read, frames, lambda _: False, rate_fps)
     end = clock[0] + 3  # after two seconds, frames are lost; after three, all is quiet
     reading[0] = 0
 
@@ -184,7 +184,7 @@ def test_frames_that_never_stand_still_are_foreign_traffic(monkeypatch: pytest.M
         reading[0] += clock[0] < end
         return counters(1000, reading[0])
 
-    counted = probing.at_rest(counters(1000, 0), read_until, frames, lambda _: False, rate_fps)
+    counted = probing.wait_until_at_rest(counters(1000, 0), read_until, frames, lambda _: False, rate_fps)
     assert counted["sink.in0"]["rx_packets"] == pytest.approx(2 / 3 * reading[0], abs=2)
 
 

@@ -25,7 +25,7 @@ from lastro.platforms.base import Port
 from lastro.scenarios.base import schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.routing import RoutingScenario
-from lastro.scenarios.routing.flow import lost
+from lastro.scenarios.routing.flow import count_lost
 from lastro.scenarios.routing.network import _differences, last_full, shortened, table
 from lastro.scenarios.routing.topology_file import read_topology
 from lastro.study.load import parse
@@ -187,7 +187,7 @@ def test_a_message_names_a_few_and_counts_the_rest() -> None:
 @given(st.sets(st.integers(1, 500), min_size=2))
 def test_what_is_lost_lies_between_the_first_and_the_last_answer(answered: set[int]) -> None:
     whole = set(range(min(answered), max(answered) + 1))
-    assert lost(sorted(answered)) == len(whole - answered)
+    assert count_lost(sorted(answered)) == len(whole - answered)
 
 
 # Links

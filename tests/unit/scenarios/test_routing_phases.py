@@ -22,7 +22,7 @@ from lastro.scenarios import routing
 from lastro.scenarios.routing import RoutingScenario, boot, convergence, flow, phase_recorder
 from lastro.scenarios.routing import network as router_network
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
-from lastro.scenarios.routing.flow import Flow, answers, lost, outage_s
+from lastro.scenarios.routing.flow import Flow, answers, count_lost, outage_s
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
 from lastro.scenarios.routing.network import RouterNetwork
 from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, Capture, Packet
@@ -50,7 +50,7 @@ def printed(numbers: list[int], *, first_s: float = 1_000.0, interval_ms: float 
 def test_what_routers_say_of_lost_requests_is_no_answer() -> None:
     text = printed([1, 2]) + "[1000.060000] From 198.18.0.9 icmp_seq=3 Destination Host Unreachable\n" + printed([5])
     assert answers(text, INTERVAL_MS) == [(1000.02, 1), (1000.04, 2), (1000.1, 5)]
-    assert lost([number for _, number in answers(text, INTERVAL_MS)]) == 2
+    assert count_lost([number for _, number in answers(text, INTERVAL_MS)]) == 2
 
 
 @given(
@@ -65,17 +65,17 @@ def test_numbers_go_on_where_those_of_the_protocol_begin_anew(
     found = answers(printed(numbers, interval_ms=slow * interval_ms), interval_ms)
     first = numbers[0] - numbers[0] % 65_536
     assert [number + first for _, number in found] == numbers
-    assert lost([number for _, number in found]) == numbers[-1] - numbers[0] + 1 - len(numbers)
+    assert count_lost([number for _, number in found]) == numbers[-1] - numbers[0] + 1 - len(numbers)
 
 
 def test_answers_out_of_order_and_twice_are_no_loss() -> None:
     numbers = [65_534, 65_535, 65_537, 65_536, 65_536, 65_538]
-    assert lost([number for _, number in answers(printed(numbers), INTERVAL_MS)]) == 0
+    assert count_lost([number for _, number in answers(printed(numbers), INTERVAL_MS)]) == 0
 
 
 def test_an_outage_is_as_long_as_it_was_whatever_interval_was_asked_for() -> None:
     found = answers(printed([1, 2, 3, 103, 104], interval_ms=25), 20)
-    assert lost([number for _, number in found]) == 99
+    assert count_lost([number for _, number in found]) == 99
     assert outage_s(found) == pytest.approx(99 * 0.025)
     assert outage_s(answers(printed([1, 2, 3]), 20)) == outage_s([]) == 0
 
@@ -124,7 +124,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
             "probe_interval_ms": INTERVAL_MS, "failure": "silent", "converge_s": 5.0, "quiet_s": 5.0, "hello_s": 5,
             "settle_s": 5.0, "regular_s": 5.0, "failure_s": 5.0,
         },
-        measured=lambda name, value: outcome.measurements.__setitem__(name, value) if value is not None else None,
+        record=lambda name, value: outcome.measurements.__setitem__(name, value) if value is not None else None,
     )  # fmt: skip
     network: Any = SimpleNamespace(
         topology=grid(2, 2), marks={"begin": 990.0, "booted": 991.0}, instances=[],
@@ -185,7 +185,7 @@ def test_a_flow_with_an_answer_is_one_and_tells_when_its_answers_came(run: Any) 
 def seen(*packets: Packet) -> Capture:
     watch = Capture([], None)
     for packet in packets:
-        watch._take(packet)
+        watch._count_unless_cut(packet)
     return watch
 
 
@@ -288,7 +288,7 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
     course = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
     work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
     if phase == "boot":
-        work.booted(0.0, 1.0, 0.0)
+        work.record_boot(0.0, 1.0, 0.0)
     else:
         moments = itertools.count(step=4)
         work.routers = {"r1": cast(Any, SimpleNamespace(usage=lambda: Usage(user_s=next(used))))}
@@ -336,7 +336,7 @@ def test_what_guests_log_is_told_in_the_hosts_time_whatever_their_clocks_do(
     network = guests(rate)
     for _ in range(2):
         network.read_clocks()
-    on_host = router_network._on_host(network.clocks[0][0], network.clocks[1][0])
+    on_host = router_network._converter_by_samples(network.clocks[0][0], network.clocks[1][0])
     for at_s in (95.0, 150.0, 200.0):
         assert on_host(5000 + rate * (at_s - 90)) == pytest.approx(at_s)
     reasons = network.clock_reasons(0.001)

@@ -45,7 +45,7 @@ def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     )))  # fmt: skip
     course = HostTimeline(lambda: next(taken), cpus=2)
     work = PhaseRecorder(testbed, limits, outcome, (), course)
-    work.booted(1.0, 5.0, 0.1)
+    work.record_boot(1.0, 5.0, 0.1)
     with work.phase("recovery"):
         pass
     assert outcome.measurements == {
@@ -89,7 +89,7 @@ def test_a_time_series_of_a_host_that_is_lost_ends_with_that_error(monkeypatch: 
     monkeypatch.setattr(host_timeline, "_sample", sample)
     monkeypatch.setattr(host_timeline, "_EVERY_S", 0.01)
     observers: Any = SimpleNamespace(cpus=lambda: 2)
-    with pytest.raises(ConnectionLost, match="gone"), host_timeline.watched(observers) as course:
+    with pytest.raises(ConnectionLost, match="gone"), host_timeline.recorded_timeline(observers) as course:
         time.sleep(0.2)
         assert course.taken_bytes(1.0, 1.0) == ()
 
@@ -173,7 +173,9 @@ def test_what_other_programs_took_meanwhile_is_left_when_the_network_is_gone() -
 @pytest.mark.parametrize("starts_on_links", [False, True])
 def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(starts_on_links: bool) -> None:
     outcome = Outcome()
-    work: Any = SimpleNamespace(outcome=outcome, measured=outcome.measurements.__setitem__, booted=lambda *times: None)
+    work: Any = SimpleNamespace(
+        outcome=outcome, record=outcome.measurements.__setitem__, record_boot=lambda *times: None
+    )
     network: Any = SimpleNamespace(
         watch_cpu_s=0.0,
         marks={"begin": 1.0, "created": 1.5, "linked": 9.0, "booted": 10.0},

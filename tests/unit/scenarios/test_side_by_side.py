@@ -189,9 +189,9 @@ def test_a_reason_names_its_chain_where_there_are_several() -> None:
         return _Flow(cast(Any, None), cast(Any, standing), cast(Any, chain))
 
     outcome = Outcome(invalid_because=["before"])
-    with flow(1, 2).naming_reasons(outcome):
+    with flow(1, 2).prefixing_reasons(outcome):
         outcome.invalidate(["another path"])
-    with flow(0, 1).naming_reasons(outcome):
+    with flow(0, 1).prefixing_reasons(outcome):
         outcome.invalidate(["another path"])
     assert outcome.invalid_because == ["before", "chain 2: another path", "another path"]
 

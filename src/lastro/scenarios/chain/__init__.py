@@ -62,7 +62,7 @@ _OPTIONAL = {
 
 
 def _exceeds(chosen: object, limit: float) -> bool:
-    """Return whether a setting, or a level of a factor, is above a limit."""
+    """Return whether a setting, or any of the levels of a factor, is above a limit."""
     levels = chosen if isinstance(chosen, Mapping | tuple | list) else (chosen,)
     return any(float(str(level)) > limit for level in levels)
 
@@ -140,9 +140,9 @@ class ChainScenario(OnChain):
         commands += [tool.version_argv for length, tool in TRANSACTIONS if any(map(length.of, configs))]
         return {argv[0]: argv for argv in commands}
 
-    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield also the offloads of the study's links on the platform native."""
-        yield from super().told(configs)
+    def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the facts of the base class, and the offloads of the study's links on the platform native."""
+        yield from super().facts_by_chapter(configs)
         native, forwarding = self.pool.native, registry.get(Function, NONE)()
         for name, offloads in sorted({(links_level(config), OFFLOADS.of(config)) for config in configs}):
             if self._probes.attachment(name, native.name):

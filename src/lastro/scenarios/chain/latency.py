@@ -32,7 +32,7 @@ _LEAST_LOAD = 0.5  # of the throughput that the trial measured without a probe
 
 
 class IdleByIrtt(Instrument):
-    """irtt in the place of ping: the same metrics, from when each datagram was due, at shorter intervals."""
+    """irtt instead of ping: the same metrics, timed from when each datagram was due, at shorter intervals."""
 
     name, summary, version_argv, metrics = IRTT, Irtt.summary, Irtt.version_argv, Ping.metrics
 
@@ -44,9 +44,9 @@ class IdleByIrtt(Instrument):
             return Reading({"ping_loss": 100.0}, invalid_because=("no datagram of irtt was answered",))
         reading = idle(probed.trips_ms, probed.sent, Irtt.packet_bytes)
         late = idle(probed.late_ms, probed.sent, Irtt.packet_bytes).measurements
-        kept, remarks = without_own_lateness(reading.measurements, late)
+        measurements, remarks = without_own_lateness(reading.measurements, late)
         return Reading(
-            kept,
+            measurements,
             reading.series,
             payload_bytes=Irtt.packet_bytes * probed.answered,
             really={"latency on the idle link": f"by irtt, every {PROBE_INTERVAL_MS.of(settings):g} ms, from when due"},
@@ -60,7 +60,7 @@ def idle_instrument(config: Config) -> Instrument:
 
 
 def signed(config: Config) -> Config:
-    """Return the settings for an instrument of latency, with the signature that fills the payload of some requests."""
+    """Return the settings of a treatment with the signature that ping puts into the payload of some requests."""
     return {**config, PATTERN: SIGNATURE.encode().hex()}
 
 
@@ -72,11 +72,11 @@ def signable(config: Config) -> Availability:
     return AVAILABLE
 
 
-def undetoured(reading: Reading, redirected: int, config: Config) -> list[str]:
-    """Return why the function did not redirect the requests with its signature. A lost one need not have arrived."""
+def missed_redirections(reading: Reading, redirected: int, config: Config) -> list[str]:
+    """Return a reason if the function redirected fewer requests than had its signature and were not lost; else []."""
     n, marked = requests(signed(config))
-    lost = round(n * reading.measurements.get("ping_loss", 0.0) / 100)
-    if redirected >= marked - lost:
+    n_lost = round(n * reading.measurements.get("ping_loss", 0.0) / 100)
+    if redirected >= marked - n_lost:
         return []
     return [f"ping: the function redirected {redirected} of {marked} requests with its signature"]
 
@@ -114,7 +114,7 @@ def _streaming(client: Instance, server: Instance, target: str, settings: Mappin
 
 
 def load_reasons(carried_bytes: int, elapsed_s: float, throughput_mbit_s: float) -> list[str]:
-    """Check that the stream beside the probe was the load that the trial measured without it."""
+    """Return a reason if the TCP stream beside the probe carried less than half of the trial's throughput; else []."""
     carried_mbit_s = 8 * carried_bytes / elapsed_s / 1e6
     if carried_mbit_s >= _LEAST_LOAD * throughput_mbit_s:
         return []

@@ -18,7 +18,14 @@ from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
-from lastro.scenarios.chain.latency import TRANSACTIONS, BesideTcp, idle_instrument, load_reasons, signed, undetoured
+from lastro.scenarios.chain.latency import (
+    TRANSACTIONS,
+    BesideTcp,
+    idle_instrument,
+    load_reasons,
+    missed_redirections,
+    signed,
+)
 from lastro.scenarios.chain.side_by_side import MEMORY, combined, measure_on_all, of_host, overlap_reasons
 from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
 from lastro.scenarios.shared.chain import SINK_PORT, Chain, hops_of
@@ -64,7 +71,7 @@ def _measure(
 ) -> None:
     window = standing.window(testbed, config)
     with window:
-        carrying = _instruments(testbed, config, standing, awake, outcome)
+        carrying = _run_instruments(testbed, config, standing, awake, outcome)
     used = window.usage.read()
     outcome.measurements.update({**window.host.read(), **used, **carrying})
     outcome.measurements[MEMORY] = used["chain_memory"] / len(standing.chains)
@@ -72,12 +79,14 @@ def _measure(
     window.judge(outcome)
 
 
-def _instruments(
+def _run_instruments(
     testbed: Testbed, config: Config, standing: StandingChain, awake: AwakeCpus | None, outcome: Outcome
 ) -> dict[str, float]:
-    """Measure TCP, UDP, transactions and latency; for each, witnesses of the path must account for what was measured.
+    """Measure TCP, UDP, transactions and latency, and add the readings to `outcome`.
 
-    Return what CPUs did while the chain carried TCP: at its own pace, while UDP and ping have a rate of the study's."""
+    The trial is invalid unless witnesses on the path account for each reading. Return the measurements of CPUs, cost
+    and throughput of the host while the chains carried TCP, which takes the whole capacity: UDP and ping have a rate
+    that the study sets."""
     carrying: dict[str, float] = {}
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
@@ -93,17 +102,17 @@ def _instruments(
         watch = Meters(testbed, standing.everyone, standing.own_cgroups)
         for flow in flows:
             flow.start()
-        with awake.kept() if awake and instrument is latency else nullcontext():
+        with awake.keep_awake() if awake and instrument is latency else nullcontext():
             readings, windows = measure_on_all(testbed, instrument, standing.chains, signed(config), watch)
         for flow in flows:
             flow.stop()
         outcome.add(combined(readings))
         outcome.invalidate(overlap_reasons(instrument.name, windows, config))
         for flow, reading in zip(flows, readings, strict=True):
-            with flow.naming_reasons(outcome):
+            with flow.prefixing_reasons(outcome):
                 flow.judge(instrument.name, reading, config, outcome)
                 if instrument is latency:
-                    outcome.invalidate(flow.undetoured(reading, config))
+                    outcome.invalidate(flow.missed_redirections(reading, config))
                 if instrument in beside:
                     throughput = throughputs[flow.chain.path.chain]
                     outcome.invalidate(load_reasons(flow.received_bytes, watch.host.elapsed_s, throughput))
@@ -112,7 +121,7 @@ def _instruments(
             _judge_frames(flows, config, outcome)
             work_s = _work_s(watch, windows)
             n_bytes = sum(each.payload_bytes for each in readings)
-            carrying = {**_carrying(watch, work_s, n_bytes), **of_host(throughputs, windows)}
+            carrying = {**_cost_of_carrying(watch, work_s, n_bytes), **of_host(throughputs, windows)}
             outcome.notes["carrying_cpus"] = work_s / watch.host.elapsed_s
         witness[instrument.name] = {port: moved for flow in flows for port, moved in flow.moved.items()}
         phases[instrument.name] = {"host_cpus": watch.host.read()["host_cpus"], **watch.host.pressure()}
@@ -138,23 +147,25 @@ class _Flow:
 
     @property
     def moved(self) -> Counters:
-        """What the interfaces counted, by the roles of the trial."""
-        roles = {role: each.spec.role for role, each in self.counters.instances.items()}
-        split = {port: port.partition(".") for port in self.counters.moved}
-        return {f"{roles[role]}.{name}": self.counters.moved[port] for port, (role, _, name) in split.items()}
+        """The increase of each interface's counters, by the role in the trial and the interface: 'source-2.out0'."""
+        by_trial_role: Counters = {}
+        for port, counters in self.counters.moved.items():
+            role, _, interface = port.partition(".")
+            by_trial_role[f"{self.counters.instances[role].spec.role}.{interface}"] = counters
+        return by_trial_role
 
     @property
     def received_bytes(self) -> int:
         return self.counters.moved.get(f"sink.{SINK_PORT}", {}).get("rx_bytes", 0)
 
     @contextmanager
-    def naming_reasons(self, outcome: Outcome) -> Iterator[None]:
-        """Name the chain in reasons that are added inside the block, if there are several."""
+    def prefixing_reasons(self, outcome: Outcome) -> Iterator[None]:
+        """Put the chain's number before the reasons for invalidity that the block adds, if there are several chains."""
         n_before = len(outcome.invalid_because)
         yield
         if not self._alone:
-            found = outcome.invalid_because[n_before:]
-            outcome.invalid_because[n_before:] = [f"chain {self.chain.path.chain + 1}: {reason}" for reason in found]
+            added = outcome.invalid_because[n_before:]
+            outcome.invalid_because[n_before:] = [f"chain {self.chain.path.chain + 1}: {reason}" for reason in added]
 
     def judge(self, name: str, reading: Reading, config: Config, outcome: Outcome) -> None:
         """Invalidate the trial unless the counters of each hop account for what the instrument measured."""
@@ -167,19 +178,19 @@ class _Flow:
         outcome.invalidate([*reasons, *Impairment.of(config).reasons(name, reading)])
         judge_crossings(name, chain, self.seen, reading.payload_bytes, IMPLEMENTATION.of(config), outcome)
 
-    def undetoured(self, reading: Reading, config: Config) -> Iterator[str]:
-        """Yield why a function did not redirect what has its signature."""
+    def missed_redirections(self, reading: Reading, config: Config) -> Iterator[str]:
+        """Yield a reason for each `dpi` that did not redirect all packets with its signature."""
         for hop in self.chain.function.hops:
             if isinstance(hop.function, Dpi):
-                detoured = hop.function.detoured(self.counters.moved, self.seen, hop.role)
-                yield from undetoured(reading, detoured, config)
+                redirected = hop.function.detoured(self.counters.moved, self.seen, hop.role)
+                yield from missed_redirections(reading, redirected, config)
 
 
 def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> None:
     sizes = []
     for flow in flows:
         frames = frames_of(flow.chain, flow.counters, flow.seen, mixed=bool(flow.also_sent))
-        with flow.naming_reasons(outcome):
+        with flow.prefixing_reasons(outcome):
             judge_frames(frames, flow.chain, OFFLOADS.of(config), outcome)
         sizes += [frames.on_link] if frames else []
     if sizes:
@@ -187,17 +198,17 @@ def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> N
 
 
 def _work_s(watch: Meters, windows: Sequence[validity.Window]) -> float:
-    """Return the CPU seconds of the chains in their windows, each of which has all that the apparatus did."""
+    """Return the CPU seconds that the chains took, without Lastro's; each window counts all of Lastro's CPU time."""
     return watch.work_s(max((each.cpu_s or 0.0 for each in windows), default=0.0))
 
 
-def _carrying(watch: Meters, work_s: float, payload_bytes: int) -> dict[str, float]:
-    """Return the CPUs that were in use during the flows, and the cost of each Gbit that arrived."""
+def _cost_of_carrying(watch: Meters, work_s: float, payload_bytes: int) -> dict[str, float]:
+    """Return the CPUs used during the flows and, if any payload arrived, the CPU seconds per Gbit, by metric."""
     used = watch.usage.read()
-    found = {
+    measurements = {
         "host_cpus": watch.host.read()["host_cpus"],
         **{name: used[name] for name in ("chain_cpus", "function_cpus")},
     }
     if payload_bytes:
-        found[COST.name] = work_s / (8 * payload_bytes / 1e9)
-    return found
+        measurements[COST.name] = work_s / (8 * payload_bytes / 1e9)
+    return measurements

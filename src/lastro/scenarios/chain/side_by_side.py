@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain as joined
 from statistics import fmean
 from threading import Barrier, BrokenBarrierError, Lock
 
@@ -47,7 +46,7 @@ class _OtherFailed(InstrumentError):
 
 
 class _OneStart(Watch):
-    """The watch of commands that begin at the same time; `inner` lasts from their start until the last has ended."""
+    """A watch of `n` commands that begin together; `inner` runs from their start until the last one has ended."""
 
     def __init__(self, inner: Watch, n: int) -> None:
         self._inner, self._left, self._lock = inner, n, Lock()
@@ -65,7 +64,7 @@ class _OneStart(Watch):
             if not self._left:
                 self._inner.__exit__(kind, *rest)
 
-    def on(self, instrument: Instrument, chain: Chain, settings: Mapping[str, Level]) -> Reading:
+    def measure_on(self, instrument: Instrument, chain: Chain, settings: Mapping[str, Level]) -> Reading:
         try:
             return instrument.measure(chain.source, chain.sink, chain.path.sink, settings, self)
         except BaseException:
@@ -76,7 +75,7 @@ class _OneStart(Watch):
 def measure_on_all(
     testbed: Testbed, instrument: Instrument, chains: Sequence[Chain], settings: Mapping[str, Level], watch: Watch
 ) -> tuple[list[Reading], list[validity.Window]]:
-    """Measure on all chains at the same time. Return the readings, and when the command of each ran.
+    """Measure on all chains at the same time; return the readings in their order, and the windows of the commands.
 
     Raises: as `Instrument.measure`, the error of the chain that failed first."""
     windows, before = testbed.apparatus.windows, len(testbed.apparatus.windows)
@@ -85,44 +84,52 @@ def measure_on_all(
         reading = instrument.measure(chain.source, chain.sink, chain.path.sink, settings, watch)
         return [reading], windows[before:]
     start = _OneStart(watch, len(chains))
-    done = all_of([partial(start.on, instrument, chain, settings) for chain in chains], len(chains))
-    failed = [error for each in done if (error := each.exception())]
-    if failed:
-        raise next((error for error in failed if not isinstance(error, _OtherFailed)), failed[0])
+    futures = all_of([partial(start.measure_on, instrument, chain, settings) for chain in chains], len(chains))
+    errors = [error for future in futures if (error := future.exception())]
+    if errors:
+        causes = [error for error in errors if not isinstance(error, _OtherFailed)]
+        raise (causes or errors)[0]
     # In each window, the apparatus sends the messages of all commands.
-    expected = sum(each.expected for each in windows[before:])
-    windows[before:] = [replace(each, expected=expected) for each in windows[before:]]
-    return [each.result() for each in done], windows[before:]
+    expected = sum(window.expected for window in windows[before:])
+    windows[before:] = [replace(window, expected=expected) for window in windows[before:]]
+    return [future.result() for future in futures], windows[before:]
 
 
 def combined(readings: Sequence[Reading]) -> Reading:
-    """Return the reading of all chains: the mean of each measurement, and the samples of one chain after the other."""
+    """Return one reading for all chains: means of measurements, and series with the samples of all chains in turn.
+
+    Bytes are added up. A measurement that one of the chains lacks is left out."""
     first, *others = readings
     if not others:
         return first
-    names = [name for name in first.measurements if all(name in each.measurements for each in others)]
-    series = {each.name: each.unit for reading in readings for each in reading.series}
-    samples = joined.from_iterable
+    common = [name for name in first.measurements if all(name in other.measurements for other in others)]
+    units: dict[str, str] = {}
+    samples: dict[str, list[float]] = {}
+    reasons: list[str] = []
+    notes = dict(first.notes)
+    for number, reading in enumerate(readings, 1):
+        for series in reading.series:
+            units[series.name] = series.unit
+            samples.setdefault(series.name, []).extend(series.values)
+        reasons += [f"chain {number}: {reason}" for reason in reading.invalid_because]
+        if number > 1 and reading.notes:
+            notes[f"chain {number}"] = reading.notes
     return replace(
         first,
-        measurements={name: fmean(each.measurements[name] for each in readings) for name in names},
-        series=tuple(
-            Series(name, unit, tuple(samples(s.values for each in readings for s in each.series if s.name == name)))
-            for name, unit in series.items()
-        ),
-        payload_bytes=sum(each.payload_bytes for each in readings),
-        invalid_because=tuple(
-            f"chain {number}: {reason}" for number, each in enumerate(readings, 1) for reason in each.invalid_because
-        ),
-        remarks=tuple(dict.fromkeys(remark for each in readings for remark in each.remarks)),
-        notes=first.notes | {f"chain {number}": each.notes for number, each in enumerate(others, 2) if each.notes},
+        measurements={name: fmean(reading.measurements[name] for reading in readings) for name in common},
+        series=tuple(Series(name, unit, tuple(samples[name])) for name, unit in units.items()),
+        payload_bytes=sum(reading.payload_bytes for reading in readings),
+        invalid_because=tuple(reasons),
+        remarks=tuple(dict.fromkeys(remark for reading in readings for remark in reading.remarks)),
+        notes=notes,
     )
 
 
 def of_host(throughputs: Sequence[float], windows: Sequence[validity.Window]) -> dict[str, float]:
-    """Return what the host carried on all chains, by the TCP throughput of each, and when each ran.
+    """Return the total and the worst TCP throughput, their fairness, and the overlap in time, by metric.
 
-    Source of the index of fairness: Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
+    `throughputs` are those of the chains; `windows` are the times of their commands. Source of the
+    index of fairness: Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
     squares = sum(rate**2 for rate in throughputs)
     fairness = {FAIRNESS: sum(throughputs) ** 2 / (len(throughputs) * squares)} if squares else {}
     overlap = {OVERLAP: validity.overlap_percent(windows)} if windows else {}
@@ -138,7 +145,7 @@ def mark_as_throughput(outcome: Outcome) -> None:
 
 
 def overlap_reasons(name: str, windows: Sequence[validity.Window], config: Config) -> list[str]:
-    """Return why the chains did not carry their load at the same time."""
+    """Return a reason if the chains did not carry their load at the same time for long enough; else []."""
     limit = MIN_OVERLAP.of(config)
     if len(windows) < 2 or (found := validity.overlap_percent(windows)) >= limit:
         return []

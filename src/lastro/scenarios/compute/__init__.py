@@ -32,12 +32,12 @@ from lastro.scenarios.shared.resources import (
     CPUS,
     KERNEL_BYTES,
     RESOURCES,
+    check_resources,
     expected_cpus,
     limited_spec,
     limits_of,
-    unequal,
 )
-from lastro.scenarios.shared.storage import really, storage
+from lastro.scenarios.shared.storage import reported_storage, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.levels import part_name
@@ -53,12 +53,13 @@ def workloads() -> frozenset[str]:
 
 
 def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Return the first of the scenario's own metrics, then those that workloads bring, then its others."""
-    found = {own[0].name: own[0]}
+    """Return the scenario's first metric, then the metrics of all workloads, then the scenario's further metrics."""
+    by_name = {own[0].name: own[0]}
     for info in registry.parts("instrument").values():
         if info.cls is not None and issubclass(info.cls, Workload):
-            found |= {metric.name: metric for metric in info.cls.metrics}
-    return tuple((found | {metric.name: metric for metric in own}).values())
+            by_name |= {metric.name: metric for metric in info.cls.metrics}
+    by_name |= {metric.name: metric for metric in own}
+    return tuple(by_name.values())
 
 
 def workload(config: Config) -> Workload:
@@ -79,7 +80,9 @@ class WorkloadProbes:
         self._probed: dict[Hashable, Availability] = {}
 
     def availability(self, where: Hashable, tool: Workload, limits: Resources, started: Started) -> Availability:
-        """Try a workload once in each place. `where` identifies the place; `started` starts it as a trial would."""
+        """Return whether a workload fits into memory and its short version runs; each combination is tried once.
+
+        `where` identifies the platform and isolation; `started` starts an instance there as a trial would."""
         if not (found := self._room(tool, limits)):
             return found
         key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
@@ -90,7 +93,7 @@ class WorkloadProbes:
     def _room(self, tool: Workload, limits: Resources) -> Availability:
         """Return whether the full workload fits into memory, which its short version would not show.
 
-        The limit leaves room for the kernel of a machine on every platform, so that the task is the same on all."""
+        Room for the kernel of a virtual machine is left on every platform, so that all platforms run the same task."""
         needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
         if memory_bytes is None or needed <= memory_bytes * 63 // 64 - KERNEL_BYTES:
             return AVAILABLE
@@ -193,7 +196,7 @@ class ComputeScenario(OnPlatforms):
 
     @classmethod
     def _place(cls, config: Config) -> tuple[Level, ...]:
-        """Return the key of a place for a workload, without its resources: each place is tried once."""
+        """Return what identifies where a workload runs, except resources: `WorkloadProbes` tries each place once."""
         return platform_level(config), isolation_level(config)
 
     @contextmanager
@@ -212,11 +215,11 @@ class ComputeScenario(OnPlatforms):
         ):
             instance = everyone[_ROLE]
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
-            reasons, seen = unequal(self.testbed, instance)
+            reasons, seen = check_resources(self.testbed, instance)
             outcome.invalidate(reasons)
             under = storage(platform, instance)
             outcome.notes |= {"limits": {_ROLE: limits_of(spec)}, **seen, "storage": under}
-            outcome.add_condition(really(under))
+            outcome.add_condition(reported_storage(under))
             built.note(outcome)
             self.testbed.flush()
             with tool.prepared(instance, LIMIT_S.of(config)):

@@ -61,7 +61,7 @@ class Footprint:
         )
 
     def per_instance(self, n: int) -> dict[str, float]:
-        """Return measurements from the difference that `n` instances made."""
+        """Return measurements by metric from a difference between two footprints, which `n` instances made."""
         return {
             "memory": self.charged_bytes / n / MIB,
             "memory_host": self.taken_bytes / n / MIB,
@@ -73,7 +73,7 @@ class Footprint:
 
 
 def _disk(testbed: Testbed) -> tuple[int, int]:
-    """Return bytes in the state directories without the image, and bytes used on the file system of the instances."""
+    """Return (bytes in Lastro's directories without the image, bytes used on the file system of the instances)."""
     state = testbed.session.state
     count = ["du", "-cskx", f"--exclude={state}/rootfs", str(state), str(testbed.run_dir)]
     counted = testbed.host.run(count, check=False)  # files may vanish meanwhile
@@ -82,7 +82,7 @@ def _disk(testbed: Testbed) -> tuple[int, int]:
 
 
 def _last_kib(tool: str, done: Completed) -> int:
-    """Return the number that begins the last line. Raises: InstrumentError when there is none."""
+    """Return the KiB that begin the last line of a tool's output. Raises: InstrumentError when there is no number."""
     try:
         return int(done.text.splitlines()[-1].split()[0])
     except (IndexError, ValueError):
@@ -157,7 +157,7 @@ class LifecycleScenario(OnPlatforms):
                 window.judge(outcome)
                 if MAX_INSTANCES.of(config):
                     self._fill_up(config, platform, n, before, outcome)
-        _record_lifecycles(outcome, list(clocked.lives.values()), together=together)
+        _record_lifecycles(outcome, list(clocked.times_by_name.values()), together=together)
         return outcome
 
     def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
@@ -199,7 +199,9 @@ class LifecycleScenario(OnPlatforms):
 
 
 def _record_lifecycles(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:
-    """Report means over the instances, and the values of the single instances as series."""
+    """Add the mean times of the instances to `outcome`, and the time of each instance as series, in ms.
+
+    `together` says that the instances were started at the same time."""
     for name in ("start", "first_command", "first_packet", "stop"):
         values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
         outcome.measurements[name] = math.fsum(values) / len(values)

@@ -23,10 +23,10 @@ _REACH_S = 10
 
 
 class MeetingPlace:
-    """One peer, and places for the links of `n` instances to it, made before the measured time.
+    """One peer, and places (namespaces) for the links of `n` instances to it, made before the measured time.
 
-    Instances that start one after the other are also joined one after the other, each in its own place, since an
-    attachment makes its bridge, for example, once for each place. Instances that start together share a place."""
+    Instances that start one after the other each have their own place, so that the attachment makes what a link needs,
+    such as a bridge, for each of them. Instances that start together share a place."""
 
     def __init__(self, peer: Instance, places: Sequence[tuple[Testbed, Attachment]], n: int) -> None:
         """Keep the peer and the places, each with the prepared attachment that makes the links there."""
@@ -45,14 +45,14 @@ class MeetingPlace:
         session = self._places[0][0].session
         specs = [InstanceSpec(session.unique("life"), "instance", ports=(_PORT,)) for _ in range(self._n)]
         instances: list[Instance] = []
-        for at, (place, links) in enumerate(self._places):
+        for number, (place, links) in enumerate(self._places):
             require_room(place.host)
-            new = start_all(stack, platform, place, specs if len(self._places) == 1 else [specs[at]])
-            segments = [self._segment(len(instances) + at, instance) for at, instance in enumerate(new)]
+            new = start_all(stack, platform, place, specs if len(self._places) == 1 else [specs[number]])
+            segments = [self._segment(number, instance) for number, instance in enumerate(new, len(instances))]
             stack.enter_context(links.connect(place, segments))
             self.first = self.first or (place, segments[0])
             for segment in segments:
-                self._try_out(platform, segment)
+                self._time_first_answers(platform, segment)
             instances += new
         return instances
 
@@ -61,10 +61,10 @@ class MeetingPlace:
         near, far = (f"{_NETWORK[8 * at + side]}/29" for side in (1, 2))
         return Segment(str(at), (Port(self.peer, f"to{at}", near), Port(instance, _PORT, far)))
 
-    def _try_out(self, platform: TimedPlatform, segment: Segment) -> None:
+    def _time_first_answers(self, platform: TimedPlatform, segment: Segment) -> None:
         """Time the first packet, which the peer requests so that no command inside delays it, and the first command."""
         port = segment.ports[1]
-        name, life = port.instance.spec.name, platform.lives[port.instance.spec.name]
+        name, life = port.instance.spec.name, platform.times_by_name[port.instance.spec.name]
         ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.ip]
         packet = self.peer.run(ping, timeout_s=_REACH_S + 20, check=False)
         if packet.returncode != 0:

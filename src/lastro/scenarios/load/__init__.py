@@ -134,7 +134,7 @@ class LoadScenario(OnChain):
 
     def availability(self, config: Config) -> Availability:
         try:
-            _require_able(config, self.testbed.usable_cpus)
+            _require_supported(config, self.testbed.usable_cpus)
         except LastroError as error:
             return unavailable(error)
         if not (found := super().availability(config)):
@@ -147,9 +147,9 @@ class LoadScenario(OnChain):
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Return runs for the generator's ceiling, by plain forwarding, and the profile of the undisturbed chain."""
-        alone = {**config, AT.name: OFF}
-        wanted = cls.profile_run(alone)
-        ceiling = cls.plain_forwarding(alone)
+        without_latency = {**config, AT.name: OFF}
+        wanted = cls.profile_run(without_latency)
+        ceiling = cls.plain_forwarding(without_latency)
         if any(config[name] != ceiling[name] for name in ("isolation", "anomaly", "function", "implementation")):
             named = (*CALIBRATED_FOR, "instrument", "frame_size")
             wanted[calibration_key(_CEILING, ceiling, named, NO_DIFFERENCE)] = ceiling
@@ -182,8 +182,8 @@ class LoadScenario(OnChain):
         return own | {name: registry.get(LoadGenerator, name).version_argv for name in names}
 
 
-def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
-    """Check that the generator can send the traffic of a treatment, from its CPU, and alone. Raises: Unavailable."""
+def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
+    """Check that the generator can send the treatment's traffic, and that it can be counted. Raises: Unavailable."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
     if IMPLEMENTATION.of(config) == "xdp":
         raise Unavailable(
@@ -209,10 +209,10 @@ def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
 
 
 def _refusal_of_two(kind: type[LoadGenerator], config: Config, usable_cpus: Sequence[int]) -> str:
-    """Return why two generators that keep CPUs busy cannot send at the same time; empty if they can.
+    """Return why two generators that keep CPUs busy cannot send at the same time; an empty text if they can.
 
-    On the host's kernel, both are kept on the first CPU. On kernels of their own, they keep busy whichever CPUs of the
-    host they get, and the function needs another one."""
+    On the host's kernel, both are pinned to the first CPU. In virtual machines, each keeps one CPU of the host busy,
+    and the function needs a third."""
     if shares_kernel(config):
         return f"{kind.name} keeps CPU {usable_cpus[0]} busy for one direction, and cannot share it with the other"
     if (n := len(usable_cpus)) <= _DIRECTIONS:

@@ -35,8 +35,8 @@ METRICS = (
 class CpuSpent:
     """CPU seconds of a host while a probe ran, from before its generator started until its last counters were read.
 
-    `beside_s` are those of what runs beside the chain all the time, `waited_s` those in which generators waited, and
-    `work_s` all others."""
+    `beside_s` is the time of the neighbour, of other programs and of Lastro; `waited_s` that of generators which waited
+    by keeping a CPU busy; `work_s` all other time: the work of the chain."""
 
     work_s: float = 0.0
     waited_s: float = 0.0
@@ -46,18 +46,18 @@ class CpuSpent:
 def measure_cost(
     testbed: Testbed, standing: StandingChain, prober: Prober, rate_fps: float, duration_s: float, outcome: Outcome
 ) -> None:
-    """Carry the rate for this time, with meters around, and add what it cost to `outcome`.
+    """Carry the rate for this time, with meters around, and add the cost of a frame to `outcome`.
 
-    To start a generator costs CPU time, too, on one platform more than on another. A probe with hardly any frames shows
-    how much, so that it is not part of the cost of a frame. If the generator does not hold the rate, which may be close
-    to its largest one, the cost is that at the most that it sent, and a condition says so."""
+    Starting a generator takes CPU time, too, on one platform more than on another. A probe with hardly any frames
+    measures that time, so that it can be subtracted. If the generator does not hold the rate, the cost is measured at
+    the highest rate that it sent, and a condition reports this."""
     prober.refresh()  # not among what is measured
-    few, meters = _metered(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
+    few, meters = _with_meters(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
     start = spent(few, meters)
     carried: list[tuple[Probe, Meters]] = []
     while len(carried) <= _REPEATS and not (carried and carried[-1][0].reached):
-        carried.append(_metered(testbed, standing, partial(prober.probe, rate_fps, duration_s)))
-    probe, meters = max(carried, key=lambda each: each[0].part_sent)
+        carried.append(_with_meters(testbed, standing, partial(prober.probe, rate_fps, duration_s)))
+    probe, meters = max(carried, key=lambda attempt: attempt[0].part_sent)
     if not probe.reached:
         outcome.add_condition(
             {"load at which cost was measured": "less than the PDR, which the generator did not hold"}
@@ -71,7 +71,7 @@ def measure_cost(
     outcome.notes["carrying_cpus"] = max(0.0, outcome.measurements["host_cpus"] - beside_cpus)
 
 
-def _metered(testbed: Testbed, standing: StandingChain, carry: Callable[[], Probe]) -> tuple[Probe, Meters]:
+def _with_meters(testbed: Testbed, standing: StandingChain, carry: Callable[[], Probe]) -> tuple[Probe, Meters]:
     meters = Meters(testbed, standing.everyone, standing.own_cgroups)
     with meters:
         probe = carry()
@@ -81,19 +81,20 @@ def _metered(testbed: Testbed, standing: StandingChain, carry: Callable[[], Prob
 def spent(probe: Probe, meters: Meters) -> CpuSpent:
     """Return the CPU time of a probe, from the meters that ran around it.
 
-    A guest that shares its CPU counts more of the time in which a generator waits than the host does, so at most the
-    host's count of the senders is taken for it."""
+    A guest that shares its CPU counts more waiting time of its generator than the host does. So the waiting time is
+    limited to the CPU time of the senders as the host counts it."""
     own_s = meters.host.own_cpu_s + meters.beside_s
     waited_s = min(probe.waited_s, sum(meters.usage.used[role].cpu_s for role in _SENDERS))
     return CpuSpent(meters.host.busy_s - own_s - waited_s, waited_s, own_s)
 
 
 def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpent = CpuSpent()) -> dict[str, float]:
-    """Return the cost of a probe's frames. `start` is what a probe of a `few` frames cost.
+    """Return the measurements of a probe by metric: the CPUs of host and roles, and the frames per CPU second.
 
-    Meters run longer than the load: the generator starts (sockperf sleeps for two seconds), counters are read, and late
-    frames arrive. So the CPU time of the chain is divided by the time of the load. The neighbour, other processes and
-    Lastro run beside it all the time: their part of `host_cpus` is divided by the time of the meter."""
+    The cost of a frame is left out if the probe took no measurable work. `start` is the CPU time of the probe `few`,
+    which had hardly any frames; it is subtracted. Meters run longer than the load: the generator starts (sockperf
+    sleeps for two seconds), counters are read, and late frames arrive. So the CPU time of the chain is divided by the
+    duration of the load, and that of the neighbour, other processes and Lastro by the duration of the meters."""
     host, usage = meters.host, meters.usage
     load_s, found = probe.lasted_s, spent(probe, meters)
     work_s = found.work_s - start.work_s

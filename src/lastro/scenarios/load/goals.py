@@ -19,9 +19,9 @@ class Goal:
     exceed_ratio: float = 0.5
 
     def missed_at(self, rate_fps: float) -> str:
-        """Return what is said of a load that misses the goal: 'more than 0.5 % lost at 81,000 frames a second'."""
-        lost = f"more than {100 * self.loss_ratio:g} % lost" if self.loss_ratio else "frames were lost"
-        return f"{lost} at {rate_fps:,.0f} frames a second"
+        """Describe a load that misses the goal: 'more than 0.5 % lost at 81,000 frames a second'."""
+        loss = f"more than {100 * self.loss_ratio:g} % lost" if self.loss_ratio else "frames were lost"
+        return f"{loss} at {rate_fps:,.0f} frames a second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,11 @@ def own_goal(text: str) -> Goal | None:
         return None
     words = text.replace("%", " ").split()
     try:
-        numbers = [float(word) / 100 for word in words if word != "exceed"]
-        shaped = (
-            text.count("%") == len(numbers) and words[1:2] in ([], ["exceed"]) and len(words) == 2 * len(numbers) - 1
-        )
-        if shaped and all(math.isfinite(number) and 0 <= number < 1 for number in numbers):
-            return Goal("own", *numbers)
+        ratios = [float(word) / 100 for word in words if word != "exceed"]
+        has_one_percent_sign_each = text.count("%") == len(ratios)
+        has_shape = words[1:2] in ([], ["exceed"]) and len(words) == 2 * len(ratios) - 1
+        if has_one_percent_sign_each and has_shape and all(math.isfinite(ratio) and 0 <= ratio < 1 for ratio in ratios):
+            return Goal("own", *ratios)
     except ValueError:
         pass
     raise InputError(f"'{text}' is not a goal of loss", "write a percentage of frames, such as '1%' or '1% exceed 20%'")

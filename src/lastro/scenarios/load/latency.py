@@ -71,32 +71,24 @@ SETTINGS = (AT, LATENCY_S, ONE_WAY, OWN_DELAY_S)
 def metrics_at(at: object) -> tuple[Metric, ...]:
     """Return the latency metrics at each load in `at`: one setting, or a mapping whose keys are a factor's levels."""
     loads = all_loads(at)
-    metrics = [
-        metric
-        for load in loads
-        for metric in (
-            Metric(load.load_metric, "1/s", "neither", f"packets sent in a second, with answers, at {load.place}"),
-            *(
-                Metric(load.metric(name), _US, "lower", f"{_WORDS[name]} of round trips at {load.place}")
-                for name in STATISTICS
-            ),
-            *(
-                Metric(load.one_way_metric(name), _US, "lower", f"{_WORDS[name]} of one-way delays at {load.place}")
-                for name in STATISTICS
-            ),
-        )
-    ]
-    own = "of the generator's own round trips, on its loopback, at"
-    of_generator = (
-        Metric(load.own_metric(name), _US, "neither", f"{_WORDS[name]} {own} {load.place}")
-        for load in loads
-        for name in STATISTICS
-    )
-    return (*metrics, *of_generator)
+    metrics: list[Metric] = []
+    own_metrics: list[Metric] = []
+    for load in loads:
+        text = f"packets sent in a second, with answers, at {load.place}"
+        metrics.append(Metric(load.load_metric, "1/s", "neither", text))
+        for name in STATISTICS:
+            text = f"{_WORDS[name]} of round trips at {load.place}"
+            metrics.append(Metric(load.metric(name), _US, "lower", text))
+        for name in STATISTICS:
+            text = f"{_WORDS[name]} of one-way delays at {load.place}"
+            metrics.append(Metric(load.one_way_metric(name), _US, "lower", text))
+            text = f"{_WORDS[name]} of the generator's own round trips, on its loopback, at {load.place}"
+            own_metrics.append(Metric(load.own_metric(name), _US, "neither", text))
+    return (*metrics, *own_metrics)
 
 
 def latency_s(config: Config) -> float:
-    """Return how long the latency of a treatment is measured: at each load, and at each that of the generator alone."""
+    """Return the seconds that measuring latency takes in a trial: for each load, of the chain and of the generator."""
     captures_s = _CAPTURES_S if ONE_WAY.of(config) == YES else 0.0
     each_s = OWN_DELAY_S.of(config) + LATENCY_S.of(config) + 2 * _STARTS_S + captures_s
     return len(loads_of(AT.of(config))) * each_s
@@ -144,9 +136,9 @@ def measure_latency(
 
 
 def _undisturbed(measure: Callable[[], _Measured]) -> _Measured:
-    """Return the result of a measurement, which is repeated if other work disturbed it.
+    """Return the result of `measure`, which is repeated at most twice if other work on the host disturbed it.
 
-    Raises: MeasurementDisturbed when each repetition was disturbed, too."""
+    Raises: MeasurementDisturbed when the last repetition was disturbed, too."""
     for _ in range(_REPEATS):
         with suppress(MeasurementDisturbed):
             return measure()
@@ -178,12 +170,13 @@ def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:
 
 
 def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
-    """Mark the latencies at percentages of a PDR that is only a lower bound as lower bounds: latency grows with load.
+    """Mark latencies at percentages of the PDR as lower bounds, where the PDR itself is one: latency grows with load.
 
     The percentages are of the rate that the generator reached, so treatments were not equally busy."""
-    ways = (LatencyLoad.metric, LatencyLoad.one_way_metric)
-    names = [way(load, name) for load in loads if load.fraction is not None for way in ways for name in STATISTICS]
-    names += [load.load_metric for load in loads if load.fraction is not None]
+    relative_loads = [load for load in loads if load.fraction is not None]
+    names = [load.metric(name) for load in relative_loads for name in STATISTICS]
+    names += [load.one_way_metric(name) for load in relative_loads for name in STATISTICS]
+    names += [load.load_metric for load in relative_loads]
     if marked := tuple(name for name in names if name in outcome.measurements):
         text = "the PDR is only a lower bound, so the load was a smaller percentage of the true PDR"
         outcome.add_caveat(Remark(AT_LEAST, text, marked))
@@ -219,7 +212,10 @@ def _record(
     outcome: Outcome,
     lost_by_receiver: int = 0,
 ) -> None:
-    """Add the percentiles at a load. Those of a generator that did not hold its rate are its own delay."""
+    """Add the percentiles at a load to `outcome`; only a caveat if the generator did not hold its rate.
+
+    Percentiles that the generator's own delay could explain are left out, with a remark. Raises: InstrumentError when
+    no packet was answered at a percentage of the PDR."""
     if load.fraction is not None and not len(trips.due_ns):
         raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
     outcome.measurements[load.load_metric] = trips.rate_fps
@@ -238,7 +234,7 @@ def _record(
 
 
 def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends: Ends, outcome: Outcome) -> None:
-    """Add the delays in one direction at a load, which follow the rules of round trips."""
+    """Add the percentiles of one-way delays at a load; only a caveat if the generator did not hold its rate."""
     if not _held_rate(trips, asked_fps):
         text = "the generator did not hold its rate"
         outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.one_way_metric, STATISTICS))))

@@ -69,7 +69,7 @@ METRICS = (*(metric for goal, words in _WORDS.items() for metric in _metrics_of(
 
 
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
-    """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
+    """Return the bounds of a treatment's search; `ceiling_fps` is the largest rate of the generator, if it is known.
 
     The search begins at the ceiling. It may exceed the ceiling, which may have been measured at a bad moment."""
     step_s = chosen_class(LoadGenerator, config).step_s
@@ -147,7 +147,7 @@ def _judge_path(
     implementation: str,
     outcome: Outcome,
 ) -> None:
-    """Invalidate the trial unless its frames took the path; `counted` is what the function saw of the last probe."""
+    """Invalidate the trial unless its frames took the path; `counted` are the function's counts in the last probe."""
     note_load(outcome, generator, chain.source.spec.role, chain.sink.spec.role)
     note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
     outcome.invalidate(prober.size_reasons())
@@ -158,7 +158,7 @@ def _judge_path(
 
 
 def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
-    """Mark what needs a PDR as dropped, where no load meets it: the trials that have one are a selection."""
+    """Mark the metrics that need a PDR as dropped, if no load meets it: trials with a PDR would be a selection."""
     needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(AT.of(config)))
     reason = next(missed.reason for missed in searched.unmet if missed.goal.name == PDR)
     outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
@@ -167,10 +167,10 @@ def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
 def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
     """Record the intervals of a search, its probes as series, and what ended it at each goal.
 
-    A goal that is met at the largest load is a lower bound without an upper end; the generator's limit is marked. So is
-    a goal that no load met, which has no values. `queue` is the number of frames that the queue in front of the
-    function holds; 0 if it is not known."""
-    bounded = [each for each in searched.intervals if each.upper_fps is None]
+    If a goal is met at the largest load, its rate is a lower bound without an upper end, and a caveat marks it. A goal
+    that no load met has no values, and a caveat. If the generator limited the load, the rates are flagged. `queue` is
+    the number of frames that the queue in front of the function holds; 0 if it is not known."""
+    open_intervals = [interval for interval in searched.intervals if interval.upper_fps is None]
     steps = [probe.as_note() for probe in searched.probes]
     for each in searched.intervals:
         name, end = each.goal.name, _ending(each, searched, queue)
@@ -186,10 +186,10 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
     for missed in searched.unmet:
         names = tuple(f"{missed.goal.name}{end}" for end in ("", "_upper", "_conditional", "_exceed"))
         outcome.add_caveat(Remark(GOAL_NOT_MET, missed.reason, names))
-    if searched.limited and bounded:
-        values = {
-            name: searched.most_fps for each in bounded for name in (each.goal.name, f"{each.goal.name}_conditional")
-        }
+    if searched.limited and open_intervals:
+        goals = [interval.goal.name for interval in open_intervals]
+        rates = [rate for goal in goals for rate in (goal, f"{goal}_conditional")]
+        values = dict.fromkeys(rates, searched.most_fps)
         outcome.notes |= Ceiling(values, limited=True).as_notes()
     outcome.notes |= {"most_fps": searched.most_fps, "generator_reached_its_limit": searched.limited, "probes": steps}
     outcome.series += _series(searched.probes)
@@ -204,10 +204,10 @@ def _ending(each: GoalInterval, searched: SearchResult, queue: int) -> str:
 
 
 def _queued(rate_fps: float, probes: Sequence[Probe], queue: int) -> str:
-    """Return a remark if a queue may have taken a part of a load that met its goal; else an empty text.
+    """Return a remark if a queue may have held back frames of a load that met its goal; else an empty text.
 
-    A queue may be empty again when the counters are read, so what they saw of it is only the least. Where the length of
-    the queue is known, it is the most."""
+    `queue` is the length of the queue in frames: no more can be held back. The counters of late frames show at least
+    how many were held back, since the queue may be empty again when they are read."""
     seen = [probe for probe in probes if probe.rate_fps == rate_fps and probe.sent]
     longest_s = max((probe.duration_s for probe in seen), default=0.0)
     late = max((probe.late / probe.sent for probe in seen if probe.duration_s == longest_s), default=0.0)

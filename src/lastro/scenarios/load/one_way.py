@@ -22,7 +22,7 @@ class Ends:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """PacketCapture inside the block. Raises: as `PacketCapture.running`."""
+        """Capture at both ends inside the block. Raises: as `PacketCapture.running`."""
         with self.receiver.running(), self.sender.running():
             yield
 
@@ -37,8 +37,8 @@ def both_ends(testbed: Testbed, chain: Chain) -> Iterator[Ends]:
     """Prepare captures in the network namespaces of both ends, outside of their confinement and limits."""
     with ExitStack() as stack:
 
-        def beside(instance: Instance, device: str) -> PacketCapture:
+        def capture_at(instance: Instance, device: str) -> PacketCapture:
             spec = InstanceSpec(testbed.session.unique("capture"), "capture", netns=instance.netns)
             return PacketCapture(stack.enter_context(Native().start(testbed, spec)), device)
 
-        yield Ends(beside(chain.source, SOURCE_PORT), beside(chain.sink, SINK_PORT))
+        yield Ends(capture_at(chain.source, SOURCE_PORT), capture_at(chain.sink, SINK_PORT))

@@ -36,7 +36,7 @@ _PAUSE_S = 0.1  # without a frame, and the path is empty
 _PERIODS = 3  # of the offered rate, at least: a generator may still have frames to send in its own queue
 
 
-def at_rest(
+def wait_until_at_rest(
     first: Counters,
     read: Callable[[], Counters],
     frames: Callable[[Counters], tuple[int, ...]],
@@ -44,12 +44,11 @@ def at_rest(
     rate_fps: float,
     delay_s: float = 0.0,
 ) -> Counters:
-    """Return the last reading in which frames count: when all have arrived, or when nothing has moved for a while.
+    """Wait until all frames have arrived, or none has moved for a while; return the last reading of the first 2 s.
 
-    `first` is the reading after the end of the generator, `frames` the part of a reading that must stand still. A link
-    on the path delays frames by `delay_s`. Frames that arrive after two seconds are lost.
-
-    Raises: InstrumentError when frames still move after another five seconds."""
+    `first` is the reading at the end of the generator. `frames` returns the counts in a reading that must not change;
+    `is_over` whether all frames have arrived. A link on the path delays frames by `delay_s`. Frames that arrive after
+    two seconds count as lost. Raises: InstrumentError when frames still move after another five seconds."""
     counted = last = first
     pause_s = max(_PAUSE_S, _PERIODS / rate_fps) + delay_s
     began_s = time.monotonic()
@@ -81,12 +80,12 @@ _SIZE_TOLERANCE = 0.02  # of the mean size of frames
 
 
 class TooManyFrames(InstrumentError):
-    """A receiver counted more frames than were sent: as many lost ones would not show."""
+    """A receiver counted more frames than were sent, so lost frames could go unnoticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Hops:
-    """The ports on a direction with what they count of it, "tx" or "rx", as `hops_of`."""
+    """The ports on the path of one direction, each with the counter of its frames, "tx" or "rx"; see `hops_of`."""
 
     ports: Sequence[tuple[str, str]]
 
@@ -108,12 +107,12 @@ class _Hops:
         return _Hops([(port, "rx" if way == "tx" else "tx") for port, way in reversed(self.ports)])
 
     def frames(self, counted: Counters) -> tuple[int, ...]:
-        """Return the frames that a reading has of this direction, at each port."""
+        """Return the number of frames in this direction at each port, in the order of the path."""
         return tuple(counted[port][f"{way}_packets"] for port, way in self.ports if port in counted)
 
     def lost_at(self, counted: Counters) -> dict[str, int]:
-        """Return the frames that were lost on the way to each function, in it, and on the way from the last one."""
-        # What a port drops was lost behind it.
+        """Return the number of lost frames by place: 'to the function', 'in the function', 'from the function'."""
+        # A frame that a port dropped was lost behind the port.
         seen = [
             counted[port][f"{way}_packets"] + (counted[port]["tx_dropped"] if way == "tx" else 0)
             for port, way in self.ports
@@ -175,12 +174,12 @@ class Prober:
 
     def _probe(self, rate_fps: float, duration_s: float) -> Probe:
         each_fps = rate_fps / len(self.ways)
-        before = self._began(each_fps)
+        before = self._begin(each_fps)
         offer = self._generator.offer
         calls = [partial(offer, way, self._traffic, each_fps, duration_s) for way in self.ways]
         offered = [future.result() for future in all_of(calls, len(calls))]
         first = self._meter.now()
-        self._ended = self._rested(first, each_fps, partial(self._have_arrived, before, offered))
+        self._ended = self._wait_until_at_rest(first, each_fps, partial(self._have_arrived, before, offered))
         self.moved, late = moved(before, self._ended), moved(first, self._ended)
         for instance in self._chain.instances.values():
             instance.usage()  # its links outlive an instance, and would carry on
@@ -188,24 +187,24 @@ class Prober:
             _counted_probe(hops, self.moved, late, each_fps, duration_s, own)
             for hops, own in zip(self.ways.values(), offered, strict=True)
         ]
-        return _together(probes, rate_fps)
+        return _sum_of_directions(probes, rate_fps)
 
-    def _began(self, each_fps: float) -> Counters:
-        """Return the reading with which a probe begins, when what the last one left in queues has come out."""
+    def _begin(self, each_fps: float) -> Counters:
+        """Return the reading with which a probe begins, once the queues have no frames of the last probe."""
         if time.monotonic() - self._refreshed_s > _REFRESH_S:
             self.refresh()
         now = self._meter.now()
         if self._ended is None or not (came := self._received(moved(self._ended, now))):
             return now
-        now = self._rested(now, each_fps)
+        now = self._wait_until_at_rest(now, each_fps)
         came = self._received(moved(self._ended, now))
         self.overdue += came if came > _OTHERS else 0
         return now
 
-    def _rested(
+    def _wait_until_at_rest(
         self, first: Counters, each_fps: float, is_over: Callable[[Counters], bool] = lambda _: False
     ) -> Counters:
-        return at_rest(first, self._meter.now, self._frames, is_over, each_fps, self._delay_s)
+        return wait_until_at_rest(first, self._meter.now, self._frames, is_over, each_fps, self._delay_s)
 
     def _frames(self, counted: Counters) -> tuple[int, ...]:
         return tuple(frames for hops in self.ways.values() for frames in hops.frames(counted))
@@ -280,7 +279,7 @@ def _nearly_equal(counted: int, reported: int) -> bool:
     return abs(counted - reported) <= _SLACK + _TOLERANCE * reported
 
 
-def _together(probes: Sequence[Probe], rate_fps: float) -> Probe:
+def _sum_of_directions(probes: Sequence[Probe], rate_fps: float) -> Probe:
     """Return the sum of simultaneous probes in all directions. It hides no direction that fell short."""
     first, *others = probes
     if not others:

@@ -33,7 +33,7 @@ class Probe:
 
     Rates are frames a second, over all directions. `lost_at` has the frames lost at each hop; those that the first link
     did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues. If
-    the load has two directions, `least_part` is the part of its share that one of them sent, the lesser of the two.
+    the load has two directions, `least_part` is the smaller of the fractions of the asked rate that were sent in each.
     `waited_s` is the CPU time in which generators waited by keeping CPUs busy."""
 
     rate_fps: float
@@ -98,11 +98,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class GoalInterval:
-    """The interval of a goal: the relevant lower bound met it, and the relevant upper bound did not.
+    """The interval of a goal: the load at its lower end meets the goal, and the load at its upper end does not.
 
-    `upper_fps` is None if no load failed: the goal is met at the largest load. `conditional_fps` is the conditional
-    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal. It is None
-    in a search in which one probe that meets the goal decides on a load: it would be zero, or a selection."""
+    `upper_fps` is None if the goal is met at the largest load. `conditional_fps` is the conditional throughput.
+    `exceed_ratio` is the fraction of the time at the lower end in which loss exceeded the goal; None if a single probe
+    decides on a load, since the fraction would be zero or biased."""
 
     goal: Goal
     lower_fps: float
@@ -200,25 +200,26 @@ def binary(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
 
 
 def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> GoalInterval | UnmetGoal:
-    def met(rate_fps: float) -> Probe | None:
+    def probe_meeting_goal(rate_fps: float) -> Probe | None:
         probe = measure(rate_fps, bounds.sum_s)
         return probe if probe.loss_ratio <= goal.loss_ratio else None
 
     lower, upper = bounds.least_fps, bounds.most_fps
-    if best := met(upper):
-        return _exactly(goal, upper, None, best)
-    if not (best := met(lower)):
+    if best := probe_meeting_goal(upper):
+        return _interval_of_binary_search(goal, upper, None, best)
+    best = probe_meeting_goal(lower)
+    if best is None:
         return UnmetGoal(goal, lower)
     while upper - lower > bounds.width * upper:
         middle = (lower + upper) / 2
-        if probe := met(middle):
+        if probe := probe_meeting_goal(middle):
             lower, best = middle, probe
         else:
             upper = middle
-    return _exactly(goal, lower, upper, best)
+    return _interval_of_binary_search(goal, lower, upper, best)
 
 
-def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> GoalInterval:
+def _interval_of_binary_search(goal: Goal, lower: float, upper: float | None, best: Probe) -> GoalInterval:
     return GoalInterval(goal, lower, upper, lower * (1 - best.loss_ratio), None)
 
 
@@ -226,18 +227,16 @@ METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {"mlr
 
 
 def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> SearchResult:
-    """Search by a method.
+    """Search for the intervals of all goals by a method of METHODS, and return them with all probes.
 
-    A probe that its generator did not reach is repeated, more often if the generator has sent clearly more before: the
-    host may have been busy. Then it lowers the largest load.
-
-    A search begins below `begin_fps`, and goes on above it while a goal is met there.
-
-    Raises: InstrumentError when the generator holds no rate, or when it takes too long."""
+    If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy: more
+    often if the generator has sent clearly more before. If it still fails, the search begins again with a lower largest
+    load. A search begins below `begin_fps`, and doubles the largest load while a goal is met there.
+    Raises: InstrumentError when the generator holds no rate, or when the search takes too long."""
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
-    def reached(rate_fps: float, duration_s: float) -> Probe:
+    def measure_patiently(rate_fps: float, duration_s: float) -> Probe:
         able, best = _has_sent_more(probes, rate_fps, duration_s), 0.0
         for n_before in range(1 + (_PATIENCE if able else _RETRIES)):
             if time.monotonic() > ends_s:
@@ -254,7 +253,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
     while n_limits < _MOST_LIMITS and most > bounds.least_fps:
         try:
-            ends = METHODS[method](goals, replace(bounds, most_fps=most), reached)
+            ends = METHODS[method](goals, replace(bounds, most_fps=most), measure_patiently)
         except _GeneratorLimit as limit:
             n_limits += 1
             most = _BELOW**n_limits * limit.fps

@@ -52,9 +52,10 @@ def generator_cpu(instance: Instance) -> int | None:
 
 
 def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
-    """Return the specification of an instance with its CPUs: the function and its neighbour run on all but the first.
+    """Return the specification of a function or neighbour without the generator's CPU, which is the first one.
 
-    If the source is a virtual machine, all stay on all CPUs: the generator is a process in it, without its own CPU."""
+    Other roles are not restricted. Nor is any role on platforms of virtual machines: a generator inside a machine has
+    no CPU of its own."""
     others = testbed.usable_cpus[1:]
     if not others or not spec.role.startswith((FUNCTION, NEIGHBOUR)) or platform_of(config).guests:
         return spec
@@ -82,7 +83,7 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
 
 
 def queue_frames(chain: Chain) -> int:
-    """Return how many frames the host's kernel queues in front of the function; 0 if another kernel does, or none."""
+    """Return the length in frames of the host's queue in front of the function; 0 without a queue or if not known."""
     function, others = chain.instances["function"], chain.source.testbed.usable_cpus[1:]
     if function.takes_taps or not function.shares_kernel or not others:
         return 0
@@ -90,7 +91,7 @@ def queue_frames(chain: Chain) -> int:
 
 
 def short_buffer(host: Host, instrument: str) -> dict[str, str]:
-    """Return the condition that sockperf's buffer holds less than the queue in front of the function; empty if not.
+    """Return a condition if sockperf's send buffer is smaller than the queue in front of the function; else empty.
 
     The kernel counts twice the size that was asked for, up to its limit: socket(7)."""
     files = host.view.read([_LARGEST_BUFFER, _LONGEST_QUEUE])

@@ -49,7 +49,7 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, ANOMALY_WORKERS, NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
-from lastro.scenarios.shared.resources import limits_of, unequal, without_limits
+from lastro.scenarios.shared.resources import check_resources, limits_of, without_limits
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
 from lastro.testbed import beside
@@ -144,16 +144,16 @@ class ProxyScenario(OnLinks):
         return self._probed[level, links, isolation]
 
     def _probe(self, config: Config) -> Availability:
-        """Try whether one proxy answers."""
+        """Return whether one proxy of this treatment starts and answers."""
         try:
             with ExitStack() as stack:
-                self._stand(stack, {**config, PROXIES.name: 1, INSTANCES.name: 0, "anomaly": NONE})
+                self._deploy(stack, {**config, PROXIES.name: 1, INSTANCES.name: 0, "anomaly": NONE})
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
 
     def _resources(self, config: Config) -> Resources:
-        """Return the same limits for every platform; the bare host has none.
+        """Return the limits of a proxy's instance, equal on every platform; none on the bare host.
 
         Raises: Unavailable when this host does not have enough CPUs."""
         limits = resources.cpus_and_memory(config, self.testbed)
@@ -185,13 +185,13 @@ class ProxyScenario(OnLinks):
         outcome, usual_s = Outcome(), expected_s(config, len(self.testbed.usable_cpus))
         clocks = HostClocks([session.host for session in self.testbed.sessions])
         with ExitStack() as stack:
-            standing = self._stand(stack, config)
+            standing = self._deploy(stack, config)
             outcome.add(standing.started)
             disturbance = stack.enter_context(
                 measure.disturbed(standing, config, LIMIT_S.of(config) + 2 * usual_s + 60)
             )
             for proxy in standing.proxies[:1]:  # the others are built alike
-                reasons, seen = unequal(self.testbed, proxy.instance)
+                reasons, seen = check_resources(self.testbed, proxy.instance)
                 outcome.invalidate(reasons)
                 outcome.notes |= {"limits": {"proxy": limits_of(proxy.instance.spec)}, "seen inside": seen}
                 outcome.invalidate(not_in_force(isolations_of(config), {"proxy": proxy.instance}))
@@ -208,7 +208,7 @@ class ProxyScenario(OnLinks):
         measure.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
         return outcome
 
-    def _stand(self, stack: ExitStack, config: Config) -> RunningProxies:
+    def _deploy(self, stack: ExitStack, config: Config) -> RunningProxies:
         """Start clients, proxies and server, and request a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(links_level(config)), self.pool.native
@@ -250,9 +250,9 @@ class ProxyScenario(OnLinks):
         origins = sorted({ORIGIN.of(config) for config in configs})
         return {"squid": HttpProxy.version_argv, **{name: VERSION_ARGV[name] for name in origins}}
 
-    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield also the versions of the load generators, which run on the client's host."""
-        yield from super().told(configs)
+    def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the facts of the base class, and the versions of load generators, which run on the client's host."""
+        yield from super().facts_by_chapter(configs)
         tools = {tool.name: tool for tool in map(load_of, configs)}
         host = self.testbed.at(CLIENT).host
         yield "image_tools", {name: tool.require(host) for name, tool in sorted(tools.items())}

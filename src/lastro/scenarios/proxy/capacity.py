@@ -21,10 +21,10 @@ _MOST_AT_ONCE = 32
 
 
 def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
-    """Double the number of proxies in each step, by at most 32. After a failure, halve the step.
+    """Search the largest number of proxies that all answer, and record it with what ended the search.
 
-    It ends when a single further proxy fails, or at a limit of the study. The largest number that all answered is
-    recorded, and what ended the search."""
+    Each step doubles the number of proxies, but adds at most 32. After a failure, the step is halved. The search ends
+    when a single further proxy fails, or at a limit of the study."""
     deadline_s = time.monotonic() + CAPACITY_S.of(config)
     most, host = MAX_PROXIES.of(config), standing.wire.dut.testbed.host
     proxies, empty_bytes = list(standing.proxies), memory_taken(host)

@@ -16,35 +16,37 @@ _LOG_S = 3.0  # servers and proxies write to their logs after they have answered
 
 
 def judge_logs(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
-    """Check that the logs of proxies and server account for every request.
+    """Invalidate the trial unless the logs of the proxies and of the server account for every request.
 
-    Each must be in the log of its proxy, and in that of the server unless a cache had the object."""
+    Each request must be in the log of its proxy, and in the server's log unless the proxy's cache had the object."""
     n, cached = len(standing.proxies), is_cached(standing, config)
     sent = sent_in_all(outcome) + (OWN_REQUESTS * n if n else 1)  # directly to the server: only one before the load
     expected = len(standing.firsts) if cached else sent
-    asked, served = _logged(standing, expected, sent if n else 0)
+    asked, served = _wait_for_logs(standing, expected, sent if n else 0)
     outcome.notes["logs"] = {
         "server": {f"{client} {status} {n_bytes}": count for (client, status, n_bytes), count in asked.items()},
         "proxies": {str(number): dict(found.results) for number, found in served.items()},
         "links": standing.carried(),
     }
     reasons = _served_reasons(standing, served, sent_by_proxy(outcome), cached) if n else []
-    reasons += _askers(standing, served)
+    reasons += _client_reasons(standing, served)
     if asked.total() != expected:
         reasons.append(f"{asked.total()} requests reached the server instead of {expected}")
     wrong = {key: count for key, count in asked.items() if key[1:] != (200, standing.origin.page.length_bytes)}
     if wrong:
         reasons.append(f"the server did not answer all requests completely: {wrong}")
-    outcome.invalidate([*reasons, *_ways(standing, {client for client, _, _ in asked})])
+    outcome.invalidate([*reasons, *_source_reasons(standing, {client for client, _, _ in asked})])
 
 
-def _logged(
+def _wait_for_logs(
     standing: RunningProxies, of_server: int, of_proxies: int
 ) -> tuple[Counter[LoggedRequest], dict[int, RequestCounts]]:
-    """Return the contents of the logs when they have these numbers of requests, or when a deadline has passed."""
+    """Wait until the logs have these numbers of requests, or a deadline; return the server's and the proxies' requests.
+
+    Those of the proxies are by the proxy's number."""
     deadline_s = time.monotonic() + _LOG_S
     while True:
-        asked, served = standing.origin.asked(), _served(standing)
+        asked, served = standing.origin.asked(), _read_proxy_logs(standing)
         n_served = sum(found.results.total() for found in served.values())
         if (asked.total() >= of_server and n_served >= of_proxies) or time.monotonic() > deadline_s:
             return asked, served
@@ -54,7 +56,7 @@ def _logged(
 def _served_reasons(
     standing: RunningProxies, served: Mapping[int, RequestCounts], shares: Sequence[int], cached: bool
 ) -> list[str]:
-    """Return reasons against the proxies' logs. `shares` are the requests that went through each proxy."""
+    """Return why the proxies' logs do not account for the requests; `shares` has their number for each proxy."""
     firsts = {proxy.hosted.number for proxy in standing.firsts}
     return [
         f"proxy {number}: {why}"
@@ -63,7 +65,7 @@ def _served_reasons(
     ]
 
 
-def _served(standing: RunningProxies) -> dict[int, RequestCounts]:
+def _read_proxy_logs(standing: RunningProxies) -> dict[int, RequestCounts]:
     """Return the contents of each proxy's log, by number; bare proxies share a log, in which each has its port."""
     by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
     return {
@@ -72,7 +74,7 @@ def _served(standing: RunningProxies) -> dict[int, RequestCounts]:
     }
 
 
-def _askers(standing: RunningProxies, served: Mapping[int, RequestCounts]) -> list[str]:
+def _client_reasons(standing: RunningProxies, served: Mapping[int, RequestCounts]) -> list[str]:
     """Return a reason for each proxy that saw a wrong address of the clients.
 
     This includes published proxies: publishing a port changes the destination of a request, not its source."""
@@ -84,7 +86,7 @@ def _askers(standing: RunningProxies, served: Mapping[int, RequestCounts]) -> li
     ]
 
 
-def _ways(standing: RunningProxies, seen: set[str]) -> list[str]:
-    """Return a reason unless the server saw the addresses of the attachment: those of the proxies or of the DUT."""
+def _source_reasons(standing: RunningProxies, seen: set[str]) -> list[str]:
+    """Return a reason unless the server saw exactly the addresses with which the attachment lets proxies connect."""
     known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
     return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]

@@ -119,10 +119,11 @@ class RunningProxies:
 def disturbed(standing: RunningProxies, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
     """Run the anomaly as bare processes on the DUT inside the block; yield None when it does nothing."""
     dut = standing.wire.dut
-    if not (asked := demanded(config, dut.testbed, timeout_s)):
+    demanded_load = demanded(config, dut.testbed, timeout_s)
+    if demanded_load is None:
         yield None
         return
-    anomaly, demand = asked
+    anomaly, demand = demanded_load
     # A group weighs as much as one process. On the paper's host, each process had its own weight, without a group.
     weight = Resources(cpu_weight=min(_MOST_WEIGHT, _USUAL_WEIGHT * demand.n_workers))
     spec = bounded(dut.spec("neighbour", weight), dut.testbed, demand)
@@ -132,7 +133,7 @@ def disturbed(standing: RunningProxies, config: Config, timeout_s: float) -> Ite
 
 
 def measure(standing: RunningProxies, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
-    """Run the requests with meters around them, and judge what the meters saw."""
+    """Run the requests with meters around them; add measurements and reasons for invalidity to `outcome`."""
     tool = chosen_part(HttpLoad, config)
     load = tool.load(standing.origin.page, [proxy.endpoint for proxy in standing.proxies], config)
     everyone = dict(standing.everyone)
@@ -260,7 +261,7 @@ def _account_dut(standing: RunningProxies, window: MeasuredWindow, outcome: Outc
 
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
-    """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
+    """Return the rate of requests that the instrument measured, which excludes its start; else `otherwise`."""
     rates = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in rates if rate is not None), otherwise)
 

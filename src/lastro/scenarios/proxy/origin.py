@@ -35,13 +35,13 @@ class Origin:
     process: Process
 
     def asked(self) -> Counter[LoggedRequest]:
-        """Count the requests in its log."""
+        """Return how often each request is in the server's log."""
         done = self.instance.run(["sh", "-c", f"sort {_LOG} | uniq -c"])
-        found: Counter[LoggedRequest] = Counter()
+        requests: Counter[LoggedRequest] = Counter()
         for line in done.text.splitlines():
             count, client, status, n_bytes = line.split()
-            found[client, int(status), int(n_bytes)] = int(count)
-        return found
+            requests[client, int(status), int(n_bytes)] = int(count)
+        return requests
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def page(address: str, n_bytes: int) -> RequestedPage:
 
 
 def configuration(server: str, address: str) -> str:
-    """Return the file. Connections stay open for any number of requests; each request is logged immediately."""
+    """Return the server's configuration file: connections stay open, and each request is logged immediately."""
     if server == NGINX:
         return f"""daemon off;
 user www-data;

@@ -68,8 +68,8 @@ class _WithRoom(TimedPlatform):
 class Farm:
     """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up.
 
-    With `shared`, for bare proxies only, they are ports of one server. `confined` adds the isolation of an instance to
-    its specification."""
+    With `shared`, for bare proxies only, all proxies are ports of one server. `confined` returns the specification of
+    an instance with its isolation."""
 
     def __init__(
         self, wire: ThreeNodeTestbed, platform: Platform, links: HostingAttachment, client: Instance,
@@ -89,14 +89,14 @@ class Farm:
         Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
         testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
         self.began_s = time.monotonic()
-        sizes = [min(self._most, n - at) for at in range(0, n, self._most)]
-        specs = [self._spec(self._made + n) for n in range(len(sizes))]
+        sizes = [min(self._most, n - first) for first in range(0, n, self._most)]
+        specs = [self._spec(self._made + number) for number in range(len(sizes))]
         instances = start_all(stack, clocked, testbed, specs, at_once=_AT_ONCE)
         shares = [
             [self._hosted(instance) for _ in range(size)] for instance, size in zip(instances, sizes, strict=True)
         ]
         stack.enter_context(self._links.hosted(testbed, [each for share in shares for each in share], self._outside))
-        managers = [self._answering(share, clocked.lives[share[0].instance.spec.name]) for share in shares]
+        managers = [self._answering(share, clocked.times_by_name[share[0].instance.spec.name]) for share in shares]
         started: list[AbstractContextManager[list[Proxy]]] = []
 
         def enter(manager: AbstractContextManager[list[Proxy]]) -> list[Proxy]:
@@ -136,7 +136,7 @@ class Farm:
 
     @contextmanager
     def _answering(self, hosted: Sequence[HostedInstance], life: InstanceTimes) -> Iterator[list[Proxy]]:
-        """Run the proxies of one instance for as long as the block lasts."""
+        """Run the proxies of one instance inside the block; yield them when each has answered."""
         began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
         with self._running(hosted) as running:
             # One after the other: with a cache, the first gets the object from the server for the others.
@@ -165,7 +165,7 @@ def _end(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
 
 def ask(client: Instance, page: RequestedPage, endpoint: Endpoint | None) -> None:
     """Send one request and check the whole answer: status, length and hash. Raises: PlatformError."""
-    _look_at(_request(client, page, endpoint, tries=1), page, endpoint)
+    _require_whole(_request(client, page, endpoint, tries=1), page, endpoint)
 
 
 def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, running: RunningProxy) -> None:
@@ -176,7 +176,7 @@ def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, run
     while True:
         done = _request(client, page, endpoint, tries=_TRIES)
         if done.returncode != _CANNOT_CONNECT or _REFUSED not in done.error_text:
-            return _look_at(done, page, endpoint)
+            return _require_whole(done, page, endpoint)
         running.require_alive()
         if time.monotonic() > deadline_s:
             raise PlatformError(f"nothing listened at {endpoint} within {_ANSWER_S:g} s")
@@ -201,7 +201,7 @@ def _request(client: Instance, page: RequestedPage, endpoint: Endpoint | None, *
     return client.run(["sh"], stdin=script, timeout_s=_ANSWER_S, check=False)
 
 
-def _look_at(done: Completed, page: RequestedPage, endpoint: Endpoint | None) -> None:
+def _require_whole(done: Completed, page: RequestedPage, endpoint: Endpoint | None) -> None:
     found, wanted = done.text.split(), ["200", str(page.length_bytes), page.sha256]
     if done.returncode != 0 or found[-4:-1] != wanted:
         words = done.error_text.strip().splitlines() or [f"curl error {done.returncode}"]

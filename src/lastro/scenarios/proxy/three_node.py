@@ -52,7 +52,9 @@ _FORWARDS = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0"
 
 @dataclass(frozen=True, slots=True)
 class RoleNode:
-    """The place of a role. `links` and `addresses`, without prefix length, are keyed by the role at the other end."""
+    """A role with its testbed. `links` has the name of its interface to each other role, `addresses` its address there.
+
+    Addresses have no prefix length."""
 
     role: str
     testbed: Testbed
@@ -109,7 +111,7 @@ def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
         for place in three_nodes.places:
             _configure(place)
         set_sysctls(testbed.host, testbed.dut, _FORWARDS)
-        _prove(three_nodes)
+        _require_connected(three_nodes)
         yield three_nodes
 
 
@@ -125,7 +127,9 @@ def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
 
 @contextmanager
 def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
-    """Move a remote host's network card into the role's namespace, and always restore it at the end of the block."""
+    """Move a host's network card into the role's namespace inside the block; yield its name, and move it back after.
+
+    Raises: Unavailable when the host does not have the card, or uses it."""
     link = bed.cards[other]  # the testbed's file is refused without it
     shown = bed.host.run(["ip", "-j", "address", "show", "dev", link], check=False)
     if shown.returncode != 0:
@@ -156,7 +160,7 @@ def _configure(place: RoleNode) -> None:
     bed.host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def _prove(testbed: ThreeNodeTestbed) -> None:
+def _require_connected(testbed: ThreeNodeTestbed) -> None:
     argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), testbed.server.address]
     client = testbed.client.testbed
     done = client.host.run(["ip", "netns", "exec", client.dut, *argv], timeout_s=_ARRIVAL_S + 15, check=False)

@@ -24,9 +24,10 @@ def note_topology(
     how: tuple[str, str, str],
     disturbance: Disturbance | None,
 ) -> None:
-    """Note the topology.
+    """Note the topology of a trial with proxies in `outcome`.
 
-    `bare`: the instances at the line's ends, by role; `how`: the proxies' platform, attachment and isolation."""
+    `bare` are the instances of client and server, by role; `hosted` are those of the proxies; `how` are the levels of
+    the proxies' platform, attachment and isolation."""
     platform, attachment, isolation = how
     built = BuiltTopology(wire.dut.testbed)
     for place in wire.places:

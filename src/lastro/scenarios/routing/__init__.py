@@ -31,7 +31,7 @@ from lastro.scenarios.routing.convergence import (
     Run,
     wait_for_routes,
 )
-from lastro.scenarios.routing.host_timeline import observers, watched
+from lastro.scenarios.routing.host_timeline import observers, recorded_timeline
 from lastro.scenarios.routing.network import AT_ONCE, shortened
 from lastro.scenarios.routing.ospf_capture import REQUIREMENTS
 from lastro.scenarios.routing.phase_recorder import (
@@ -116,7 +116,7 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Request the text of a topology file, which may change between two trials or before a resume."""
+        """Return a run that records the digest of a topology file, so that a change is noticed; none for a grid."""
         level = TOPOLOGY.of(config)
         return {f"topology/{level}": {TOPOLOGY.name: level}} if digest(level) else {}
 
@@ -138,7 +138,7 @@ class RoutingScenario(OnLinks):
         return _NO_CARRIER if found and blind else found
 
     def _routes(self, platform: str, implementation: str) -> Availability:
-        """Return whether three routers in a row find the subnets of each other; tried once."""
+        """Return whether three routers in a row learn each other's subnets on this platform; tried once."""
         key = (platform, implementation)
         if key not in self._probed:
             try:
@@ -166,7 +166,7 @@ class RoutingScenario(OnLinks):
         return AVAILABLE
 
     def _links(self, name: str) -> Any:
-        """Return the prepared attachment, set to make a switch for each link."""
+        """Return the prepared attachment, set to make a separate switch for each link."""
         links = self.attachments.get(name)
         links.apart = True
         return links
@@ -190,7 +190,7 @@ class RoutingScenario(OnLinks):
         with (
             clock_kept(self.testbed, config, outcome),
             observers(self.testbed, platform) as watch,
-            watched(watch) as course,
+            recorded_timeline(watch) as course,
             ExitStack() as stack,
         ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)

@@ -36,17 +36,14 @@ def booted(
 ) -> Iterator[RouterNetwork]:
     """Boot a network, whose daemons answer inside the block. Platform and attachment must be prepared.
 
-    Marks: begin (the first start is requested), created, linked, booted (all daemons answer). The time that the watch
-    takes to start, between linked and booted, is left out, as is the way to a remote host: earlier marks are that much
-    later. `read` reads the host, to know what the start of the watch takes.
-    Raises: PlatformError with the routers that did not start."""
+    `network.marks` has the times of begin (the first start is requested), created, linked and booted (all daemons
+    answer). The time in which the watch starts, between linked and booted, and that of commands on their way to a
+    remote host are left out, by moving earlier marks later. `read` reads the host's CPU time around the start of the
+    watch. Raises: PlatformError with the routers that did not start."""
     numbers = range(len(topology.names))
     ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
-    specs = [
-        replace(spec, sysctls={**spec.sysctls, **ROUTER})
-        for own in ports
-        for spec in [instance_spec(testbed, "router", CAPABILITIES, tuple(own))]
-    ]
+    plain_specs = [instance_spec(testbed, "router", CAPABILITIES, tuple(interfaces)) for interfaces in ports]
+    specs = [replace(spec, sysctls={**spec.sysctls, **ROUTER}) for spec in plain_specs]
     host = testbed.host
     with ExitStack() as stack:
         with host.timed() as creation:
@@ -93,7 +90,7 @@ def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list
 
 
 def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Segment]) -> list[CapturePoint]:
-    """Return where each packet on a link is seen once: arriving at one of the link's ends, or leaving its port."""
+    """Return the capture points that show each packet on a link exactly once: at the link's ends, or its ports."""
     if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
         ends = attachment.ends(testbed, segments).items()
         return [CapturePoint(netns, frozenset(names), outgoing=False) for netns, names in ends]
@@ -104,7 +101,7 @@ def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Seg
 def _start_daemons(network: RouterNetwork, protocol: OspfDaemon) -> None:
     topology, router = network.topology, network.router
 
-    def one(number: int) -> str:
+    def start(number: int) -> str:
         ends = [Interface(topology.interface(number, link), topology.links[link].cost) for link in topology.at[number]]
         files = router.configuration(host_name(topology.names[number], number), number, ends, protocol)
         try:
@@ -114,7 +111,7 @@ def _start_daemons(network: RouterNetwork, protocol: OspfDaemon) -> None:
         return ""
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        failed = [words for words in pool.map(one, range(len(topology.names))) if words]
+        failed = [reason for reason in pool.map(start, range(len(topology.names))) if reason]
     if failed:
         n = len(topology.names)
         raise PlatformError(f"{len(failed)} of {n} routers did not start {router.name}: {shortened(failed)}")

@@ -14,7 +14,7 @@ from lastro.host.base import Process
 from lastro.platforms.base import Instance
 from lastro.results.samples import Series
 from lastro.scenarios.routing.additions import packets_series
-from lastro.scenarios.routing.flow import ANSWER, Flow, lost, outage_s, ping_argv, wait_for_answer
+from lastro.scenarios.routing.flow import ANSWER, Flow, count_lost, outage_s, ping_argv, wait_for_answer
 from lastro.scenarios.routing.network import RouterNetwork, Table, last_full, shortened, wall_offset_s
 from lastro.scenarios.routing.ospf_capture import UPDATE, totals
 from lastro.scenarios.routing.phase_recorder import FAILURE, HELLO_S, QUIET_S, PhaseRecorder
@@ -47,9 +47,10 @@ def wait_for_routes(
     within_s: float,
     unasked_s: float = 0.0,
 ) -> list[str]:
-    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the remaining differences.
+    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the differences that remain.
 
-    Routers are not queried before an update or `unasked_s`, because a query takes CPU time."""
+    The list is empty if all routes are as expected within `within_s`. Routers with kernels of their own are polled only
+    after the first link-state update, or after `unasked_s`, because a query takes CPU time."""
     watch, deadline_s, looked_at = network.watch, time.monotonic() + within_s, -1.0
     ahead_s = network.now_s() - time.monotonic()  # of the host's clock, to wait by
     polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's route changes are not seen
@@ -89,32 +90,32 @@ class Run:
         network, work = self.network, self.work
         marks = network.marks
         begin_s, created_s, linked_s, booted_s = (marks[name] for name in ("begin", "created", "linked", "booted"))
-        work.booted(begin_s, booted_s, network.watch_cpu_s)
-        work.measured("boot", booted_s - begin_s)
+        work.record_boot(begin_s, booted_s, network.watch_cpu_s)
+        work.record("boot", booted_s - begin_s)
         if any(instance.starts_on_links for instance in network.instances):
             words = "instances start when they get their links, so the two times cannot be separated"
             work.outcome.notes |= {"created": words, "links_made": words}
             return
-        work.measured("created", created_s - begin_s)
-        work.measured("links_made", 1000 * (linked_s - created_s))
+        work.record("created", created_s - begin_s)
+        work.record("links_made", 1000 * (linked_s - created_s))
 
     def _initial(self) -> None:
         network, work = self.network, self.work
         begin_s = network.marks["begin"]
         with self._first_ping() as forwarding_s:
             self._wait_for_convergence("initial convergence", network.topology.routes(), network.marks["booted"])
-            work.measured("initial_forwarding", forwarding_s() - begin_s)
+            work.record("initial_forwarding", forwarding_s() - begin_s)
         self._mark("converged")
         network.read_clocks()  # not earlier: asking guests takes CPU time, which the exchange needs
         seen = [packet.at_s for packet in network.watch.packets]
-        work.measured("first_ospf_packet", min(seen) - begin_s if seen else None)
+        work.record("first_ospf_packet", min(seen) - begin_s if seen else None)
         if network.watch.last_update_s:
-            work.measured("initial_last_update", network.watch.last_update_s - begin_s)
+            work.record("initial_last_update", network.watch.last_update_s - begin_s)
         else:
             work.outcome.invalidate(["no link-state update was seen on any link before the initial convergence"])
         if network.watch.last_route_s:
-            work.measured("initial_routes", network.watch.last_route_s - begin_s)
-        work.measured("initial_updates", network.watch.count(begin_s, network.now_s())[UPDATE])
+            work.record("initial_routes", network.watch.last_route_s - begin_s)
+        work.record("initial_updates", network.watch.count(begin_s, network.now_s())[UPDATE])
 
     def _regular(self) -> None:
         network, work, n = self.network, self.work, len(self.network.names)
@@ -124,15 +125,15 @@ class Run:
         with work.phase("regular"):
             rest(REGULAR_S.of(work.config))
         ended_s = network.now_s()
-        work.measured("cpu_router", 1000 * (network.cpu_s() - cpu_s) / n / (ended_s - began_s))
+        work.record("cpu_router", 1000 * (network.cpu_s() - cpu_s) / n / (ended_s - began_s))
         counted = network.watch.count(began_s, ended_s)
-        work.measured("ospf_regular", counted.total() / (ended_s - began_s))
-        work.measured("memory_router", network.memory_bytes() / n / MIB)
+        work.record("ospf_regular", counted.total() / (ended_s - began_s))
+        work.record("memory_router", network.memory_bytes() / n / MIB)
         pss_bytes = network.proportional_bytes()
         if pss_bytes is None:
             work.outcome.notes["pss_router"] = "the memory of a living process could not be read"
         elif pss_bytes:
-            work.measured("pss_router", pss_bytes / n / MIB)
+            work.record("pss_router", pss_bytes / n / MIB)
 
     def _failure(self) -> None:
         network, work, topology = self.network, self.work, self.network.topology
@@ -178,7 +179,7 @@ class Run:
             raise PlatformError(f"no {what} within {within_s:g} s: {because}{shortened(reasons)}")
 
     def _judge_end(self, what: str, ended_s: float) -> None:
-        """Invalidate the trial when link-state updates follow an exchange that seemed to have ended."""
+        """Invalidate the trial if link-state updates came after `ended_s`, when the exchange seemed to have ended."""
         until_s = min(self.network.now_s(), self.network.marks["begin"] + _REFRESH_S)
         if late := self.network.watch.count(ended_s, until_s)[UPDATE]:
             self.work.outcome.invalidate(
@@ -189,8 +190,8 @@ class Run:
         watch, work = self.network.watch, self.work
         for name, last_s in (("last_update", watch.last_update_s), ("routes", watch.last_route_s)):
             if last_s > since_s:
-                work.measured(f"{phase}_{name}", last_s - since_s)
-        work.measured(f"{phase}_updates", watch.count(since_s, self.network.now_s())[UPDATE])
+                work.record(f"{phase}_{name}", last_s - since_s)
+        work.record(f"{phase}_updates", watch.count(since_s, self.network.now_s())[UPDATE])
 
     @contextmanager
     def _first_ping(self) -> Iterator[_When]:
@@ -214,9 +215,9 @@ class Run:
         router, number = detour
         topology, interval_ms = self.network.topology, PROBE_INTERVAL_MS.of(self.work.config)
         link, costs = topology.links[number], topology.distances(router)
-        end = min((link.a, link.b), key=lambda each: costs[each])
-        own = next(each for each in topology.at[router] if each not in spare)
-        source_address, target = str(topology.address(router, own)), str(topology.address(end, number))
+        end = min((link.a, link.b), key=lambda router: costs[router])
+        lasting_link = next(link for link in topology.at[router] if link not in spare)
+        source_address, target = str(topology.address(router, lasting_link)), str(topology.address(end, number))
         ping = ping_argv(source_address, target, interval_ms / 1000, CONVERGE_S.of(self.work.config) + 30)
         source = self.network.instances[router]
         with ExitStack() as stack:
@@ -235,14 +236,14 @@ class Run:
         converged_s = self.network.now_s()
         rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
         answered = flow.answered()
-        if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are lost
+        if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are count_lost
             self.work.outcome.invalidate(
                 [f"the flow across the failure got no answer after the {phase}, with right routes"]
             )
             return
-        self.work.measured(f"{phase}_lost", lost([number for _, number in answered]))
+        self.work.record(f"{phase}_lost", count_lost([number for _, number in answered]))
         if phase == "failure":
-            self.work.measured("failure_outage", 1000 * outage_s(answered))
+            self.work.record("failure_outage", 1000 * outage_s(answered))
 
     def _adjacencies(self) -> None:
         """Measure when the adjacencies became full, from the routers' own logs."""
@@ -256,13 +257,13 @@ class Run:
                 [f"{n_full} of {ends} ends of links had a full adjacency at the initial convergence"]
             )
         elif at_s is not None:
-            work.measured("initial_adjacency", at_s - marks["begin"])
+            work.record("initial_adjacency", at_s - marks["begin"])
         if "recovered" in marks:
             at_s, n_full = last_full(changes, marks["back"], marks["recovered"])
             if n_full != ends:
                 work.outcome.invalidate([f"{n_full} of {ends} ends of links had a full adjacency after the recovery"])
             elif at_s is not None:
-                work.measured("recovery_adjacency", at_s - marks["back"])
+                work.record("recovery_adjacency", at_s - marks["back"])
 
     def _record_traffic(self) -> None:
         """Report OSPF packets by type for each second from the first start on, and the marks of the phases."""
@@ -278,7 +279,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """The time of a ping's first answer, on the host's clock. Call it after the network has converged."""
+    """A function that returns the time of a ping's first answer, on the host's clock; call it after convergence."""
 
     source: Instance
     process: Process

@@ -53,7 +53,7 @@ def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
     return found
 
 
-def lost(answered: Sequence[int]) -> int:
+def count_lost(answered: Sequence[int]) -> int:
     """Return the number of unanswered requests between the first and the last answered one."""
     return max(answered) - min(answered) + 1 - len(set(answered)) if answered else 0
 

@@ -24,10 +24,10 @@ from lastro.testbed import Testbed
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Processes in the cgroup `group`. What they use is neither the routers' cost nor foreign load.
+    """The processes that watch a network, in the cgroup `group`. Their usage is neither the routers' nor foreign load.
 
-    `platform` is that of the routers, which knows what they use beyond what the host's own /proc shows. `pids` are
-    those of the processes, also of such as have ended."""
+    `platform` is that of the routers; it reports usage that the host's /proc does not show. `pids` includes processes
+    that have ended."""
 
     testbed: Testbed
     group: str
@@ -52,21 +52,23 @@ class Observers:
 
     @property
     def files(self) -> list[str]:
-        """The files whose texts tell what the processes use now."""
+        """The files that show the CPU time and the memory of the watching processes; first that of their CPU time."""
         return [str(self.testbed.cgroups.cpu_file(self.group)), *map(rollup, self.pids)]
 
     def cpu_s(self, texts: Mapping[str, str]) -> float:
-        """Return their CPU time by the texts of `files`."""
+        """Return the CPU seconds of the watching processes, parsed from the texts of `files`."""
         return self.testbed.cgroups.parse_cpu_s(texts[self.files[0]])
 
     def memory_bytes(self, texts: Mapping[str, str]) -> int:
-        """Return their memory, with the rings that the kernel shares with them and charges to no cgroup."""
+        """Return the memory of the watching processes, parsed from the texts of `files`.
+
+        It includes the ring buffers of captures, which the kernel charges to no cgroup."""
         return sum(pss_bytes(texts.get(rollup(pid), "")) or 0 for pid in self.pids)
 
 
 @contextmanager
 def observers(testbed: Testbed, platform: Platform | None = None) -> Iterator[Observers]:
-    """Make the cgroup; on leaving, end what still runs in it."""
+    """Make a cgroup for watching processes inside the block; at its end, the processes that still run there end."""
     group = f"{testbed.session.cgroup}/{testbed.session.unique('watch')}"
     with testbed.session.owned("cgroup", group):
         testbed.cgroups.make(testbed.host, group)
@@ -82,10 +84,10 @@ _NOT_BUSY = (3, 4, 7)
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """One reading, timed by the host's monotonic clock: CPU seconds, of which only differences count, and bytes taken.
+    """A reading of the host, at `at_s` of its monotonic clock: CPU seconds and bytes of memory taken.
 
-    Neither contains what the observers use; the CPU seconds do not contain Lastro's own. `commands_s` is the part of
-    commands that Lastro ran and that have ended."""
+    Only differences of `busy_s` have a meaning. Both exclude the observers, and `busy_s` excludes Lastro itself.
+    `commands_s` is the part of `busy_s` used by commands that Lastro ran and that have ended."""
 
     at_s: float
     busy_s: float
@@ -102,7 +104,7 @@ class HostTimeline:
         self._samples: list[HostReading] = []
 
     def take(self) -> HostReading:
-        """Take a sample now, in addition to the one that `watched` takes each second, and return it."""
+        """Take a sample now, in addition to the one that `recorded_timeline` takes each second, and return it."""
         sample = self._read()
         self._samples.append(sample)
         return sample
@@ -146,13 +148,13 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 
 
 @contextmanager
-def watched(observers: Observers) -> Iterator[HostTimeline]:
-    """Record a host time series for as long as the block lasts. Raises: the error that ended it before."""
+def recorded_timeline(observers: Observers) -> Iterator[HostTimeline]:
+    """Record a host time series inside the block, a sample each second. Raises: the error that ended the recording."""
     course, ended = HostTimeline(lambda: _sample(observers), observers.cpus()), threading.Event()
     course.take()
     failed = list[LastroError]()
 
-    def go_on() -> None:
+    def take_samples() -> None:
         next_s = time.monotonic() + _EVERY_S
         while not ended.wait(max(0.0, next_s - time.monotonic())):
             try:
@@ -162,7 +164,7 @@ def watched(observers: Observers) -> Iterator[HostTimeline]:
                 return
             next_s = max(next_s + _EVERY_S, time.monotonic())
 
-    thread = threading.Thread(target=go_on, daemon=True)
+    thread = threading.Thread(target=take_samples, daemon=True)
     thread.start()
     try:
         yield course

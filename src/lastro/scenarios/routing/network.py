@@ -55,14 +55,14 @@ class RouterNetwork:
     def on_all(self, script: str) -> list[str]:
         """Return the output of a shell script in each router; empty if it could not run there."""
 
-        def one(instance: Instance) -> str:
+        def run(instance: Instance) -> str:
             try:
                 return instance.run(["sh"], stdin=script, timeout_s=START_S, check=False).text
             except LastroError:
                 return ""
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            return list(pool.map(one, self.instances))
+            return list(pool.map(run, self.instances))
 
     # Routes
 
@@ -90,9 +90,9 @@ class RouterNetwork:
     # Failures of links
 
     def cut(self, links: Collection[int], *, carrier: bool) -> float:
-        """Cut links simultaneously, and return when that began.
+        """Cut links simultaneously, and return the time when that began.
 
-        Packets that are sent to them later are not counted, wherever they are lost."""
+        The watch does not count packets that are sent to these links later."""
         segments = [self.segments[number] for number in links]
         with self.testbed.host.timed() as span:
             self.attachment.cut(self.testbed, segments, carrier=carrier)
@@ -100,7 +100,7 @@ class RouterNetwork:
         return span.began_s
 
     def mend(self, links: Collection[int], *, carrier: bool) -> float:
-        """Revert `cut`, and return when that began."""
+        """Restore links after `cut`, and return the time when that began."""
         segments = [self.segments[number] for number in links]
         with self.testbed.host.timed() as span:
             self.attachment.mend(self.testbed, segments, carrier=carrier)
@@ -119,12 +119,13 @@ class RouterNetwork:
         ]
 
     def changes(self) -> list[tuple[int, NeighbourChange]]:
-        """Return what each router, by number, logged about its neighbours; times are on the host's monotonic clock."""
-        found, by_host = [], _by_host(self.host_clocks or [self.testbed.host.clock().reading])
+        """Return the logged changes of neighbours as (router's number, change), timed by the host's monotonic clock."""
+        found, by_host = [], _converter_by_host(self.host_clocks or [self.testbed.host.clock().reading])
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
-            own = [sample for clocks in self.clocks if (sample := clocks[number])]
-            on_host = _on_host(*own) if len(own) == 2 else by_host
-            found += [(number, replace(each, at_s=on_host(each.at_s))) for each in self.router.changes(log)]
+            samples = [sample for clocks in self.clocks if (sample := clocks[number])]
+            to_host_time = _converter_by_samples(*samples) if len(samples) == 2 else by_host
+            for change in self.router.changes(log):
+                found.append((number, replace(change, at_s=to_host_time(change.at_s))))
         return found
 
     def read_clocks(self) -> None:
@@ -167,8 +168,10 @@ def wall_offset_s(instance: Instance) -> float:
     return own.realtime_s - own.monotonic_s
 
 
-def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
-    """Map the host's wall clock, which may be adjusted, to its monotonic one, by the nearest reading."""
+def _converter_by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
+    """Return a function from the host's wall clock, which may be adjusted, to its monotonic clock, in seconds.
+
+    It uses the nearest of the readings."""
 
     def on_host(real_s: float) -> float:
         near = min(readings, key=lambda each: abs(real_s - each.realtime_s))
@@ -177,8 +180,10 @@ def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
     return on_host
 
 
-def _on_host(before: ClockSample, after: ClockSample) -> Callable[[float], float]:
-    """Map an instance's wall clock to the host's monotonic one, by the rate between two readings if significant."""
+def _converter_by_samples(before: ClockSample, after: ClockSample) -> Callable[[float], float]:
+    """Return a function from an instance's wall clock to the host's monotonic clock, in seconds.
+
+    It corrects the drift between the two samples if that is significant."""
     drift = validity.drift(before, after)
     rate = drift.ratio if drift.significant and drift.ratio > 0 else 1.0
     return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
@@ -223,7 +228,9 @@ def far_ends(segments: Sequence[Segment]) -> frozenset[str]:
 def last_full(
     changes: Sequence[tuple[int, NeighbourChange]], from_s: float, until_s: float
 ) -> tuple[float | None, int]:
-    """Return the time when the last adjacency of a period became full, and the number of full ends at its end."""
+    """Return the time when the last adjacency of a period became full, or None, and the number of ends full at its end.
+
+    An adjacency has two ends, one in each router; `changes` are those of all routers, with their numbers."""
     states: dict[tuple[int, str, str], Any] = {}
     for number, change in sorted(changes, key=lambda each: each[1].at_s):
         if change.at_s <= until_s:

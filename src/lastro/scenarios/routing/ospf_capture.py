@@ -63,10 +63,10 @@ class Packet:
 
 
 class Capture:
-    """All packets and changes of routes that have been seen so far. Times are on the host's monotonic clock.
+    """All packets and changes of routes so far. Times are on the host's monotonic clock.
 
-    `links` are processes of tcpdump, one for each place; `routes` is one of `ip monitor`, or None. `clock` reads the
-    host's clocks."""
+    `links` are processes of tcpdump, each with its capture point; `routes` is a process of `ip monitor`, or None.
+    `clock` reads the host's clocks."""
 
     def __init__(
         self,
@@ -119,27 +119,27 @@ class Capture:
         return Counter(packet.kind for packet in self.packets if from_s <= packet.at_s <= until_s)
 
     def end(self) -> list[str]:
-        """End the watch; return why it may not have seen everything."""
-        early, lost, overrun = [], 0, False
+        """End the watch; return why it may have missed packets or changes of routes, empty if it did not."""
+        early, n_dropped, overrun = [], 0, False
         for process, _ in self._links:
             alive, done = process.alive(), process.stop()
             dropped = _DROPPED.search(done.text)  # it prints this when it ends in order
-            lost += int(dropped[1]) if dropped else 0
-            early += [] if alive and dropped else [f"tcpdump {_end_of(done)}"]
+            n_dropped += int(dropped[1]) if dropped else 0
+            early += [] if alive and dropped else [f"tcpdump {_exit_message(done)}"]
         if self._routes:
             alive, done = self._routes.alive(), self._routes.stop()
             overrun = _OVERRUN in done.text
-            early += [] if alive else [f"ip monitor {_end_of(done)}"]
+            early += [] if alive else [f"ip monitor {_exit_message(done)}"]
         self._read()
         reasons = [f"links and routes were not watched until the end of the trial: {words}" for words in early]
-        if lost:
-            reasons.append(f"{lost} packets on the links were not counted: they came too fast")
+        if n_dropped:
+            reasons.append(f"{n_dropped} packets on the links were not counted: they came too fast")
         if overrun:
             reasons.append("some changes of routes were not seen: they came too fast")
         return reasons
 
     def _read(self) -> None:
-        """Take what has been printed since the last time."""
+        """Parse the lines that the processes have printed since the last call."""
         packets = [(place, line) for process, place in self._links for line in self._new_lines(process)]
         changes = self._new_lines(self._routes) if self._routes else []
         if not packets and not changes:
@@ -147,7 +147,9 @@ class Capture:
         before, self._clock = self._clock, self._read_clock()  # after the lines, none of which is of the future
         for place, line in packets:
             if (match := _PACKET.match(line)) and match[2] in place.devices and match[3] in _PRINTED:
-                self._take(Packet(_to_monotonic(float(match[1]), before, self._clock), match[2], _PRINTED[match[3]]))
+                self._count_unless_cut(
+                    Packet(_to_monotonic(float(match[1]), before, self._clock), match[2], _PRINTED[match[3]])
+                )
         for match in filter(None, map(_CHANGE.match, changes)):
             real_s = datetime.fromisoformat(f"{match[1]}+00:00").timestamp()
             self._last_route_s = max(self._last_route_s, _to_monotonic(real_s, before, self._clock))
@@ -157,7 +159,7 @@ class Capture:
         self._n_read[process] += len(lines)
         return lines
 
-    def _take(self, packet: Packet) -> None:
+    def _count_unless_cut(self, packet: Packet) -> None:
         dead_s, mended_s = self._dead.get(packet.device, (math.inf, math.inf))
         if dead_s <= packet.at_s < mended_s:
             return
@@ -185,15 +187,15 @@ def watching(observers: Observers, places: Sequence[CapturePoint], tables: Seque
         ]
         routes = None
         if tables:  # a change that comes before `ip` listens is lost, but never the last one of an exchange
-            _number(observers, tables)
+            _assign_ids(observers, tables)
             routes = spawned(observers.testbed.dut, _MONITOR)
         for process, _ in links:
             process.wait_line(_LISTENING, _START_S)
         yield Capture(links, routes, lambda: observers.testbed.host.clock().reading)
 
 
-def _number(observers: Observers, tables: Sequence[str]) -> None:
-    """Give each namespace an id in the DUT's, where one monitor then sees its routes; links may have done so."""
+def _assign_ids(observers: Observers, tables: Sequence[str]) -> None:
+    """Give each namespace an id in the DUT's namespace, unless a link has: a monitor there then sees its routes."""
     host, ip = observers.testbed.host, ["ip", "-n", observers.testbed.dut]
     known = {each.get("name") for each in host.run_json([*ip, "-j", "netns", "list-id"])}
     lines = [f"netns set {name} auto" for name in tables if name not in known]
@@ -209,7 +211,7 @@ def _to_monotonic(real_s: float, before: ClockReading, now: ClockReading) -> flo
     return now.monotonic_s - max(0.0, rate * (now.realtime_s - real_s))
 
 
-def _end_of(done: Completed) -> str:
+def _exit_message(done: Completed) -> str:
     lines = done.text.strip().splitlines()
     return f"exited with code {done.returncode}" + (f" ({lines[-1]})" if lines else "")
 

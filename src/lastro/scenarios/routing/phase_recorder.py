@@ -56,17 +56,17 @@ class PhaseRecorder:
         self._boot.start()
         self._boot_began = course.take()
 
-    def measured(self, name: str, value: float | None) -> None:
+    def record(self, name: str, value: float | None) -> None:
         if value is not None:
             self.outcome.measurements[name] = value
 
-    def booted(self, begin_s: float, booted_s: float, watch_cpu_s: float) -> None:
-        """End the boot. Commands are the work itself, but not what the host did while the watch started."""
+    def record_boot(self, begin_s: float, booted_s: float, watch_cpu_s: float) -> None:
+        """Record CPU time and memory of the boot, without the CPU seconds of the watch's start, `watch_cpu_s`."""
         self._boot.add(self.routers)
         now = self._end(self._boot, "boot", begin_s)
-        self.measured("memory_booted", self._taken_mib(now.at_s, now.at_s))
+        self.record("memory_booted", self._taken_mib(now.at_s, now.at_s))
         busy_s = now.busy_s - self._boot_began.busy_s - watch_cpu_s
-        self.measured("cpu_boot", self._percent(busy_s, booted_s - begin_s))
+        self.record("cpu_boot", self._percent(busy_s, booted_s - begin_s))
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the time series of the host's CPU and memory, for figures and later analysis."""
@@ -75,25 +75,25 @@ class PhaseRecorder:
         self.outcome.series.append(Series("host memory", "MiB", taken))
 
     def record_quiet(self, ended_s: float) -> None:
-        """Report by how much memory, in the quiet at the end of a recovery, exceeds that of regular operation."""
+        """Record the growth of memory from regular operation to the quiet period at the end of a recovery."""
         quiet_mib = self._taken_mib(ended_s - QUIET_S.of(self.config), ended_s)
         self._grown("memory_growth_after", {**self._memory_mib(), "quiet": quiet_mib}, "regular", "quiet")
 
     def record_drift(self) -> None:
-        """Report how the memory in use differs from before the trial, once the network is removed.
+        """Record by how much the host's memory in use differs from before the trial, once the network is removed.
 
-        The memory of a phase is that of the whole host: what the kernel and the daemons of a platform spend on the
-        network is part of it, although no router's cgroup is charged for it. So is what other programs take meanwhile.
-        The drift shows what is left of that, and what the kernel has not yet freed."""
+        The memory of a phase is that of the whole host. It includes memory that the kernel and a platform's daemons use
+        for the network, which no router's cgroup is charged for, but also that of unrelated programs. The drift is the
+        part that unrelated programs still use, or that the kernel has not yet freed."""
         now_s = self.course.take().at_s
-        self.measured("memory_drift", self._taken_mib(now_s, now_s))
+        self.record("memory_drift", self._taken_mib(now_s, now_s))
 
     def _taken_mib(self, from_s: float, until_s: float) -> float:
         """Return the mean memory that the network takes in a period."""
         return (self.course.mean_taken_bytes(from_s, until_s) - self._empty_bytes) / MIB
 
     def record_growth(self, from_s: float, until_s: float) -> None:
-        """Report how memory grows from phase to phase, and when the CPU comes down from the boot before `until_s`."""
+        """Record how memory grows from phase to phase, and when CPU usage has fallen to that of regular operation."""
         measured = self.outcome.measurements
         taken = self._memory_mib()
         self._grown("memory_growth", taken, "booted", "regular")
@@ -101,19 +101,21 @@ class PhaseRecorder:
         if taken:
             self._grown("memory_spread", taken, min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__))
         if (level := measured.get("cpu_regular")) is not None:
-            self.measured("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
+            self.record("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
 
     def _memory_mib(self) -> dict[str, float]:
-        """Return {phase: the memory that the network took}, of the end of the boot and the phases that there were."""
+        """Return the MiB that the network took in each measured phase, and at the end of the boot (`booted`)."""
         memory = {phase: self.outcome.measurements.get(f"memory_{phase}") for phase in _MOMENTS}
         return {phase: mib for phase, mib in memory.items() if mib is not None}
 
     def _grown(self, metric: str, taken: Mapping[str, float], before: str, after: str) -> None:
-        """Report the growth between two phases if there were both, or else why it has no value."""
+        """Record the growth between two phases in percent; if other programs freed memory, a caveat instead.
+
+        Without one of the phases, nothing is recorded."""
         if before not in taken or after not in taken:
             return
         if min(taken[before], taken[after]) > 0:
-            self.measured(metric, 100 * (taken[after] / taken[before] - 1))
+            self.record(metric, 100 * (taken[after] / taken[before] - 1))
             return
         text = (
             f"the network took {taken[before]:.1f} MiB {_MOMENTS[before]}, and {taken[after]:.1f} MiB "
@@ -133,18 +135,18 @@ class PhaseRecorder:
         yield
         ended = self._end(meters, phase, began.at_s)
         busy_s, commands_s = ended.busy_s - began.busy_s, ended.commands_s - began.commands_s
-        self.measured(f"cpu_{phase}", self._percent(busy_s - commands_s, ended.at_s - began.at_s))
+        self.record(f"cpu_{phase}", self._percent(busy_s - commands_s, ended.at_s - began.at_s))
 
     def _meters(self) -> Meters:
         return Meters(self.testbed, self.routers, self.own_cgroups, with_commands=True)
 
     def _end(self, meters: Meters, phase: str, began_s: float) -> HostReading:
-        """Judge the host during a phase alone, since a disturbance of a short phase is small in a whole trial.
+        """End the meters of a phase, record its memory, and return the reading of the host at its end.
 
-        Report the memory of the phase, and return the reading at its end."""
+        The host is judged for each phase, since a disturbance of a short phase is small in a whole trial."""
         ended = self.course.take()
         meters.stop()
-        self.measured(f"memory_{phase}", self._taken_mib(began_s, ended.at_s))
+        self.record(f"memory_{phase}", self._taken_mib(began_s, ended.at_s))
         reasons = meters.judged(self.config)
         self._hosts[phase] = reasons.notes["host"]
         self.outcome.invalidate(f"{phase}: {reason}" for reason in reasons.invalid_because)

@@ -32,7 +32,7 @@ def digest(text: str) -> str | None:
 
 
 def require_same(text: str, known: str | None) -> None:
-    """Check that a topology file has the digest that the campaign first recorded. Raises: PlatformError."""
+    """Check that a topology file has the digest `known`, which the campaign recorded first. Raises: PlatformError."""
     if known is not None and digest(text) != known:
         raise PlatformError(
             f"the topology file '{text}' has changed since the campaign's first trial with it",

@@ -33,15 +33,15 @@ _LIMIT_S, _START_S = 86_400, 10.0
 
 @dataclass(slots=True)
 class AwakeCpus:
-    """The CPUs of a testbed, awake inside the blocks of `kept`. `group` is the cgroup of what keeps them so."""
+    """The CPUs of a testbed, awake inside the blocks of `keep_awake`, by processes in the cgroup `group`."""
 
     testbed: Testbed
     group: str
     by_kernel: bool
-    took_s: float = field(default=0.0, init=False)
+    elapsed_s: float = field(default=0.0, init=False)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def keep_awake(self) -> Iterator[None]:
         """Keep the CPUs awake inside the block."""
         enter = self.testbed.cgroups.entering(self.group)
         commands = [["sh", "-c", _REQUEST]]
@@ -57,19 +57,19 @@ class AwakeCpus:
                 stack.callback(process.stop)
                 process.wait_line(AWAKE, _START_S)
             yield
-        self.took_s += time.monotonic() - began_s
+        self.elapsed_s += time.monotonic() - began_s
 
     def note(self, outcome: Outcome) -> None:
-        """Note how the CPUs were kept awake, and what it cost."""
+        """Note how the CPUs were keep_awake awake, and what it cost."""
         how = "the kernel (PM QoS)" if self.by_kernel else "a loop at idle priority on each"
-        outcome.add_condition({"CPUs while latency is measured": f"kept awake by {how}"})
+        outcome.add_condition({"CPUs while latency is measured": f"keep_awake awake by {how}"})
         used = self.testbed.cgroups.usage(self.group)
-        outcome.notes["awake"] = {"cpu_s": round(used.cpu_s, 3), "elapsed_s": round(self.took_s, 3)}
+        outcome.notes["awake"] = {"cpu_s": round(used.cpu_s, 3), "elapsed_s": round(self.elapsed_s, 3)}
 
 
 @contextmanager
 def awake_cpus(testbed: Testbed) -> Iterator[AwakeCpus]:
-    """Prepare to keep the CPUs of a testbed awake; what does so has a cgroup of its own, which yields to all others."""
+    """Prepare to keep the CPUs of a testbed awake, by processes in a separate cgroup that yields to all others."""
     driver = testbed.host.view.read([_DRIVER]).get(_DRIVER, "").strip()
     group = f"{testbed.session.cgroup}/{testbed.session.unique('awake')}"
     with testbed.session.owned("cgroup", group):

@@ -38,9 +38,9 @@ class OnPlatforms(Scenario):
 
     def parts_available(self, config: Config) -> Availability:
         """Return whether this host has the treatment's platform and, on it, its attachment and its isolations."""
-        return first_unavailable(self._parts_probed(config))
+        return first_unavailable(self._probe_parts(config))
 
-    def _parts_probed(self, config: Config) -> Iterator[Availability]:
+    def _probe_parts(self, config: Config) -> Iterator[Availability]:
         level = platform_level(config)
         yield self._probes.platform(level)
         if "attachment" in config:
@@ -53,34 +53,34 @@ class OnPlatforms(Scenario):
         return {}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the facts of the scenario by chapter; `not_told` has the error that prevented further ones."""
-        found: dict[str, Any] = {}
+        """Return the facts of the scenario by chapter; `not_told` has the error that prevented further facts."""
+        chapters: dict[str, Any] = {}
         try:
-            for chapter, told in self.told(configs):
-                found.setdefault(chapter, {}).update(told)
+            for chapter, facts in self.facts_by_chapter(configs):
+                chapters.setdefault(chapter, {}).update(facts)
         except LastroError as error:
-            found["not_told"] = error.message
-        return found | self._of_attachments(configs)
+            chapters["not_told"] = error.message
+        return chapters | self._attachment_facts(configs)
 
-    def _of_attachments(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the chapter on attachments by level; none if they have no facts of their own."""
-        found: dict[str, Any] = {}
+    def _attachment_facts(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Return the chapter `attachments`, with the facts of each by its level; an empty dict if none has facts."""
+        facts_by_level: dict[str, Any] = {}
         for level in dict.fromkeys(links_level(config) for config in configs if "attachment" in config):
             with suppress(LastroError):  # its treatments have the reason
-                if told := make_part(Attachment, level).facts(self.testbed):
-                    found[level] = told
-        return {"attachments": found} if found else {}
+                if facts := make_part(Attachment, level).facts(self.testbed):
+                    facts_by_level[level] = facts
+        return {"attachments": facts_by_level} if facts_by_level else {}
 
-    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield (chapter of the provenance, facts): the first line that each tool in the image prints."""
         if commands := self.version_commands(configs):
             spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
             with self.pool.get(Native.name).start(self.testbed, spec) as instance:
                 done = {name: instance.run(argv, check=False) for name, argv in commands.items()}
             lines = {
-                name: (each.text + each.error_text).splitlines()
-                for name, each in done.items()
-                if each.returncode not in NOT_RUN
+                name: (completed.text + completed.error_text).splitlines()
+                for name, completed in done.items()
+                if completed.returncode not in NOT_RUN
             }
             yield "image_tools", {name: printed[0] for name, printed in lines.items() if printed}
 
@@ -89,14 +89,18 @@ class OnPlatforms(Scenario):
         return platform_level(config)
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        of_platforms = [each for level in platform_levels(config) for each in self.pool.preparations.get(level, ())]
-        return [*self.testbed.preparation, *of_platforms]
+        records = list(self.testbed.preparation)
+        for level in platform_levels(config):
+            records += self.pool.preparations.get(level, ())
+        return records
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        """Return those of the treatment's platform, and of further platforms of its functions, with their names."""
-        own, *others = platform_levels(config)
-        of_others = {f"{level}: {what}": text for level in others for what, text in self.pool.residuals(level).items()}
-        return {**self.pool.residuals(own), **of_others}
+        """Return the residuals of the treatment's platform, and those of its functions' platforms with the level."""
+        level, *further_levels = platform_levels(config)
+        residuals = {**self.pool.residuals(level)}
+        for further in further_levels:
+            residuals |= {f"{further}: {name}": text for name, text in self.pool.residuals(further).items()}
+        return residuals
 
 
 class OnLinks(OnPlatforms):
@@ -110,5 +114,5 @@ class OnLinks(OnPlatforms):
 
 
 def first_unavailable(probes: Iterable[Availability]) -> Availability:
-    """Return the first probe that fails; those behind it do not run, as some boot machines."""
+    """Return the first result that is unavailable, else AVAILABLE. Later probes of a lazy `probes` do not run."""
     return next((found for found in probes if not found), AVAILABLE)

@@ -18,9 +18,10 @@ _AT_CEILING = 0.9  # of the ceiling: from this fraction on, the treatment is not
 def calibration_key(kind: str, config: Config, named: Sequence[str], without: tuple[str, ...]) -> str:
     """Return a readable key of the settings that affect a calibration run.
 
-    It shows the settings `named`. Settings whose names begin with one of `without` are left out."""
-    apart = {key: value for key, value in config.items() if not key.startswith(without)}
-    digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
+    The key shows the values of the settings `named`, and a digest of all settings whose names do not begin with one of
+    the prefixes `without`."""
+    affecting = {key: value for key, value in config.items() if not key.startswith(without)}
+    digest = hashlib.sha256(json.dumps(affecting, sort_keys=True).encode()).hexdigest()[:6]
     return "/".join((kind, *(str(config[name]) for name in named), digest))
 
 
@@ -44,14 +45,15 @@ def judge_ceiling(
 ) -> None:
     """Flag a trial within a tenth of its ceiling: the treatment is not its bottleneck. The trial stays valid.
 
-    The first metric that both have decides. `rates` are higher without a limit, `times` are lower. A rate that reaches
-    `wanted`, in the trial or at the ceiling, is not limited. Without a ceiling there is no flag."""
+    The first metric that the trial and the ceiling share decides. `rates` are metrics for which higher is better,
+    `times` those for which lower is better. A rate that reaches `wanted`, in the trial or at the ceiling, is not
+    limited. Without a ceiling there is no flag."""
     if not ceiling:
         return
     limited = None
     for name in (*rates, *times):
         if limited is None and name in outcome.measurements and name in ceiling:
-            own, limit = outcome.measurements[name], ceiling[name]
-            reached = own >= _AT_CEILING * limit if name in rates else _AT_CEILING * own <= limit
-            limited = reached and (wanted is None or max(own, limit) < wanted)
+            value, limit = outcome.measurements[name], ceiling[name]
+            is_at_ceiling = value >= _AT_CEILING * limit if name in rates else _AT_CEILING * value <= limit
+            limited = is_at_ceiling and (wanted is None or max(value, limit) < wanted)
     outcome.notes |= Ceiling(ceiling, limited).as_notes()

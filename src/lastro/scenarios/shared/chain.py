@@ -28,8 +28,8 @@ class Chain:
     """A deployed chain. `path` has its addresses and interfaces; `segments` are its links.
 
     `instances` are in the order of the path, by their roles in this chain; in `spec.role`, those of a copy have its
-    number, too, as in `source-2`. `counted` returns what the functions' own counters have seen. `copies` are the other
-    chains of the trial."""
+    number, too, as in `source-2`. `counted` reads the functions' own counters. `copies` are the other chains of the
+    trial."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
@@ -72,7 +72,7 @@ def deployed(
     isolate: Callable[[InstanceSpec, Platform], InstanceSpec] = lambda spec, _: spec,
     n: int = 1,
 ) -> Iterator[Chain]:
-    """Deploy `n` chains of these functions inside the block, prove each by a ping from end to end; yield the first.
+    """Deploy `n` chains of these functions inside the block, verify each by a ping, and yield the first.
 
     `hosts` are the platforms of the functions, in their order; by default, that of source and sink. `offloads` are
     those of the chain's links; `ip` is the version of IP. `isolate` gets each specification with its platform.
@@ -82,13 +82,13 @@ def deployed(
         in_row(functions, PATHS[ip].beside(number), placement, implementation, n_routers=n_routers)
         for number in range(n)
     ]
-    on = dict(zip((hop.role for hop in rows[0].hops), hosts, strict=True)) if hosts else {}
+    platform_of_role = dict(zip((hop.role for hop in rows[0].hops), hosts, strict=True)) if hosts else {}
     ports = _ports(rows[0], PATHS[ip])
     starting = []
     for number, row in enumerate(rows):
         for role, names in ports.items():
-            host = on.get(role, platform)
-            spec = instance_spec(testbed, _numbered(role, number), row.capabilities(role), names, ip)
+            host = platform_of_role.get(role, platform)
+            spec = instance_spec(testbed, _role_in_chain(role, number), row.capabilities(role), names, ip)
             starting.append(host.start(testbed, isolate(spec, host)))
     with ExitStack() as stack:
         started = start_each(stack, starting)
@@ -100,16 +100,16 @@ def deployed(
             chains.append(Chain(instances, attachment, rows[number], path, segments, dict))
         segments = [segment for chain in chains for segment in chain.segments]
         stack.enter_context(attachment.connect(testbed, segments))
-        for at, chain in enumerate(chains):
+        for number, chain in enumerate(chains):
             if implementation in ("click", "dpdk"):
                 chain.source.send_single_segments(SOURCE_PORT)
                 chain.sink.send_single_segments(SINK_PORT)
             counted = stack.enter_context(chain.function.installed(chain.instances, implementation))
-            chains[at] = replace(chain, counted=counted)
+            chains[number] = replace(chain, counted=counted)
         if implementation == "xdp" and not offloads:
             attachment.switch_offloads_off(testbed, segments)  # again: a program switches GRO on
         for chain in chains:
-            _prove(chain)
+            _verify_path(chain)
         yield replace(chains[0], copies=tuple(chains[1:]))
 
 
@@ -119,7 +119,8 @@ def _ports(row: FunctionRow, path: ForwardingPath) -> dict[str, tuple[str, ...]]
     return {source: (SOURCE_PORT,), **dict.fromkeys(row.roles, (path.inside, path.outside)), sink: (SINK_PORT,)}
 
 
-def _numbered(role: str, number: int) -> str:
+def _role_in_chain(role: str, number: int) -> str:
+    """Return a role as the trial knows it, such as 'source', or 'source-2' in the second chain, with number 1."""
     return f"{role}-{number + 1}" if number else role
 
 
@@ -138,13 +139,13 @@ def joined(chain: Chain, third: Instance) -> Iterator[Port]:
 
 
 def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads: bool = True) -> list[Segment]:
-    """Return the links. The only path from one end to the other is through the functions.
+    """Return the links from source to sink, with the routes of each port. The only path is through the functions.
 
     What a function translates comes back to its own address, so routes lead there, too."""
     source, *functions, sink = instances.values()
     hops = list(zip(functions, path.through(len(functions)), strict=True))
-    near = [(source, SOURCE_PORT, path.source), *((each, own.outside, own.outside_address) for each, own in hops)]
-    far = [*((each, own.inside, own.inside_address) for each, own in hops), (sink, SINK_PORT, path.sink)]
+    near = [(source, SOURCE_PORT, path.source), *((each, hop.outside, hop.outside_address) for each, hop in hops)]
+    far = [*((each, hop.inside, hop.inside_address) for each, hop in hops), (sink, SINK_PORT, path.sink)]
     segments = []
     for number, ((here, out, leaves), (there, into, arrives)) in enumerate(zip(near, far, strict=True)):
         onwards = () if there is sink else (f"{path.sink}/{path.whole} via {arrives}",)
@@ -159,17 +160,15 @@ def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads:
 
 
 def hops_of(chain: Chain) -> list[tuple[str, str]]:
-    """Return each (port, "tx" or "rx") where a flow leaves or enters an instance, in the order of the path."""
-    roles = [role for role in chain.instances if role.startswith(FUNCTION)]
-    ways = [
-        (f"{role}.{port}", way)
-        for role in roles
-        for port, way in ((chain.path.inside, "rx"), (chain.path.outside, "tx"))
-    ]
-    return [(f"source.{SOURCE_PORT}", "tx"), *ways, (f"sink.{SINK_PORT}", "rx")]
+    """Return the ports that a flow passes, as ('function.PORT', 'tx' or 'rx'), in the order of the path."""
+    hops = [(f"source.{SOURCE_PORT}", "tx")]
+    for role in chain.instances:
+        if role.startswith(FUNCTION):
+            hops += [(f"{role}.{chain.path.inside}", "rx"), (f"{role}.{chain.path.outside}", "tx")]
+    return [*hops, (f"sink.{SINK_PORT}", "rx")]
 
 
-def _prove(chain: Chain) -> None:
+def _verify_path(chain: Chain) -> None:
     done = chain.source.run(["ping", "-n", "-c", "1", "-w", "5", chain.path.sink], timeout_s=20, check=False)
     if done.returncode == 0:
         return

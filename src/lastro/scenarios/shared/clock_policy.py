@@ -21,10 +21,10 @@ CLOCK = "clock of the tool"  # the key under which it is reported
 def by_good_clocks(
     reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> Reading:
-    """Drop the metrics that were timed by an instance's clock, if that clock was wrong, and report them.
+    """Return the reading without the metrics and series that a wrong clock of an instance timed; report them.
 
-    `by_host` names the metrics that the host timed; the sender or the tool timed all other series. `limit` is a
-    fraction, such as 0.001."""
+    `by_host` names the metrics and series that the host timed; the instance's clock timed all others. A clock is wrong
+    if it drifts by more than `limit`, a fraction such as 0.001. Without a `drift`, the reading is returned as it is."""
     if drift is None:
         return reading
     wrong = validity.drift_reasons({"instance": drift}, limit)
@@ -32,13 +32,14 @@ def by_good_clocks(
         if validity.unverified(drift, limit) is None:
             outcome.add_condition({CLOCK: f"its own, within {100 * limit:g} % of the host's"})
         return reading
-    kept = {name: value for name, value in reading.measurements.items() if name in by_host}
-    dropped = sorted(set(reading.measurements) - set(kept))
+    timed_by_host = {name: value for name, value in reading.measurements.items() if name in by_host}
+    dropped = sorted(set(reading.measurements) - set(timed_by_host))
     if dropped:  # a remark that names no metric would apply to all
         outcome.add_caveat(Remark(WRONG_CLOCK, "; ".join(wrong), tuple(dropped)))
-    lost = "what it timed was dropped" if dropped else "no metric depends on it"
-    outcome.add_condition({CLOCK: f"its own, which ran wrong: {lost}"})
-    return replace(reading, measurements=kept, series=tuple(each for each in reading.series if each.name in by_host))
+    consequence = "what it timed was dropped" if dropped else "no metric depends on it"
+    outcome.add_condition({CLOCK: f"its own, which ran wrong: {consequence}"})
+    series = tuple(series for series in reading.series if series.name in by_host)
+    return replace(reading, measurements=timed_by_host, series=series)
 
 
 def note_unverified_clock(
@@ -70,12 +71,12 @@ def judge_clock(
     """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's.
 
     With `own_series`, the instance timed all series, also those of metrics that the host or the receiver timed."""
-    kept = by_good_clocks(reading, by_host, drift, limit, outcome)
-    reading = replace(kept, series=()) if own_series and kept is not reading else kept
+    checked = by_good_clocks(reading, by_host, drift, limit, outcome)
+    reading = replace(checked, series=()) if own_series and checked is not reading else checked
     measured, reasons = reading.measurements, reading.invalid_because
     if TIME_TOOL.name in measured and TIME_HOST.name in measured:
         reasons += time_reasons(measured[TIME_TOOL.name], measured[TIME_HOST.name])
-    for each in reading.remarks:
-        if each.kind == TOO_SHORT and TIME_HOST.name in each.metrics:
-            outcome.add_caveat(replace(each, metrics=OVER_TIME))
+    for remark in reading.remarks:
+        if remark.kind == TOO_SHORT and TIME_HOST.name in remark.metrics:
+            outcome.add_caveat(replace(remark, metrics=OVER_TIME))
     outcome.add(replace(reading, invalid_because=reasons))

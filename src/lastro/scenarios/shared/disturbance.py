@@ -33,8 +33,8 @@ NEIGHBOUR_SETTINGS = (
     ANOMALY_WORKERS, ANOMALY_MEMORY, ANOMALY_BANDWIDTH, ANOMALY_WRITES, ANOMALY_FRAMES, ANOMALY_TOOL,
 )  # fmt: skip
 MOST_PROCESSES = 2000  # of a neighbour that no isolation limits
-_SHARE = 4  # a neighbour has at most this part of the processes that the host has left: one quarter
-_PER_WORKER, _BESIDES = 2, 16  # processes of a load; stress-ng has two for each worker
+_SHARE = 4  # a neighbour gets at most one quarter of the processes that the host can still start
+_PER_WORKER, _BESIDES = 2, 16  # processes of a load: stress-ng has two for each worker, and a few more
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def require_own_link(config: Config, why: str) -> None:
 
 
 def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpec:
-    """Return the specification of a neighbour with a limit on its processes, whether or not it is isolated.
+    """Return the specification of a neighbour with a limit on its number of processes, whether or not it is isolated.
 
-    It is the limit of its isolation, or else `MOST_PROCESSES`, but never less than the load itself has, and never more
-    than a quarter of what the host has left: no neighbour keeps the host from starting a process."""
+    The limit is that of its isolation, or else `MOST_PROCESSES`. It is raised to the number of processes that the load
+    needs, and lowered to a quarter of those that the host can still start."""
     resources = spec.resources
     needed = _PER_WORKER * demand.n_workers + _BESIDES
     pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _SHARE)
@@ -99,7 +99,7 @@ def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpe
 
 
 def _free_processes(testbed: Testbed) -> int:
-    """Return how many processes the host has left: by the kernel's limits, and by those of the groups of the session.
+    """Return how many processes the host can still start, by the limits of its kernel and of the session's cgroups.
 
     Source: proc_sys_kernel(5), proc_loadavg(5), admin-guide/cgroup-v2 of the kernel."""
     host, group = testbed.host, testbed.cgroups.pids_directory(testbed.session.cgroup)

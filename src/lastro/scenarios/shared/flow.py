@@ -14,7 +14,7 @@ from lastro.scenarios.shared.topology import note_witness
 
 
 def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
-    """Check that the counters of the links on the path, if any, have increased."""
+    """Invalidate the trial if a packet counter of the links `name` has not increased; note the increases."""
     moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
     if moved:
         outcome.notes["links"] = moved
@@ -31,7 +31,7 @@ def rest(seconds: float) -> None:
 
 
 def difference(before: Mapping[str, CounterReading], after: Mapping[str, CounterReading]) -> dict[str, CounterReading]:
-    """Return what the counters of a function counted between two readings."""
+    """Return the packets and bytes that a function counted between two readings, by counter."""
     return {
         name: CounterReading(now.packets - before[name].packets, now.bytes - before[name].bytes)
         for name, now in after.items()
@@ -55,11 +55,11 @@ def judge_crossings(
 
 
 def crossings(phase: str, chain: Chain, counted: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
-    """Return why the counters of each function do not account for a flow of this many bytes."""
+    """Return the reasons why the functions' counters do not account for a flow of this many bytes; empty if they do."""
     reasons = []
     for name in chain.function.crossings:
-        crossed, whose = counted.get(name), name.rpartition(".")[0] or "the function"
-        reasons += validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes, whose)
+        crossed, function = counted.get(name), name.rpartition(".")[0] or "the function"
+        reasons += validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes, function)
     if broken := counted.get(BROKEN, CounterReading(0, 0)).packets:
         reasons.append(
             f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"

@@ -43,7 +43,7 @@ class Frames:
 
     @property
     def fit(self) -> bool:
-        """True if the mean frame is one that a link with this MTU can carry."""
+        """Whether frames of the mean size fit the MTU."""
         return self.largest <= self.mtu + _HEADER_BYTES
 
 

@@ -27,7 +27,7 @@ _FIRST_TTL = 64  # of Linux and of gVisor, for both versions of IP
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A function of a chain under a name of its own; `role` is that of its instance."""
+    """A function of a chain, with its name in the chain, the role of its instance, and its addresses."""
 
     name: str
     role: str
@@ -35,13 +35,13 @@ class Hop:
     path: ForwardingPath
 
     def counter(self, name: str) -> str:
-        """Return the name of one of its counters among those of all functions."""
+        """Return the name of a counter of this function, which is unique in the chain, such as 'function2.crossed'."""
         return name if self.name == FUNCTION else f"{self.name}.{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
-    """The functions of a chain, and what they have in common with one function."""
+    """The functions of a chain in the order of the path, used like a single function."""
 
     hops: tuple[Hop, ...]
 
@@ -68,7 +68,7 @@ class FunctionRow:
         return tuple(hop.counter(name) for hop in self.hops for name in hop.function.witnesses)
 
     def capabilities(self, role: str) -> tuple[str, ...]:
-        """Return what the functions in an instance need; nothing for a source or a sink."""
+        """Return the capabilities that the functions in an instance need; empty for a source or a sink."""
         needed = (name for hop in self.hops if hop.role == role for name in hop.function.capabilities)
         return tuple(dict.fromkeys(needed))
 
@@ -76,13 +76,17 @@ class FunctionRow:
     def installed(
         self, instances: Mapping[str, Instance], implementation: str
     ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
-        """Run the functions for as long as the block lasts; yield what reads the counters of all."""
+        """Run the functions inside the block; yield a function that reads the counters of all of them, by name."""
         with ExitStack() as stack:
             readers = [
                 (hop, stack.enter_context(hop.function.installed(instances[hop.role], hop.path, implementation)))
                 for hop in self.hops
             ]
-            yield lambda: {hop.counter(name): seen for hop, read in readers for name, seen in read().items()}
+
+            def read_all() -> dict[str, CounterReading]:
+                return {hop.counter(name): reading for hop, read in readers for name, reading in read().items()}
+
+            yield read_all
 
 
 def in_row(
@@ -91,7 +95,7 @@ def in_row(
     """Return functions in a row, over links that each have this number of routers.
 
     Raises: Unavailable for functions that cannot be in such a row."""
-    _require_able(functions, placement, implementation)
+    _require_combinable(functions, placement, implementation)
     names = [FUNCTION, *(f"{FUNCTION}{number}" for number in range(2, len(functions) + 1))]
     if placement == TOGETHER:
         hops = (
@@ -99,17 +103,18 @@ def in_row(
             for place, (name, function) in enumerate(zip(names, functions, strict=True), 1)
         )
         return FunctionRow(tuple(hops))
-    found: list[Hop] = []
+    separate_hops: list[Hop] = []
     most = least = _FIRST_TTL
-    for name, function, own in zip(names, functions, path.through(len(functions)), strict=True):
+    for name, function, hop_path in zip(names, functions, path.through(len(functions)), strict=True):
         most, least = most - 1 - n_routers, least - 1 - n_routers
-        alone = len(functions) == 1
-        found.append(Hop(name, name, function, own if alone else replace(own, ttl=(least, most))))
+        is_single = len(functions) == 1
+        hop_path = hop_path if is_single else replace(hop_path, ttl=(least, most))
+        separate_hops.append(Hop(name, name, function, hop_path))
         least -= function.passes - 1
-    return FunctionRow(tuple(found))
+    return FunctionRow(tuple(separate_hops))
 
 
-def _require_able(functions: Sequence[Function], placement: str, implementation: str) -> None:
+def _require_combinable(functions: Sequence[Function], placement: str, implementation: str) -> None:
     names = ">".join(function.name for function in functions)
     if len(functions) > MOST_HOPS:
         raise Unavailable(

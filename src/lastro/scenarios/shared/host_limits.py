@@ -48,14 +48,14 @@ class HostClocks:
             reasons = validity.clock_reasons(before.reading, after.reading)
             if host.remote:
                 drift = validity.drift(before, after)
-                _note(host, drift, outcome)
+                _note_drift(host, drift, outcome)
                 if limit is not None:
                     reasons += validity.drift_reasons({"host": drift}, limit, "the controller's")
                 reasons = [f"{host.name}: {reason}" for reason in reasons]
             outcome.invalidate(reasons)
 
 
-def _note(host: Host, drift: validity.ClockDrift, outcome: Outcome) -> None:
+def _note_drift(host: Host, drift: validity.ClockDrift, outcome: Outcome) -> None:
     """Note the drift of a host's clock beside those of guests."""
     clocks = outcome.notes.setdefault("clocks", {})
     assert isinstance(clocks, dict)

@@ -93,18 +93,18 @@ class Impairment:
             lines.append(f"qdisc add dev {device} {_BELOW if netem else _ROOT} {bucket}")
         return lines
 
-    def like(self, other: Impairment) -> bool:
+    def is_close_to(self, other: Impairment) -> bool:
         pairs = zip(asdict(self).values(), asdict(other).values(), strict=True)
-        return all(math.isclose(own, others, rel_tol=_PRECISE) for own, others in pairs)
+        return all(math.isclose(a, b, rel_tol=_PRECISE) for a, b in pairs)
 
     def reasons(self, phase: str, reading: Reading) -> list[str]:
-        """Return why an instrument cannot have measured over such a link: it was faster than the link lets it be."""
+        """Return why a reading cannot come from this link: it is faster than the link allows; empty if plausible."""
         trips_ms = [value for series in reading.series if series.name.startswith("rtt") for value in series.values]
         found = self.delay_reasons(phase, min(trips_ms)) if trips_ms else []
         return found + (self.rate_reasons(phase, reading.payload_bytes, reading.lasted_s) if reading.lasted_s else [])
 
     def rate_reasons(self, phase: str, n_bytes: float, lasted_s: float) -> list[str]:
-        """Check that no more bytes arrived in a time than the rate allows, and the bucket and its queue hold."""
+        """Return a reason if more bytes arrived than the rate, the bucket and its queue allow in `lasted_s`."""
         if not self.rate_bps or 8 * n_bytes <= self.rate_bps * (_OVER * lasted_s + _BURST_S + _QUEUE_S):
             return []
         came, limit = 8 * n_bytes / lasted_s / 1e6, self.rate_bps / 1e6
@@ -121,7 +121,7 @@ class Impairment:
 
 @contextmanager
 def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator[None]:
-    """Impair the last link of a chain inside the block, and invalidate the outcome if it was not so until the end.
+    """Impair the last link of a chain inside the block; invalidate the trial if the impairment did not act to the end.
 
     Raises: Unavailable when the kernel has no such queueing discipline."""
     if not impairment:
@@ -145,7 +145,7 @@ def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator
 
 
 def _devices(chain: Chain) -> dict[str, tuple[str, str]]:
-    """Return the devices that send over the last link, with their namespaces, by the role towards which they send."""
+    """Return the (namespace, name) of the two devices that send over the last link, by the role that receives."""
     (near_end, near), (far_end, far) = chain.segments[-1].ends()
     found = {}
     for end, port, other in ((near_end, near, far), (far_end, far, near)):
@@ -175,7 +175,7 @@ def _fastest_ms(chain: Chain) -> float | None:
 
 
 def _unlike(delay_ms: float, plain_ms: float | None, delayed_ms: float | None) -> list[str]:
-    """Return why a link does not delay round trips once in each direction."""
+    """Return why a link does not delay round trips once in each direction; empty if it does."""
     if plain_ms is None or delayed_ms is None:
         return ["the impaired link: no ping was answered, so its delay is not known"]
     if (reasons := Impairment(delay_ms).delay_reasons("the impaired link", delayed_ms)) or (
@@ -186,7 +186,7 @@ def _unlike(delay_ms: float, plain_ms: float | None, delayed_ms: float | None) -
 
 
 def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairment, outcome: Outcome) -> None:
-    """Note what the queueing disciplines show, and invalidate the outcome if that is not what was wanted."""
+    """Note the settings and counters of the queueing disciplines; invalidate the trial if they are not as `wanted`."""
     notes: dict[str, object] = {}
     for role, (netns, device) in devices.items():
         shown = host.run_json(["tc", "-n", netns, "-j", "-s", "qdisc", "show", "dev", device])
@@ -196,7 +196,7 @@ def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairmen
         # What the bucket below netem drops, netem counts, too.
         lost = dropped - counted.get("tbf", (0, 0))[1]
         notes[f"towards the {role}"] = {"shown": str(found), "passed": passed, "lost": lost}
-        if not found.like(wanted):
+        if not found.is_close_to(wanted):
             outcome.invalidate([f"the link towards the {role} had {found} at the end instead of {wanted}"])
         elif not passed:
             outcome.invalidate([f"no packet passed the queueing discipline of the link towards the {role}"])
@@ -209,5 +209,5 @@ def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairmen
 
 
 def _plausible(lost: int, n: int, probability: float) -> bool:
-    """Return whether so many of n packets may be lost, each with this probability."""
+    """Return whether losing `lost` of n packets is plausible if each is lost with this probability."""
     return abs(lost - n * probability) <= _SIGMAS * math.sqrt(n * probability * (1 - probability)) + 1

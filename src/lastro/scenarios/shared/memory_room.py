@@ -54,7 +54,7 @@ def swap_taken(host: Host) -> int | None:
 def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
     """Return the proportional set size of processes; None when that of a running one cannot be read.
 
-    A process that has ended has none, nor has a zombie."""
+    A process that has ended, and a zombie, count as 0."""
     files = {pid: rollup(pid) for pid in pids}
     texts = host.view.read([*files.values()])
     pss = {pid: pss_bytes(texts.get(file, "")) for pid, file in files.items()}
@@ -65,11 +65,11 @@ def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
 
 
 def rollup(pid: int) -> str:
-    """Return the file of a process for `pss_bytes`."""
+    """Return the path of the file that `pss_bytes` parses: the memory summary of a process in /proc."""
     return f"/proc/{pid}/smaps_rollup"
 
 
 def pss_bytes(text: str) -> int | None:
-    """Return the proportional set size by the text of a process's `rollup`; None if it is not there."""
+    """Return the proportional set size in the text of a `rollup` file; None if the text does not have it."""
     matches = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
     return 1024 * int(matches[1]) if matches else None

@@ -63,13 +63,13 @@ CALIBRATED_FOR = ("platform", "attachment", "function")  # parts that are named 
 IMPLEMENTATION = Setting(
     "implementation", "kernel", "implementation of the function", choices=tuple(IMPLEMENTATIONS), by_profile=True
 )
-_FURTHER = 0.5  # of the start of an instance, for each one beyond three that start at the same time
+_FURTHER = 0.5  # of an instance's start: what each further one adds, beyond three that start at the same time
 IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 
 
 @dataclass(frozen=True, slots=True)
 class StandingChain:
-    """What stands in a trial: the chain and its copies, instances by role, the neighbour's load, daemons' cgroups."""
+    """The objects deployed for a trial: chains, all instances by role, the neighbour's load, and daemons' cgroups."""
 
     chain: Chain
     everyone: Mapping[str, Instance]
@@ -86,9 +86,9 @@ class StandingChain:
         return {**({NEIGHBOUR: neighbour} if neighbour else {}), **chain.instances}
 
     def also_sent(self, chain: Chain) -> Mapping[str, str]:
-        """Return the port of a neighbour that floods a link of a chain, by the port at which its frames arrive.
+        """Map the port that a flood reaches to the neighbour's port that sends it; empty without a flood on this chain.
 
-        Of several chains, it is the first one."""
+        A neighbour floods only the first of several chains."""
         port = self.disturbance.port if self.disturbance and chain is self.chain else None
         return {f"function.{chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
 
@@ -107,7 +107,7 @@ class _Undisturbed(TypedDict):
 
 
 class OnChain(OnLinks):
-    """A scenario on a chain. `offloads_of` and `ip_of` say how a treatment's links are; by default, by its settings."""
+    """A scenario on a chain. Subclasses may override `offloads_of` and `ip_of`, which read the treatment's settings."""
 
     parts: ClassVar[tuple[str, ...]] = ("platform", "attachment", "isolation", "function", "anomaly")
     combinable = frozenset({"isolation"})
@@ -137,7 +137,7 @@ class OnChain(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return what implementations need, and the tool by which a machine switches off the offloads of its cards."""
+        """Return the packages of the implementations, and ethtool if a virtual machine must switch off offloads."""
         inside = any(
             not cls.offloads_of(config) and platform_class(level).guests
             for config in configs
@@ -147,7 +147,7 @@ class OnChain(OnLinks):
         return ImageAdditions((*needed, *(("ethtool",) if inside else ())))
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
-        """Return the specification of an isolated instance with the CPUs on which it runs, if not all."""
+        """Return the specification of an isolated instance, restricted to the CPUs on which the scenario places it."""
         return spec
 
     def availability(self, config: Config) -> Availability:
@@ -173,7 +173,7 @@ class OnChain(OnLinks):
             yield probes.member(links, level, ip)
 
     def _probed_on(self, level: str, config: Config, links: str, ip: str) -> Iterator[Availability]:
-        """Probe what each platform of a treatment needs: its links as they are to be, its isolations, its settings."""
+        """Probe what one platform of a treatment must support: its links, their settings, sysctls and isolations."""
         probes = self._probes
         yield probes.transit(links)
         yield probes.attachment(links, level)
@@ -216,13 +216,13 @@ class OnChain(OnLinks):
 
     @classmethod
     def plain_forwarding(cls, config: Config) -> dict[str, Level]:
-        """Return the configuration of a treatment without its functions, isolation and anomaly, on its platforms."""
-        kept = {key: value for key, value in config.items() if not key.startswith("function.")}
-        own = [split_platform(hop)[1] for hop in hops(functions_level(config))]
-        own = own[:1] if PLACEMENT.of(config) == TOGETHER else own
-        plain = in_row([on_platform(NONE, level) for level in own]) if any(own) else NONE
-        alike: dict[str, Level] = {LENGTH.name: 1 if any(own) else len(own), PLACEMENT.name: EACH}
-        return {**kept, **alike, "isolation": NONE, "anomaly": NONE, "function": plain, "implementation": "kernel"}
+        """Return a treatment's configuration with plain forwarding as its function, without isolation and anomaly."""
+        settings = {key: value for key, value in config.items() if not key.startswith("function.")}
+        platforms = [split_platform(hop)[1] for hop in hops(functions_level(config))]  # "" for that of the treatment
+        platforms = platforms[:1] if PLACEMENT.of(config) == TOGETHER else platforms
+        plain = in_row([on_platform(NONE, level) for level in platforms]) if any(platforms) else NONE
+        row: dict[str, Level] = {LENGTH.name: 1 if any(platforms) else len(platforms), PLACEMENT.name: EACH}
+        return {**settings, **row, "isolation": NONE, "anomaly": NONE, "function": plain, "implementation": "kernel"}
 
     @contextmanager
     def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
@@ -255,11 +255,12 @@ class OnChain(OnLinks):
                 )
             )
             chains = (chain, *chain.copies)
-            everyone = {each.spec.role: each for one in chains for each in one.instances.values()}
+            instances = [instance for each_chain in chains for instance in each_chain.instances.values()]
+            everyone = {instance.spec.role: instance for instance in instances}
             outcome.invalidate(not_in_force(isolations, everyone))
             self.testbed.flush()
-            for one in chains:
-                stack.enter_context(impaired(one, Impairment.of(config), outcome))
+            for each_chain in chains:
+                stack.enter_context(impaired(each_chain, Impairment.of(config), outcome))
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
@@ -293,10 +294,11 @@ class OnChain(OnLinks):
         self, config: Config, platform: Platform, isolated: Any, chain: Chain, outcome: Outcome
     ) -> Iterator[Disturbance | None]:
         """Run the anomaly in a neighbour, on the same platform and under the same isolation; yield None without one."""
-        if not (asked := demanded(config, self.testbed, 2 * self.duration_s(config) + 60)):
+        demanded_load = demanded(config, self.testbed, 2 * self.duration_s(config) + 60)
+        if demanded_load is None:
             yield None
             return
-        anomaly, demand = asked
+        anomaly, demand = demanded_load
         tracked = chain.function.tracks if IMPLEMENTATION.of(config) != "click" else ""
         crossing = anomaly.through(chain.instances[tracked]) if tracked else None
         anomaly = crossing or anomaly
@@ -315,7 +317,7 @@ class OnChain(OnLinks):
 
 
 def functions_level(config: Config) -> str:
-    """Return the level of all functions of a treatment in a row, with their options."""
+    """Return the level of all functions in a treatment's chain, with their options: 'nat>nat' for a length of two."""
     return in_row([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
 
 
@@ -325,7 +327,7 @@ def n_chains(config: Config) -> int:
 
 
 def hosts_levels(config: Config) -> list[str]:
-    """Return the level of the platform of each function of a treatment, in their order."""
+    """Return the platform's level of each function in a treatment's chain, in the order of the path."""
     return row_platforms(config) * int(config.get(LENGTH.name, LENGTH.default))
 
 
@@ -340,7 +342,7 @@ def implementations_of(configs: Sequence[Config]) -> list[Implementation]:
 
 
 def starts_s(config: Config) -> float:
-    """Estimate how long the instances of a treatment take to start and to stop; each further function takes a part."""
+    """Estimate the seconds that a treatment's instances take to start and stop, where many start at the same time."""
     first, *further = [platform_class(level).start_s for level in hosts_levels(config)]
     of_row = sum(further) if PLACEMENT.of(config) == EACH else 0.0
     of_copies = (n_chains(config) - 1) * (2 * platform_class(platform_level(config)).start_s + first + of_row)

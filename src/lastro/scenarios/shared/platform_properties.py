@@ -35,15 +35,15 @@ def platform_properties(testbed: Testbed, platform: Platform, native: Platform, 
             n //= 2
     else:
         properties = unknown((KERNEL, DAEMON, INTERFACES, ADDED, REMOVED), refused)
-    return [*properties, _unprivileged(testbed, platform), *footprint(testbed, platform)]
+    return [*properties, _root_is_unprivileged(testbed, platform), *footprint(testbed, platform)]
 
 
 def _properties_with(
     testbed: Testbed, platform: Platform, native: Platform, links: Attachment, n: int, refused: str
 ) -> list[Property]:
-    """Return what one instance with `n` interfaces shows; `refused` is why it has not more.
+    """Return the properties found on one instance with `n` interfaces.
 
-    Raises: LastroError when it does not start with that number."""
+    `refused` is the reason why it does not have more interfaces. Raises: LastroError when it does not start."""
     with ExitStack() as stack:
         peer = stack.enter_context(native.start(testbed, instance_spec(testbed, "peer")))
         names = tuple(f"eth{number}" for number in range(n))
@@ -55,7 +55,7 @@ def _properties_with(
         how = f"a ping over each of {n} was answered" if answered == n else f"{answered} of {n} answered a ping"
         whole = answered == n == MOST_INTERFACES
         count = Property(INTERFACES, answered, "; ".join(filter(None, (how, refused))), at_least=whole)
-        changed = _added(testbed, links, peer, instance, n)
+        changed = _add_and_remove(testbed, links, peer, instance, n)
         return [_own_kernel(testbed, instance), _daemon(testbed, platform), count, *changed]
 
 
@@ -81,7 +81,9 @@ def _answered(peer: Instance, segments: Sequence[Segment]) -> int:
 
 
 def _own_kernel(testbed: Testbed, instance: Instance) -> Property:
-    """Compare boot ids. Some containers see one that is made up: then look for a process of theirs on the host."""
+    """Return whether the instance has its own kernel, by its boot id.
+
+    Some containers see an invented boot id; so a process inside is also searched on the host."""
     try:
         inside = instance.run(["cat", _BOOT_ID], check=False).text.strip()
         release = instance.run(["uname", "-r"]).text.strip()
@@ -113,7 +115,9 @@ def _is_on_host(testbed: Testbed, instance: Instance) -> bool:
 # Flexibility: interfaces that come and go
 
 
-def _added(testbed: Testbed, links: Attachment, peer: Instance, instance: Instance, number: int) -> list[Property]:
+def _add_and_remove(
+    testbed: Testbed, links: Attachment, peer: Instance, instance: Instance, number: int
+) -> list[Property]:
     """Add an interface to the running instance, and remove it; the times are those of the commands on the host."""
     if instance.takes_taps:
         why = "a running virtual machine gets a card only from its monitor, which Lastro does not ask"
@@ -125,14 +129,14 @@ def _added(testbed: Testbed, links: Attachment, peer: Instance, instance: Instan
         with ExitStack() as stack:
             with testbed.host.timed() as adding:
                 stack.enter_context(late(testbed, [segment]))
-            if not _appears(instance, name):
+            if not _wait_for_interface(instance, name):
                 how = f"{name} was in its network namespace, and did not appear inside within {_SEEN_S:g} s"
                 return [Property(ADDED, False, how), *unknown((REMOVED,), "none could be added")]
             if not instance.starts_on_links and not _answered(peer, [segment]):
                 return unknown((ADDED, REMOVED), f"{name} appeared inside, and answered no ping")
             with testbed.host.timed() as removing:
                 stack.close()
-            gone = not _sees(instance, name)
+            gone = not _has_interface(instance, name)
     except LastroError as error:
         return unknown((ADDED, REMOVED), error.message)
     took = Property(ADDED, 1000 * adding.took_s, "it appeared inside and answered a ping; time of the host's commands")
@@ -141,22 +145,22 @@ def _added(testbed: Testbed, links: Attachment, peer: Instance, instance: Instan
     return [took, Property(REMOVED, 1000 * removing.took_s, "it is gone inside; time of the host's commands")]
 
 
-def _sees(instance: Instance, name: str) -> bool:
+def _has_interface(instance: Instance, name: str) -> bool:
     return instance.run(["ip", "link", "show", "dev", name], check=False).returncode == 0
 
 
-def _appears(instance: Instance, name: str) -> bool:
+def _wait_for_interface(instance: Instance, name: str) -> bool:
     deadline_s = time.monotonic() + _SEEN_S
-    while not (seen := _sees(instance, name)) and time.monotonic() < deadline_s:
+    while not (is_there := _has_interface(instance, name)) and time.monotonic() < deadline_s:
         time.sleep(0.1)
-    return seen
+    return is_there
 
 
 # Privileges
 
 
-def _unprivileged(testbed: Testbed, platform: Platform) -> Property:
-    """Start an instance in a user namespace, and look whose its processes are on the host."""
+def _root_is_unprivileged(testbed: Testbed, platform: Platform) -> Property:
+    """Return whether root inside is an unprivileged user of the host, by an instance in a user namespace."""
     if "user_namespace" not in platform.confines:
         why = "Lastro starts its instances as root, and cannot put them into a user namespace"
         return Property(UNPRIVILEGED, None, why)

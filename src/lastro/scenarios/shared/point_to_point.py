@@ -32,7 +32,7 @@ class JoinedPair:
     node: Testbed | None = None
 
     def built(self, testbed: Testbed, attachment: str, platform: str, **fields: Any) -> BuiltTopology:
-        """Return the topology of both and their link. `platform` and `fields` describe the instance."""
+        """Return the topology of instance, peer and link; `platform` and `fields` describe the instance."""
         topology = BuiltTopology(testbed)
         topology.add(INSTANCE, self.instance, platform, **fields)
         topology.add(PEER, self.peer, Native.name)
@@ -48,7 +48,7 @@ class JoinedPair:
 def joined(
     testbed: Testbed, native: Platform, platform: Platform, attachment: Attachment, spec: InstanceSpec
 ) -> Iterator[JoinedPair]:
-    """Start both and join them inside the block; a ping proves the link. All parts must be prepared.
+    """Start an instance and its peer, and join them inside the block; a ping proves the link. Parts must be prepared.
 
     An instance that sends by sockets of its host does not use the link; `flow_end` of the scenario `uplink` proves its
     path. Raises: PlatformError when the instance does not reach its peer."""

@@ -94,7 +94,7 @@ class PlatformPool:
             return unavailable(error)
         except LastroError as error:
             availability = unavailable(error)
-        availability = _to_be_contained(name.partition(":")[0], availability)
+        availability = _with_guest_remedy(name.partition(":")[0], availability)
         if not availability:
             self.missing[name] = MissingPlatform(availability, time.monotonic() - began_s - (session.built_s - built_s))
         return availability
@@ -113,7 +113,7 @@ class PlatformPool:
         return self._residuals[name]
 
 
-def _to_be_contained(name: str, availability: Availability) -> Availability:
+def _with_guest_remedy(name: str, availability: Availability) -> Availability:
     """Replace the remedy where a guest only lacks a platform's Debian packages: its testbed file can name them."""
     platform = registry.get(Platform, name)
     needs, below = platform.requirements, platform.hypervisor
@@ -144,7 +144,7 @@ class AttachmentPool:
         return self._ready[name]
 
     def residuals(self, name: str) -> dict[str, str]:
-        """Return the differences with these links, with their name in each key; empty unless they are prepared."""
+        """Return what differs with these links, by '{level}: {name}'; empty unless the attachment is prepared."""
         residuals = self._ready[name].residuals(self._testbed) if name in self._ready else {}
         return {f"{name}: {what}": text for what, text in residuals.items()}
 

@@ -62,11 +62,11 @@ class PartProbes:
                 availability = probe(self._pool.get(key[1]), *key[2:]) if availability else availability
             except LastroError as error:
                 availability = unavailable(error)
-            self._probed[key] = _not_once_more(availability) if self._testbed.guest else availability
+            self._probed[key] = _without_guest_advice(availability) if self._testbed.guest else availability
         return self._probed[key]
 
 
-def _not_once_more(availability: Availability) -> Availability:
+def _without_guest_advice(availability: Availability) -> Availability:
     """Return what was found in a guest, without the advice to measure in one."""
     return replace(availability, remedy=(availability.remedy or "").replace(f", {IN_A_GUEST}", "") or None)
 
@@ -95,9 +95,9 @@ class ChainProbes(PartProbes):
         )
 
     def anomaly(self, level: str, platform: str, tool: str = "stress-ng") -> Availability:
-        """Return whether its program is in the image, and what it needs can be set up, except on the links of a chain.
+        """Return whether an anomaly's program is in the image, and its set-up works.
 
-        Whether it reaches its dose is checked in each trial."""
+        The set-up on a link of the chain is left to `member`. Each trial checks that the anomaly reaches its dose."""
         if level == NONE:
             return self.platform(platform)
         part = make_part(Anomaly, level)
@@ -124,9 +124,9 @@ class ChainProbes(PartProbes):
         return self._once(("ipv6", platform, attachment), self._probe_ipv6)
 
     def impaired(self, attachment: str, platform: str, impairment: Impairment) -> Availability:
-        """Return whether the last of such links can have each kind of an impairment, by a small one that is read back.
+        """Return whether the last link of a chain can be impaired in each of these ways, by a small impairment.
 
-        A loss is too rare among a few pings to be seen; each trial counts it."""
+        Its settings are read back. A few pings do not show whether packets are lost; each trial counts them."""
         kinds = [name for name, value in asdict(impairment).items() if value]
         return self._once(("impaired", platform, attachment, *kinds), self._probe_impaired)
 
@@ -200,8 +200,8 @@ class ChainProbes(PartProbes):
             placement=placement,
             ip=ip,
         ) as chain:
-            seen = chain.counted()
-            if not all(seen.get(each, CounterReading(1, 0)).packets for each in chain.function.crossings):
+            counted = chain.counted()
+            if not all(counted.get(name, CounterReading(1, 0)).packets for name in chain.function.crossings):
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE
 

@@ -14,7 +14,7 @@ from lastro.units import significant
 class Property:
     """A property of a part: a count, MiB, a time in ms, or whether the part has it. `value` is None if it is not known.
 
-    `how` says how it was found, or why it is not known. With `at_least`, the probe did not look further."""
+    `how` says how it was found, or why it is not known. With `at_least`, the true value may be larger."""
 
     name: str
     value: bool | int | float | None

@@ -100,8 +100,8 @@ _FIRMWARE_BYTES = 4 << 20  # the hole below 1 MiB, and tables at the end
 KERNEL_BYTES = 96 << 20
 
 
-def unequal(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, Any]]:
-    """Return a reason for each resource that differs from the specification, and notes of the observed values.
+def check_resources(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, Any]]:
+    """Return the reasons for which an instance's resources differ from its specification, and notes of their values.
 
     CPUs, and the size of a machine's memory, are read inside. From outside, the kernel shows the limits on the
     instance's group, and the CPUs on which each of its threads may run; a machine's threads are its monitor's."""

@@ -34,10 +34,8 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
     return {**facts, "path": sentence(facts, machine=machine), "in short": in_short(facts, machine=machine)}
 
 
-def really(found: Mapping[str, str]) -> dict[str, str]:
-    """Return the facts that a report shows, which are the same in each trial of a platform.
-
-    The root file system may be elsewhere."""
+def reported_storage(found: Mapping[str, str]) -> dict[str, str]:
+    """Return those facts of `storage` that a report shows; they are the same in each trial of a platform."""
     names = {"file system": "in short", "kept in": "kept in", "root filesystem": "root filesystem"}
     return {name: found[key] for name, key in names.items() if key in found}
 
@@ -74,7 +72,9 @@ def sentence(found: Mapping[str, str], *, machine: bool) -> str:
 
 
 def in_short(found: Mapping[str, str], *, machine: bool) -> str:
-    """Format it without paths, in which trials differ: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
+    """Format the storage without paths, which differ between trials.
+
+    Examples: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
     words, host = _named(found), _named(found, "host's ")
     return words if (words == host and not machine) or "on the host" not in found else f"{words} on {host}"
 

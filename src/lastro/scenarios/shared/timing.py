@@ -40,16 +40,16 @@ class InstanceTimes:
 
 
 class TimedPlatform(Platform):
-    """A platform whose instances are timed; `lives` has their times by the names of instances."""
+    """A platform whose instances are timed; `times_by_name` has their times by the names of instances."""
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
         self._platform = platform
-        self.lives: dict[str, InstanceTimes] = {}
+        self.times_by_name: dict[str, InstanceTimes] = {}
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
-        life = self.lives[spec.name] = InstanceTimes(time.monotonic())
+        life = self.times_by_name[spec.name] = InstanceTimes(time.monotonic())
         with ExitStack() as stack:
             instance = stack.enter_context(self._platform.start(testbed, spec))
             life.create_s = time.monotonic() - life.began_s
@@ -63,7 +63,7 @@ class TimedPlatform(Platform):
 
 
 def _clock_port(instance: Instance, life: InstanceTimes) -> None:
-    """Time an instance from the call of `plug` to the return of `ready`, regardless of who calls them."""
+    """Replace `plug` and `ready` of an instance by versions that record the time from one to the other as `port_s`."""
     plug, ready = instance.plug, instance.ready
     began_s = time.monotonic()
 

@@ -92,7 +92,7 @@ class BuiltTopology:
         self._links.append((attachment, a, b))
 
     def note(self, outcome: Outcome) -> None:
-        """Look at the links as they are, and keep the topology with the trial."""
+        """Read the devices of all links from the kernel, and store the topology in the trial's notes."""
         seen = self._look()
         links = tuple(
             Link(attachment, _end(a, seen), _end(b, seen), _devices_between(a, b, seen))

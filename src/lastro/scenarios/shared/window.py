@@ -30,11 +30,11 @@ from lastro.testbed import Testbed
 
 
 class Meters(Watch):
-    """The use of hosts and of instances, from the start of a measurement to its end.
+    """The resource usage of hosts and instances, from the start of a measurement to its end.
 
-    `instances` are there when it starts. Those that start in it are given to `add`, and are counted since their start.
+    `instances` exist when it starts; `add` adds instances that start later, which are counted since their start.
     `own_cgroups` are those of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of the trial.
-    `with_commands` says that the commands that Lastro runs are a part of the work."""
+    With `with_commands`, the commands that Lastro runs are part of the work."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Meters(Watch):
             meter.stop()
         self.usage.stop()
         for meter in (self.host, *self.others):
-            meter.hidden_s = sum(each.hidden_s for each in self._used_on(meter))
+            meter.hidden_s = sum(usage.hidden_s for usage in self._used_on(meter))
 
     def __enter__(self) -> None:
         self.start()
@@ -75,20 +75,19 @@ class Meters(Watch):
             self.stop()
 
     def foreign_cpus(self, meter: HostMeter) -> float:
-        """Return the CPUs of a host that were used by what is neither Lastro's nor of the trial."""
-        used_s = sum(each.user_s for each in self._used_on(meter))
+        """Return the CPUs of a host used by processes that belong neither to Lastro nor to the trial."""
+        used_s = sum(usage.user_s for usage in self._used_on(meter))
         return meter.foreign_cpus(used_s + (meter.commands_user_s if self._with_commands else 0.0))
 
     def _used_on(self, meter: HostMeter) -> list[Usage]:
-        """Return what each instance on the meter's host used."""
-        used, here = self.usage.used, self.usage.instances
-        return [
-            each for role, each in used.items()
-            if not self.others or here[role].testbed.host is meter.testbed.host
-        ]  # fmt: skip
+        """Return the usage of each instance on the meter's host."""
+        if not self.others:
+            return [*self.usage.used.values()]
+        instances, host = self.usage.instances, meter.testbed.host
+        return [usage for role, usage in self.usage.used.items() if instances[role].testbed.host is host]
 
     def judged(self, config: Config) -> Reading:
-        """Return notes on each host, and reasons if other processes or a hypervisor disturbed one."""
+        """Return notes on each host, and reasons for invalidity if one was disturbed, as a reading without values."""
         notes: dict[str, object] = {}
         found: list[str] = []
         limits = host_limits(config)
@@ -102,17 +101,17 @@ class Meters(Watch):
 
     @property
     def beside_s(self) -> float:
-        """The CPU seconds of the neighbour of a chain, and of programs that are neither the chain's nor Lastro's.
+        """The CPU seconds of a chain's neighbour, and of programs that belong neither to the chain nor to Lastro.
 
-        Many kernels count an interrupt, in which they forward a packet, as time of the process that it interrupts, too.
-        So of the system time of a neighbour's processes, at most that is taken which the host counts as system time,
-        apart from interrupts, and which is not the chain's."""
+        Many kernels charge the time of an interrupt, in which they forward packets, to the interrupted process, too.
+        So the system time of the neighbour is limited to the host's system time outside of interrupts, less that of
+        the chain and of Lastro."""
         host, used = self.host, self.usage.used
-        others = [each for role, each in used.items() if role == NEIGHBOUR]
-        chain_system_s = sum(each.system_s for role, each in used.items() if role != NEIGHBOUR)
-        left_s = max(0.0, host.totals.cpu_s["system"] - (host.own_cpu_s - host.own_user_s) - chain_system_s)
-        found_s = host.others_user_s(self.usage.user_s) + sum(each.user_s + each.hidden_s for each in others)
-        return found_s + min(left_s, sum(each.system_s for each in others))
+        neighbours = [usage for role, usage in used.items() if role == NEIGHBOUR]
+        chain_system_s = sum(usage.system_s for role, usage in used.items() if role != NEIGHBOUR)
+        most_system_s = max(0.0, host.totals.cpu_s["system"] - (host.own_cpu_s - host.own_user_s) - chain_system_s)
+        user_s = host.others_user_s(self.usage.user_s) + sum(usage.user_s + usage.hidden_s for usage in neighbours)
+        return user_s + min(most_system_s, sum(usage.system_s for usage in neighbours))
 
     def work_s(self, apparatus_s: float) -> float:
         """Return the CPU seconds of the host without the neighbour, other programs, and `apparatus_s` of Lastro's own.
@@ -181,17 +180,17 @@ class MeasuredWindow(Meters):
             super().__exit__(kind, *rest)
 
     def _read_clocks(self) -> dict[str, validity.ClockSample]:
-        """Return a reading of the clock of each instance that has its own, by role."""
+        """Return a sample of the clock of each timed instance with its own clock, by role."""
         readings = {role: instance.clock() for role, instance in self._timed.items()}
         return {role: reading for role, reading in readings.items() if reading is not None}
 
     def judge(self, outcome: Outcome) -> None:
-        """Note all witnesses, and invalidate the trial by each that contradicts it."""
+        """Note all witnesses in `outcome`, and invalidate the trial for each witness that contradicts it."""
         if self.drifts:
             note_witness(outcome, "clocks", "the guests' clocks against the host's", self.drifts)
             outcome.notes["clocks"] = {
-                role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty}
-                for role, found in self.drifts.items()
+                role: {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty}
+                for role, drift in self.drifts.items()
             }
         if not self._workload and self._timed:
             limit = MAX_DRIFT_PERCENT.of(self._config) / 100
@@ -217,11 +216,11 @@ class MeasuredWindow(Meters):
     def record_workload(
         self, reading: Reading, by_host: Collection[str], work_s: float | None, outcome: Outcome, **how: bool
     ) -> None:
-        """Judge the window of a workload, and record its reading with what the work took.
+        """Judge the window of a workload, and record its reading with its CPU time and memory.
 
-        `by_host` are metrics that the host's clock timed; `how` is that of `judge_clock`. A memory peak that is not
-        only that of the workload gets a remark. `work_s` is the duration of the work; if it is None, there is no rate
-        of CPUs."""
+        `by_host` are the metrics that the host's clock timed; `how` are options of `judge_clock`. A memory peak since
+        the start of the instance, not of the workload, gets a remark. `work_s` is the duration of the work; if it is
+        None, no number of CPUs is recorded."""
         role, by_host = self._workload, BY_HOST.union(by_host)
         drift, limit = self.drifts.get(role), MAX_TOOL_DRIFT.of(self._config) / 100
         reading = with_account(reading, self.usage.used[role], work_s, self.guest, self.guest_after)

@@ -40,7 +40,7 @@ from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, JoinedPair, joined
-from lastro.scenarios.shared.resources import RESOURCES, limited_spec, limits_of, unequal
+from lastro.scenarios.shared.resources import RESOURCES, check_resources, limited_spec, limits_of
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
@@ -105,7 +105,9 @@ class UplinkScenario(OnLinks):
         return Native.name if by_sockets else level
 
     def _version(self, instrument: str) -> str:
-        """Return the version line of its tool in the image; read once. Raises: LastroError when it does not run."""
+        """Return the line with which an instrument's tool in the image prints its version; each tool runs only once.
+
+        Raises: LastroError when the tool does not run."""
         if instrument not in self._versions:
             argv = registry.get(Instrument, instrument).version_argv
             with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
@@ -146,7 +148,7 @@ class UplinkScenario(OnLinks):
             flow_end(self.testbed, native, links, pair, towards) as end,
         ):
             outcome.invalidate(not_in_force(isolations, {INSTANCE: pair.instance}))
-            reasons, seen = unequal(self.testbed, pair.instance)
+            reasons, seen = check_resources(self.testbed, pair.instance)
             outcome.invalidate(reasons)
             outcome.notes |= {"limits": {INSTANCE: limits_of(pair.instance.spec)}, **seen}
             built = pair.built(self.testbed, links.level, platform_level(config), isolation=isolation_level(config))
@@ -181,7 +183,7 @@ class UplinkScenario(OnLinks):
         window.record_workload(reading, by_host, work_s, outcome, own_series=True)
         outcome.notes |= {"work_s": work_s, "flow_s": reading.lasted_s, "witness": {tool.name: witness.moved}}
 
-    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "image_tools", {name: self._version(name) for name in _tools(configs)}
 
 
@@ -196,7 +198,9 @@ def _bare(config: Config) -> dict[str, Any]:
 
 
 def _leaves_by(instance: Instance) -> str:
-    """Return the interface by which its packets leave: a machine behind a NAT of its monitor has its own card."""
+    """Return the interface by which an instance's packets leave: the loopback device if it sends by its host's sockets.
+
+    A virtual machine behind a NAT of its monitor has a card of its own."""
     return "lo" if instance.sends_by_host and instance.shares_kernel else PORT
 
 

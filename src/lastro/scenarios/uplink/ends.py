@@ -51,9 +51,9 @@ def require_host_address(attachment: type[Attachment]) -> None:
 def flow_end(
     testbed: Testbed, native: Platform, attachment: Attachment, pair: JoinedPair, towards: str
 ) -> Iterator[FlowEnd]:
-    """Yield the peer, or the instance's own host: bare processes in the DUT's namespace, at its address on the link.
+    """Yield the end of the flow: the peer, or the host of the instance, as bare processes in the DUT's namespace.
 
-    Raises: Unavailable when the host has none there."""
+    The host is reached at its address on the link. Raises: Unavailable when it has no address there."""
     if towards == PEER:
         yield FlowEnd(PEER, pair.peer, PEER_ADDRESS, PORT)
         return

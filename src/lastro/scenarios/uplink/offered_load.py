@@ -60,9 +60,9 @@ def rates(outcome: Outcome) -> dict[str, float]:
 
 
 def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
-    """Flag, without a verdict, a generator-limited trial: the bare host is not faster over the same links.
+    """Flag a generator-limited trial, which stays valid: the bare host is not faster over the same links.
 
-    The bare host is its own ceiling. Its trials are flagged at UDP rates that it cannot reach, and with TCP."""
+    Trials on the bare host are their own ceiling. They are flagged at UDP rates that it cannot reach, and with TCP."""
     if ceiling is None:  # it could not be measured
         return
     is_udp = OFFERED.name in outcome.measurements and OFFERED.name in ceiling
