@@ -179,7 +179,7 @@ MYSQL = ServerMake(
 def files(host: Host) -> tuple[str, ...]:
     """Return its files for an image; none if it is not available."""
     try:
-        return (_own.gathered(host, "mysql", sources(host)),)
+        return (_own.gather_files(host, "mysql", sources(host)),)
     except LastroError:
         return ()
 

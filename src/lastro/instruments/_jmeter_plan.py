@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
-from lastro.instruments.http_load import ClosedLoad, Endpoint, clients_of_each
+from lastro.instruments.http_load import ClosedLoad, Endpoint, clients_per_proxy
 
 WARM_UP, REQUEST, HASHED = "warm-up", "request", "request, body hashed"
 _HASHED_OF = 100
@@ -24,7 +24,7 @@ def group_name(proxy: Endpoint | None, warm_up: bool = False) -> str:
 def shares(load: ClosedLoad) -> list[tuple[Endpoint | None, int]]:
     """Return the number of clients of each proxy, split as evenly as possible; a proxy without clients is left out."""
     ways: Sequence[Endpoint | None] = load.proxies or (None,)
-    return [(way, clients) for way, clients in zip(ways, clients_of_each(load), strict=True) if clients]
+    return [(way, clients) for way, clients in zip(ways, clients_per_proxy(load), strict=True) if clients]
 
 
 def test_plan(load: ClosedLoad) -> str:

@@ -21,7 +21,7 @@ _COMPILE_S = 120.0
 _COPY_S = 600.0
 
 
-def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
+def build_program(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
     """Return the path of the program `lastro-SOURCE`, which is compiled from `programs/SOURCE.c` if necessary.
 
     Raises: Unavailable, with the remedy, when the host has no compiler or lacks a library."""
@@ -45,7 +45,7 @@ def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str
     return str(program)
 
 
-def gathered(host: Host, name: str, parts: Mapping[str, Path]) -> str:
+def gather_files(host: Host, name: str, parts: Mapping[str, Path]) -> str:
     """Return the path of a directory `lastro-NAME` with copies of the user's files and directories.
 
     `parts` maps a name in it to the original. After a change of an original, a new directory is made."""

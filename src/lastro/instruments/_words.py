@@ -11,7 +11,7 @@ from lastro.grouping import by_key
 _MOST_CHARS = 40
 
 
-def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
+def parse_report(text: str, program: str) -> dict[str, list[list[str]]]:
     """Return the other words of every line, by its first word. Raises: InstrumentError if the report is incomplete."""
     lines = text.splitlines()
     if not lines or lines[0] != f"{program} 1" or lines[-1] != "end":

@@ -16,10 +16,10 @@ from lastro.instruments.http_load import (
     HttpLoad,
     LoadOrigin,
     Request,
-    clients_of_each,
+    clients_per_proxy,
     metrics,
     read,
-    sent_by,
+    request_notes,
 )
 from lastro.requirements import Requirements
 from lastro.results.samples import Reading
@@ -54,10 +54,10 @@ class Curl(HttpLoad):
             )
         return "\n".join([*lines, "wait", "ended=$(date +%s.%N)", "cat *", "echo $began $ended", ""])
 
-    def measure(self, station: LoadOrigin, load: ClosedLoad) -> Reading:
-        station.host.run(["rm", "-rf", station.directory])
-        station.host.run(["mkdir", "-p", station.directory])
-        done = station.measure(["sh"], stdin=self.script(station.directory, load), timeout_s=load.limit_s)
+    def measure(self, origin: LoadOrigin, load: ClosedLoad) -> Reading:
+        origin.host.run(["rm", "-rf", origin.directory])
+        origin.host.run(["mkdir", "-p", origin.directory])
+        done = origin.measure(["sh"], stdin=self.script(origin.directory, load), timeout_s=load.limit_s)
         return self.read(load, done.text)
 
     def read(self, load: ClosedLoad, text: str) -> Reading:
@@ -74,12 +74,12 @@ class Curl(HttpLoad):
             raise InstrumentError(
                 f"curl reports {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s"
             )
-        shares = [clients * load.requests for clients in clients_of_each(load)]
+        shares = [clients * load.requests for clients in clients_per_proxy(load)]
         reading = read("", [*samples, *missing], load.page)
         measured = reading.measurements
         if "requests_per_s" in measured:  # by the script's clock: curl itself takes some time between two responses
             measured = {**measured, "requests_per_s": len(samples) / (ended_s - began_s)}
-        return replace(reading, measurements=measured, notes={**reading.notes, "http": sent_by(shares)})
+        return replace(reading, measurements=measured, notes={**reading.notes, "http": request_notes(shares)})
 
 
 def _samples(load: ClosedLoad, lines: list[str]) -> list[Request]:

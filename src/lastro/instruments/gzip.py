@@ -94,11 +94,11 @@ class Gzip(base.Workload):
         """Compress, and remove the files: otherwise cached data would be written to the disk during the next trial."""
         timed = base.run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         looking = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
-        reading = self.judged(timed.host_s, instance.run(["sh", "-c", looking]).text)
+        reading = self.read_result(timed.host_s, instance.run(["sh", "-c", looking]).text)
         reading = base.with_host_time(reading, timed, "gzip_rate")
         return with_caches(reading, self.size, False, instance, apart=self.past_caches)
 
-    def judged(self, host_s: float | None, output: str) -> Reading:
+    def read_result(self, host_s: float | None, output: str) -> Reading:
         """Judge the compressed file by its size and its last bytes. Source: RFC 1952, section 2.3.1."""
         try:
             compressed, *tail = (int(word) for word in output.split())

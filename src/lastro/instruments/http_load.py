@@ -3,10 +3,10 @@
 A scenario writes `tool.measure(Station.beside(client), tool.load(page, proxies, settings))`. Without a study's
 settings:
 
-    station = Station.beside(client)                   # a `native` instance that stands for the role: its namespace,
+    origin = Station.beside(client)                   # a `native` instance that stands for the role: its namespace,
                                                        # CPUs and control group, but the host's files and programs
-    reading = Jmeter().measure(station, ClosedLoad(page, proxies, clients=10, requests=1000))
-    reading = Vegeta().measure(station, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
+    reading = Jmeter().measure(origin, ClosedLoad(page, proxies, clients=10, requests=1000))
+    reading = Vegeta().measure(origin, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
 
 Here `page` is `RequestedPage.of("http://198.19.2.10/object", body)`, and `proxies` is a tuple of `Endpoint(ip, port)`.
 Without proxies, requests go directly to the server, which shows the capacity of the generator. Clients, or the rate,
@@ -95,7 +95,7 @@ class ClosedLoad:
     limit_s: float = 600.0
 
 
-def clients_of_each(load: ClosedLoad) -> list[int]:
+def clients_per_proxy(load: ClosedLoad) -> list[int]:
     """Return the number of clients of each proxy in turn, or of the server, split as evenly as possible."""
     least, more = divmod(load.clients, max(1, len(load.proxies)))
     return [least + (position < more) for position in range(max(1, len(load.proxies)))]
@@ -126,14 +126,14 @@ class LoadOrigin:
 
     @classmethod
     def beside(cls, client: Instance) -> LoadOrigin:
-        """Return a station in the namespace and cgroup of an instance on the host's kernel, but outside its files."""
+        """Return a origin in the namespace and cgroup of an instance on the host's kernel, but outside its files."""
         bed = client.testbed
         enter = (*bed.cgroups.entering(client.cgroup), "nsenter", f"--net={NETNS_DIR / client.netns}")
         witness = ApparatusWitness(bed.apparatus, bed.session, bed.cgroups)
         return cls(bed.host, enter, str(bed.scratch_dir / client.spec.name / "load"), witness.watching)
 
     def run(self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True) -> Completed:
-        """Run a command at the station, like `Host.run`."""
+        """Run a command at the origin, like `Host.run`."""
         return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
 
     def measure(
@@ -183,7 +183,7 @@ class HttpLoad(Part):
         return cls.start_s + slowdown * _REQUEST_S * CLIENTS.of(settings) * per_client
 
     @abstractmethod
-    def measure(self, station: LoadOrigin, load: Any) -> Reading:
+    def measure(self, origin: LoadOrigin, load: Any) -> Reading:
         """Measure once.
 
         Raises: Unavailable; InstrumentError for output that cannot be a measurement; CommandFailed; CommandTimeout."""
@@ -250,7 +250,7 @@ def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Readin
     return bounded(metrics(prefix, ""), reading)
 
 
-def kept_text(host: Host, path: str) -> str:
+def read_in_pieces(host: Host, path: str) -> str:
     """Read a file in pieces that a transcript does not shorten, so that a campaign stores all output of a tool."""
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == _PIECE_BYTES:
@@ -276,23 +276,23 @@ def check_line(page: RequestedPage, proxy: Endpoint | None, timeout_s: float) ->
     return f"check {proxy or 'straight'} {way} --max-time {timeout_s:g} {shlex.quote(page.url)}"
 
 
-def not_right(reasons: Sequence[str], n: int) -> Reading:
+def failed_check_reading(reasons: Sequence[str], n: int) -> Reading:
     """Return an invalid reading without a load: of `n` checks of the page, some failed for these reasons."""
-    return Reading({}, invalid_because=tuple(reasons), notes={"http": sent_by([1] * n)})
+    return Reading({}, invalid_because=tuple(reasons), notes={"http": request_notes([1] * n)})
 
 
-def sent_by(shares: Sequence[int]) -> dict[str, object]:
+def request_notes(shares: Sequence[int]) -> dict[str, object]:
     """Return a reading's notes on the requests through each proxy."""
     return {"sent": sum(shares), "shares": list(shares)}
 
 
-def check(station: LoadOrigin, page: RequestedPage, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
+def check(origin: LoadOrigin, page: RequestedPage, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
     """Request the page once through every proxy, or directly, and return why a response is not the page.
 
     Raises: CommandFailed; CommandTimeout."""
     ways: Sequence[Endpoint | None] = proxies or (None,)
     script = CHECK + "".join(check_line(page, proxy, timeout_s) + "\n" for proxy in ways)
-    done = station.run(["sh"], stdin=script, timeout_s=len(ways) * timeout_s + CHECK_MARGIN_S)
+    done = origin.run(["sh"], stdin=script, timeout_s=len(ways) * timeout_s + CHECK_MARGIN_S)
     return check_reasons(done.text, page, len(ways))
 
 

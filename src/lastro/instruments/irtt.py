@@ -63,7 +63,7 @@ class Irtt(Instrument):
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Probe for `loaded_s`, every `probe_interval_ms`."""
-        return loaded(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
+        return loaded_reading(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
 
     def probe(
         self,
@@ -103,7 +103,7 @@ class Irtt(Instrument):
         return _probed(sent_ms, back_ms, interval_ms)
 
 
-def loaded(probed: ProbedRoundTrips) -> Reading:
+def loaded_reading(probed: ProbedRoundTrips) -> Reading:
     """Return percentiles of the probe, in ms; one that is mostly irtt's own lateness is dropped, with a remark."""
     if not probed.trips_ms:
         return Reading({LOADED_LOSS.name: 100.0}, invalid_because=("no datagram of the probe was answered",))

@@ -59,24 +59,24 @@ class Jmeter(HttpLoad):
             raise host.lacks(f"JMeter in {HOME}", str(cls.requirements.remedy)) from error
         return f"Apache JMeter {VERSION}"
 
-    def measure(self, station: LoadOrigin, load: ClosedLoad) -> Reading:
-        version = self.require(station.host)
+    def measure(self, origin: LoadOrigin, load: ClosedLoad) -> Reading:
+        version = self.require(origin.host)
         if load.requests < 1 or load.clients < max(1, len(load.proxies)):
             asked = f"{load.clients} clients with {load.requests} requests each over {len(load.proxies)} proxies"
             raise InstrumentError(f"{asked}: some would get no requests", "set `clients` to at least `proxies`")
-        if reasons := http_load.check(station, load.page, load.proxies, load.timeout_s):
-            return http_load.not_right(reasons, max(1, len(load.proxies)))
-        reading = self.read(self._run(station, load), load)
-        reasons = http_load.check(station, load.page, load.proxies, load.timeout_s)
+        if reasons := http_load.check(origin, load.page, load.proxies, load.timeout_s):
+            return http_load.failed_check_reading(reasons, max(1, len(load.proxies)))
+        reading = self.read(self._run(origin, load), load)
+        reasons = http_load.check(origin, load.page, load.proxies, load.timeout_s)
         # Two more for each proxy (or the server): the checks before and after.
-        shares = [clients * (load.warm_up + load.requests) + 2 for clients in http_load.clients_of_each(load)]
+        shares = [clients * (load.warm_up + load.requests) + 2 for clients in http_load.clients_per_proxy(load)]
         notes: dict[str, object] = {
             "version": version,
             "heap": _HEAP[0][4:],
             "warm_up": load.warm_up,
             "keep_alive": load.keep_alive,
         }
-        notes |= {**http_load.sent_by(shares), "command": shlex.join(self.argv(station.directory))}
+        notes |= {**http_load.request_notes(shares), "command": shlex.join(self.argv(origin.directory))}
         return replace(
             reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes | reading.notes}
         )
@@ -90,16 +90,16 @@ class Jmeter(HttpLoad):
             *(f"-Jjmeter.save.saveservice.{name}=false" for name in _LEFT_OUT),
         ]  # fmt: skip
 
-    def _run(self, station: LoadOrigin, load: ClosedLoad) -> str:
+    def _run(self, origin: LoadOrigin, load: ClosedLoad) -> str:
         """Run JMeter once, and return its results file."""
-        jtl = station.file("load.jtl")
-        station.host.run(["rm", "-rf", station.directory])
-        station.host.write_text(station.file("load.jmx"), _jmeter_plan.test_plan(load))
-        argv = self.argv(station.directory)
-        done = station.measure(argv, timeout_s=_START_S + load.limit_s, check=False)
+        jtl = origin.file("load.jtl")
+        origin.host.run(["rm", "-rf", origin.directory])
+        origin.host.write_text(origin.file("load.jmx"), _jmeter_plan.test_plan(load))
+        argv = self.argv(origin.directory)
+        done = origin.measure(argv, timeout_s=_START_S + load.limit_s, check=False)
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        text = http_load.kept_text(station.host, jtl)
+        text = http_load.read_in_pieces(origin.host, jtl)
         if not text:
             raise InstrumentError(f"JMeter wrote no results: {done.text.strip()[-300:]}")
         return text

@@ -3,7 +3,7 @@
     with meter.answering(way):
         trips = meter.round_trips(way, traffic, rate_fps=50_000, duration_s=5.0)
     own = meter.own_delay(source, traffic, 50_000, 1.0)   # without the function, on the loopback of the source
-    reading = judged(trips.histogram, own.histogram, "latency_{}_at_50pct".format)
+    reading = percentiles_reading(trips.histogram, own.histogram, "latency_{}_at_50pct".format)
 
 Each time counts from when its packet was due, not from when it was sent, and a packet without an answer counts as later
 than all others. So neither a stopped function nor a stopped generator hides the waiting that it caused, which a closed
@@ -104,7 +104,7 @@ class LatencyMeter(Instrument):
             return self.round_trips(alone, traffic, rate_fps, duration_s)
 
 
-def judged(
+def percentiles_reading(
     trips: Histogram,
     of_generator: Histogram | None,
     name: Callable[[str], str],
@@ -155,7 +155,7 @@ def judged(
     return Reading(values, remarks=tuple(remarks))
 
 
-def stored(name: str, histogram: Histogram) -> PackedHistogram:
+def pack_histogram(name: str, histogram: Histogram) -> PackedHistogram:
     """Return a histogram of nanoseconds as a trial stores it."""
     from lastro.results.hdr import packed  # loads numpy
 

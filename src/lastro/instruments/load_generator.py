@@ -190,7 +190,7 @@ class LoadGenerator(Instrument):
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})
 
 
-def checked(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
+def check_sent_load(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
     """Return what a generator reported. Raises: InstrumentError for impossible numbers."""
     positive(f"{tool}'s number of frames sent", sent)
     positive(f"{tool}'s time of sending", lasted_s)

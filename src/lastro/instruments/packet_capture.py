@@ -65,7 +65,7 @@ class OneWay:
         return Histogram.of((self.arrived_ns - self.due_ns).round(), self.lost)
 
     @cached_property
-    def own(self) -> Histogram:
+    def generator_delays(self) -> Histogram:
         """The part of the generator: how late packets left."""
         from lastro.stats.histograms import Histogram
 

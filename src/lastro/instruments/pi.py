@@ -50,7 +50,7 @@ class Pi(Workload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.built(host, "pi", ("gmp",), cls.requirements.install),)
+        return (_own.build_program(host, "pi", ("gmp",), cls.requirements.install),)
 
     def prepare(self, instance: Instance) -> None:
         self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
@@ -60,7 +60,7 @@ class Pi(Workload):
         return [PROGRAM, *map(str, task), f"{WORK_DIR}/lastro-pi.txt"]
 
     def read(self, text: str) -> Reading:
-        lines = _words.lines_of(text, PROGRAM)
+        lines = _words.parse_report(text, PROGRAM)
         reasons = []
         for option in (_DIGITS, _THREADS):
             asked, reported = option.of(self.chosen), _words.number(lines, option.name)

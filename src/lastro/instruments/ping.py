@@ -55,7 +55,7 @@ class Ping(Instrument):
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         duration_s, interval_s = PING_S.of(settings), PING_INTERVAL_MS.of(settings) / 1000
-        n, marked = requests(settings)
+        n, marked = echo_requests(settings)
         filled = [(marked, ["-p", str(settings.get(PATTERN))]), (n - marked, [])]
         runs = [
             ["ping", "-n", "-i", f"{interval_s:g}", "-c", str(count), *filling, "-W", "1", target]
@@ -78,17 +78,17 @@ class Ping(Instrument):
         if not rtts_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no echo request was answered",))
         lasted = _LASTED.findall(text)
-        reading = idle(rtts_ms, sent, _ECHO_BYTES)
+        reading = idle_reading(rtts_ms, sent, _ECHO_BYTES)
         return bounded(self.metrics, reading, sum(map(int, lasted)) / 1000 if lasted else LONGEST_S)
 
 
-def requests(settings: Mapping[str, Level]) -> tuple[int, int]:
+def echo_requests(settings: Mapping[str, Level]) -> tuple[int, int]:
     """Return the number of echo requests, and how many of them, the first ones, are filled with the pattern."""
     n = max(1, round(1000 * PING_S.of(settings) / PING_INTERVAL_MS.of(settings)))
     return n, round(n * MARKED_PERCENT.of(settings) / 100) if PATTERN in settings else 0
 
 
-def idle(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
+def idle_reading(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
     """Return the reading of round trips on an idle link, in ms, of `sent` packets of this size."""
     measurements = {
         "latency_mean": fmean(rtts_ms),

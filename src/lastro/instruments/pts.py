@@ -59,7 +59,7 @@ class Pts(Workload):
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
         suite, data = _sources(host)
-        return (_own.gathered(host, cls.name, {"suite": suite, "data": data}),)
+        return (_own.gather_files(host, cls.name, {"suite": suite, "data": data}),)
 
     @classmethod
     def require(cls, host: Host) -> None:

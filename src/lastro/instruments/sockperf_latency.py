@@ -14,7 +14,14 @@ from dataclasses import replace
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Process
 from lastro.instruments.base import UNWATCHED, Watch
-from lastro.instruments.latency import LATENCY_S, LatencyMeter, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments.latency import (
+    LATENCY_S,
+    LatencyMeter,
+    MeasurementDisturbed,
+    RoundTrips,
+    pack_histogram,
+    percentiles_reading,
+)
 from lastro.instruments.load_generator import BUFFER_BYTES, OFFERED_FPS, PORT, SIZE, Direction, Traffic
 from lastro.instruments.packet_capture import OneWay, one_way
 from lastro.platforms.base import Instance
@@ -60,8 +67,8 @@ class SockperfLatency(LatencyMeter):
         way, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings))
         with self.answering(way):
             trips = self.round_trips(way, traffic, OFFERED_FPS.of(settings), LATENCY_S.of(settings), watch)
-        reading = judged(trips.histogram, None, "round_trip_{}".format)
-        return replace(reading, histograms=(stored("round trip", trips.histogram),))
+        reading = percentiles_reading(trips.histogram, None, "round_trip_{}".format)
+        return replace(reading, histograms=(pack_histogram("round trip", trips.histogram),))
 
     @contextmanager
     def answering(self, direction: Direction) -> Iterator[Process]:

@@ -58,7 +58,7 @@ class Stream(MemoryWorkload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.built(host, "stream", ("m",), cls.requirements.install),)
+        return (_own.build_program(host, "stream", ("m",), cls.requirements.install),)
 
     def asked_bytes(self) -> int:
         return parse_size_bytes(_ARRAY.of(self.chosen))
@@ -79,7 +79,7 @@ class Stream(MemoryWorkload):
         return ["env", *threads, PROGRAM, str(elements), str(_REPEATS.of(self.chosen))]
 
     def read(self, text: str) -> Reading:
-        lines = _words.lines_of(text, PROGRAM)
+        lines = _words.parse_report(text, PROGRAM)
         repeats, elements = _REPEATS.of(self.chosen), int(self.argv()[-2])
         reported = {name: _words.number(lines, name) for name in ("threads", "elements", "repeats")}
         asked = {"threads": _THREADS.of(self.chosen), "elements": elements, "repeats": repeats}

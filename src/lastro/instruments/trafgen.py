@@ -20,7 +20,15 @@ from dataclasses import dataclass, replace
 from lastro.errors import CommandFailed, InstrumentError, hinted
 from lastro.host.base import Completed, Process
 from lastro.instruments.base import UNWATCHED, Watch
-from lastro.instruments.load_generator import MOST_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
+from lastro.instruments.load_generator import (
+    MOST_BYTES,
+    PORT,
+    Direction,
+    LoadGenerator,
+    SentLoad,
+    Traffic,
+    check_sent_load,
+)
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
 
@@ -101,7 +109,7 @@ class Trafgen(LoadGenerator):
             raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")
         seconds = int(lasted[0][0]) + int(lasted[0][1]) / 1e6 + int(queued[0]) / rate_fps
         intended = _count(rate_fps, duration_s)
-        return checked(self.name, intended, int(sent[0]), max(seconds, duration_s), duration_s)
+        return check_sent_load(self.name, intended, int(sent[0]), max(seconds, duration_s), duration_s)
 
     def _pace(self, sender: Instance, device: str, traffic: Traffic, rate_fps: float) -> None:
         rate_bps = 8 * rate_fps * traffic.counted_bytes

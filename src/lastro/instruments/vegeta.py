@@ -70,23 +70,23 @@ class Vegeta(HttpLoad):
     def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
         return cls.start_s + OPEN_S.of(settings)
 
-    def measure(self, station: LoadOrigin, load: OpenLoad) -> Reading:
-        version = self.require(station.host)
+    def measure(self, origin: LoadOrigin, load: OpenLoad) -> Reading:
+        version = self.require(origin.host)
         if not load.rate_per_s * load.duration_s >= max(1, len(load.proxies)):
             raise InstrumentError(f"too few requests: {load.rate_per_s:g} requests/s for {load.duration_s:g} s")
-        if reasons := http_load.check(station, load.page, load.proxies, load.timeout_s):
-            return http_load.not_right(reasons, len(_ways(load)))
-        script = self.script(station.directory, load)
-        station.host.run(["rm", "-rf", station.directory])
-        station.host.write_text(station.file("targets"), f"GET {load.page.url}\n")
+        if reasons := http_load.check(origin, load.page, load.proxies, load.timeout_s):
+            return http_load.failed_check_reading(reasons, len(_ways(load)))
+        script = self.script(origin.directory, load)
+        origin.host.run(["rm", "-rf", origin.directory])
+        origin.host.write_text(origin.file("targets"), f"GET {load.page.url}\n")
         limit_s = load.duration_s + 2 * load.timeout_s + _MARGIN_S
-        done = station.measure(["sh"], stdin=script, timeout_s=limit_s, check=False)
+        done = origin.measure(["sh"], stdin=script, timeout_s=limit_s, check=False)
         if done.returncode != 0:
             raise CommandFailed(["vegeta", "attack"], done.returncode, done.error_text or done.text)
-        files = [station.file(f"{position}.csv") for position, _ in enumerate(_ways(load))]
-        reading = self.read([http_load.kept_text(station.host, file) for file in files], load)
+        files = [origin.file(f"{position}.csv") for position, _ in enumerate(_ways(load))]
+        reading = self.read([http_load.read_in_pieces(origin.host, file) for file in files], load)
         reasons = http_load.check_reasons(done.text, load.page, _n_checks(load))
-        reasons += http_load.check(station, load.page, load.proxies, load.timeout_s)
+        reasons += http_load.check(origin, load.page, load.proxies, load.timeout_s)
         notes = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
         return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})
 
@@ -119,7 +119,7 @@ class Vegeta(HttpLoad):
         found = [_scheduled(_hits(own, first_ns, load), _interval_ns(load) / 1e6) for own in rows]
         sent = [hit for own in found for hit in own]
         reading = http_load.read(PREFIX, [hit.sample for hit in sent], load.page)
-        notes = http_load.sent_by([len(own) + n for own, n in zip(found, _checks_of_each(load), strict=True)])
+        notes = http_load.request_notes([len(own) + n for own, n in zip(found, _checks_per_proxy(load), strict=True)])
         if reading.invalid_because:
             return replace(reading, notes=notes)
         rate_per_s = sum(len(own) for own in found) / load.duration_s
@@ -169,7 +169,7 @@ def _n_checks(load: OpenLoad) -> int:
     return max(0, int(load.duration_s / _CHECK_EVERY_S) - 1)
 
 
-def _checks_of_each(load: OpenLoad) -> list[int]:
+def _checks_per_proxy(load: OpenLoad) -> list[int]:
     """Return the number of checks through each proxy: those during the load in turn, one before and one after."""
     n = len(_ways(load))
     return [2 + len(range(position, _n_checks(load), n)) for position in range(n)]

@@ -44,7 +44,7 @@ class YCruncher(Workload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.gathered(host, cls.name, _sources(host)),)
+        return (_own.gather_files(host, cls.name, _sources(host)),)
 
     @classmethod
     def require(cls, host: Host) -> None:

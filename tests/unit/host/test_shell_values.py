@@ -136,7 +136,7 @@ def test_programs_of_the_user_are_gathered_from_and_in_any_place(
     monkeypatch.setattr(_own, "STATE_DIR", hostile / "state")
     (hostile / "program").write_text("x")
     host = RecordingHost()
-    _own.gathered(host, "y-cruncher", {"y-cruncher": hostile / "program", HOSTILE: hostile / "program"})
+    _own.gather_files(host, "y-cruncher", {"y-cruncher": hostile / "program", HOSTILE: hostile / "program"})
     assert check(host, tmp_path) == 1
 
 
