@@ -1,8 +1,8 @@
 """Round-trip times by ping on an idle link, all of which are stored; percentiles only if the sample is large enough.
 
 Below 10 ms between two requests, ping does not sleep: it keeps a CPU busy, which is then awake when an answer comes.
-That is another method, with other times, so shorter intervals belong to irtt. Source:
-main_loop in ping_common.c of iputils."""
+The times of this method are not comparable, so only irtt measures at shorter intervals. Source: main_loop in
+ping_common.c of iputils."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARKED_PERCENT = Setting(
     0,
     100,
 )
-PATTERN = "ping_pattern"  # the key of the bytes, in hexadecimal, that fill the payload of these requests
+PATTERN = "ping_pattern"  # the setting with the bytes, in hexadecimal, that fill the payload of marked requests
 
 
 class Ping(Instrument):
@@ -56,13 +56,12 @@ class Ping(Instrument):
     ) -> Reading:
         duration_s, interval_s = PING_S.of(settings), PING_INTERVAL_MS.of(settings) / 1000
         n, marked = echo_requests(settings)
-        filled = [(marked, ["-p", str(settings.get(PATTERN))]), (n - marked, [])]
-        runs = [
+        commands = [
             ["ping", "-n", "-i", f"{interval_s:g}", "-c", str(count), *filling, "-W", "1", target]
-            for count, filling in filled
+            for count, filling in [(marked, ["-p", str(settings.get(PATTERN))]), (n - marked, [])]
             if count
         ]
-        argv = runs[0] if len(runs) == 1 else ["sh", "-c", "; ".join(map(shlex.join, runs))]
+        argv = commands[0] if len(commands) == 1 else ["sh", "-c", "; ".join(map(shlex.join, commands))]
         done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
         return self.read(done.text)
 
@@ -83,13 +82,15 @@ class Ping(Instrument):
 
 
 def echo_requests(settings: Mapping[str, Level]) -> tuple[int, int]:
-    """Return the number of echo requests, and how many of them, the first ones, are filled with the pattern."""
+    """Return the number of echo requests, and the number of those that carry the pattern, which are sent first."""
     n = max(1, round(1000 * PING_S.of(settings) / PING_INTERVAL_MS.of(settings)))
     return n, round(n * MARKED_PERCENT.of(settings) / 100) if PATTERN in settings else 0
 
 
 def idle_reading(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
-    """Return the reading of round trips on an idle link, in ms, of `sent` packets of this size."""
+    """Return the latency and loss on an idle link, from the round-trip times of those of `sent` packets that returned.
+
+    Percentiles are left out if there are too few times."""
     measurements = {
         "latency_mean": fmean(rtts_ms),
         "latency_max": max(rtts_ms),

@@ -90,7 +90,7 @@ class Pts(Workload):
 
 
 def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
-    """Return the suite's command line, as its own start script makes it."""
+    """Return the command line of the suite, with the variables that its start script would set."""
     variables = [f"{name}={value}" for name, value in {**_ENVIRONMENT, **environment}.items()]
     return ["env", "-C", f"{_INSIDE}/suite", *variables, "php", _SCRIPT, *words]
 
