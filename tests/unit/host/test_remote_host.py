@@ -312,7 +312,7 @@ def test_an_answer_says_when_the_work_was_and_what_cpu_time_it_took(shell: Shell
     spent, began_s = shell.spent, time.monotonic()
     answer = shell.run(["sh", "-c", f"sleep 0.3; {BURN}"], None, 30)
     work_s = answer.work_ended_s - answer.work_began_s
-    assert 0.28 < work_s <= answer.duration_s + 0.02 and 0 <= answer.exchange.way_s < 1
+    assert 0.28 < work_s <= answer.duration_s + 0.02 and 0 <= answer.exchange.one_way_s < 1
     assert before.work_ended_s <= answer.work_began_s
     assert began_s < answer.work_began_s < answer.work_ended_s < time.monotonic(), "on the monotonic clock"
     commands_s = shell.spent.commands_s - spent.commands_s
