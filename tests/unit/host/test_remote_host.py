@@ -179,7 +179,7 @@ def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypat
             raise errors[reach.name]
         return []
 
-    monkeypatch.setattr(remote, "_cleaned", cleaned)
+    monkeypatch.setattr(remote, "_clean_host", cleaned)
     with pytest.raises(HostError, match=r"a is in use by another \(objects left there: 1\).*b was lost.*c is away"):
         remote.clean(tmp_path)
     assert tried == ["a", "b", "c", "d"]

@@ -156,7 +156,7 @@ def test_every_client_of_every_proxy_sends_its_requests(clients: int, requests: 
             assert loops * samples(below) == (7 if warm_up else requests)
             threads += 0 if warm_up else n
     assert threads == clients
-    shares = [n for _, n in _jmeter_plan.shares(load)]
+    shares = [n for _, n in _jmeter_plan.clients_by_proxy(load)]
     assert max(shares) - min(shares) <= 1
 
 

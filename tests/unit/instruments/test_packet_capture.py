@@ -114,7 +114,7 @@ def capturing(dropped: str) -> FakeInstance:
 
 
 def test_a_capture_keeps_the_packets_that_ask_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lastro.instruments.packet_capture._RETIRED_S", 0)
+    monkeypatch.setattr("lastro.instruments.packet_capture._FLUSH_S", 0)
     instance = capturing("0 packets dropped by kernel\n")
     capture = PacketCapture(instance, "in0")  # type: ignore[arg-type]
     with capture.running():
