@@ -204,9 +204,9 @@ class SshHost(Host):
         path = f"PATH={ENVIRONMENT['PATH']}"
         return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
 
-    def _call(self, wanted: Callable[[Shell], Answer]) -> Answer:
+    def _call(self, request: Callable[[Shell], Answer]) -> Answer:
         with self._shells_answer():
-            return self._shells.call(wanted)
+            return self._shells.call(request)
 
     @contextmanager
     def _shells_answer(self) -> Iterator[None]:
