@@ -186,9 +186,10 @@ class Fleet:
     def _kept_until_s(self, block: int, taker: TestbedState) -> float:
         """Return the time until which a block is kept for its testbed, before `taker` may take it.
 
-        It is infinite while the testbed is open, and 0 if it is left out or not in the pool. For a lost testbed, it is
-        `GRACE_S` after the loss, or after `taker` was opened if that was later, since several testbeds may come back
-        one after the other from the same outage. If another process may still use the testbed, `trial_s` is added."""
+        It is infinite while the testbed is open, and 0 if it is left out or gone from a pool that does not grow. For a
+        lost testbed, it is `GRACE_S` after the loss, or after `taker` was opened if that was later, since several
+        testbeds may come back one after the other from the same outage. If another process may still use the testbed,
+        `trial_s` is added."""
         owner = self._states.get(self._where[block])
         if owner is None:
             return taker.opened_s + GRACE_S if self.pool.grows else 0.0
@@ -276,7 +277,7 @@ class Fleet:
         held = [state.error.machine] if isinstance(state.error, HostBusy) else []
         if (refusal := self._machines.refusal(state.name, held)) is None:
             self._report_failure(state, what)
-        elif state.phase == "lost":  # or it is just being opened again, and the answer brings it here
+        elif state.phase == "lost":  # if it is being opened again, its answer decides
             self._leave_out(state, refusal)
 
     def _note_failure(self, state: TestbedState, error: LastroError) -> None:

@@ -18,7 +18,7 @@ class memory_file:  # noqa: N801 - used like open()
         self._fd = os.memfd_create("lastro")
         if content:
             try:
-                os.write(self._fd, content) if len(content) < 1 << 20 else self._write_all(content)
+                self._write_all(content)
             except OSError:
                 self.close()
                 raise
