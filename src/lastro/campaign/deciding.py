@@ -25,8 +25,8 @@ from lastro.words.looks import standing, stop_text, why_dropped
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
     """Look at the trials of the present blocks, and decide whether the campaign stops, or what the next block has.
 
-    `passed_s` is the time that the campaign has taken. Blocks are looked at once, even if trials are repeated after the
-    campaign has stopped."""
+    `passed_s` is the time that the campaign has taken. There is only one look at a number of blocks, even if trials are
+    repeated after the campaign has stopped."""
     data = load_campaign(store)
     if data.looks and data.looks[-1].block >= data.study.design.replicates:
         return NextStep(stop=True, why="")

@@ -110,7 +110,7 @@ class Server:
         self.instance.run(["sync", "--file-system", PLACE], timeout_s=deadline.left_s())
 
     def variables(self) -> dict[str, str]:
-        """Return those of the variables DECISIVE that this server has: they affect the cost of a transaction."""
+        """Return the variables DECISIVE, which affect the cost of a transaction; a server may lack some of them."""
         names = ", ".join(f"'{name}'" for name in DECISIVE)
         lines = self.sql(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})").splitlines()
         return {name: value for name, _, value in (line.partition("\t") for line in lines)}

@@ -41,7 +41,7 @@ class Curl(HttpLoad):
     def script(self, directory: str, load: ClosedLoad) -> str:
         """Return a shell script that runs all clients at the same time, and reports their responses.
 
-        The script prints a line for each response, then a line with the times of its begin and end, in seconds.
+        The script prints a line for each response, then a line with the times of its start and end, in seconds.
         `directory` must be empty: each client writes a file in it."""
         lines = [f"cd {shlex.quote(directory)} || exit", "began=$(date +%s.%N)"]
         closing = "" if load.keep_alive else " --no-keepalive --header 'Connection: close'"

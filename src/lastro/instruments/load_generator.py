@@ -194,7 +194,7 @@ class LoadGenerator(Instrument):
 def check_sent_load(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
     """Return the load that a generator reported. Raises: InstrumentError for impossible numbers.
 
-    `intended` and `duration_s` are what it was asked for; errors call it `tool`."""
+    `intended` frames in `duration_s` were requested from the generator, which errors call `tool`."""
     positive(f"{tool}'s number of frames sent", sent)
     positive(f"{tool}'s time of sending", lasted_s)
     if sent > 1.05 * intended + 100:

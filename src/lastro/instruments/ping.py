@@ -88,7 +88,7 @@ def echo_requests(settings: Mapping[str, Level]) -> tuple[int, int]:
 
 
 def idle_reading(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
-    """Return the latency and loss on an idle link, from the round-trip times of those of `sent` packets that returned.
+    """Return the latency and loss on an idle link; `rtts_ms` are the round trips of the packets that were answered.
 
     Percentiles are left out if there are too few times."""
     measurements = {

@@ -27,7 +27,7 @@ class AlignedSeries:
     """A figure of series with a value for each second, aligned at a mark, with a panel for each treatment.
 
     `name` is the stem of its file; `how` describes the numbers. `lines` maps the label of a line to the series whose
-    sum it shows. Marks are those of the note `timeline_s`, in seconds from the begin of the series. The figure begins
+    sum it shows. Marks are those of the note `timeline_s`, in seconds from the start of the series. The figure begins
     `before_s` before the mark `begin`, and ends at the mark `end`. `back` is a later mark than `begin`, and is drawn
     like it; `events` describes both."""
 

@@ -42,7 +42,7 @@ def within(
 
 
 def apart(attempts: Sequence[Attempt], segments: Sequence[HostSegment]) -> tuple[list[Attempt], dict[int, int]]:
-    """Split blocks at the begin of segments: return the attempts with new block numbers, and {new block: old block}.
+    """Split blocks where a segment begins: return the attempts with new block numbers, and {new block: old block}.
 
     Attempts keep the number of their block if they are in the segment in which the block began. `attempts` are all of a
     campaign, in running order."""

@@ -114,7 +114,7 @@ class Topology:
         return [(link, here, there) for link, here, there in directed if here.role == role]
 
     def way(self, source: str, target: str) -> list[str]:
-        """List the roles on the shortest path over the links, both ends included; empty if there is no path."""
+        """Return the roles on the shortest path over the links, both ends included; empty if there is no path."""
         before: dict[str, str] = {source: source}
         reached = [source]
         for role in reached:
