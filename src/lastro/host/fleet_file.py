@@ -88,7 +88,7 @@ def load(path: Path) -> FleetFile:
 def load_named(path: Path) -> FleetFile:
     """Read the fleet file that a campaign names. The file and its testbed files must belong to the caller.
 
-    The reason is that of `testbed_file.load_named`. Raises: StudyError."""
+    See `testbed_file.load_named` for the reason. Raises: StudyError."""
     hint = "the campaign names this file; if it is the right one, pass it with --fleet"
     return _parse(read_text(path, "fleet", hint, own=True), path, own=True)
 

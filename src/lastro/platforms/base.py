@@ -257,6 +257,7 @@ class Instance(ABC):
         On another kernel than the host's, these are the rights of its root. On the host's kernel, they are all rights
         within the user namespace of the instance, or with `of_host` all rights on the host. So no program of a user may
         have run in the instance before.
+
         Return the output of the script. Raises: CommandFailed."""
         if not self.shares_kernel:
             return self.run(["sh", "-e"], stdin=script).text

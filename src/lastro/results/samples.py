@@ -165,7 +165,8 @@ class Outcome:
         remarks = self.notes.get(REMARKS, [])
         assert isinstance(remarks, list)
         for remark in remarks:
-            remark["metrics"] += computed if metric in remark["metrics"] else ()
+            if metric in remark["metrics"]:
+                remark["metrics"] += computed
 
     def add_condition(self, facts: dict[str, str]) -> None:
         """Add how the values were measured to the notes, under REALLY, such as the file system of a disk benchmark."""
