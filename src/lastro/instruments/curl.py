@@ -44,12 +44,12 @@ class Curl(HttpLoad):
         The script prints a line for each response, then a line with the times of its start and end, in seconds.
         `directory` must be empty: each client writes a file in it."""
         lines = [f"cd {shlex.quote(directory)} || exit", "began=$(date +%s.%N)"]
-        closing = "" if load.keep_alive else " --no-keepalive --header 'Connection: close'"
+        kept = "" if load.keep_alive else " --no-keepalive --header 'Connection: close'"
         for client in range(load.clients):
-            proxy = f"http://{load.proxies[client % len(load.proxies)]}" if load.proxies else "''"
+            through = f"http://{load.proxies[client % len(load.proxies)]}" if load.proxies else "''"
             pages = shlex.quote(f"{load.page.url}#[1-{load.requests}]")
             lines.append(
-                f"curl --disable --silent --max-time {load.timeout_s:g} --proxy {proxy}{closing} --output /dev/null"
+                f"curl --disable --silent --max-time {load.timeout_s:g} --proxy {through}{kept} --output /dev/null"
                 f" --write-out '{client} {_FORMAT}' {pages} > {client} &"
             )
         return "\n".join([*lines, "wait", "ended=$(date +%s.%N)", "cat *", "echo $began $ended", ""])

@@ -60,7 +60,8 @@ def link_script(paths: Mapping[str, str], directory: Path, siblings: Iterable[st
     """Return a script that makes a directory for the PATH, with a link to each program in `paths`, by its name.
 
     Programs named in `siblings` that are in the directory of such a program are linked, too."""
-    lines = [f"mkdir -p {quoted(directory)[0]}"]
+    (bin_directory,) = quoted(directory)
+    lines = [f"mkdir -p {bin_directory}"]
     for name, path in paths.items():
         program, link = quoted(path, directory / name)
         lines.append(f"ln -sfn {program} {link}")
