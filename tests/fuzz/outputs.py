@@ -21,7 +21,7 @@ from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.iperf3_udp_load import Iperf3UdpLoad
-from lastro.instruments.irtt import Irtt, loaded
+from lastro.instruments.irtt import Irtt, loaded_reading
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.load_generator import SentLoad
 from lastro.instruments.ping import Ping
@@ -114,7 +114,7 @@ def _readers() -> dict[str, tuple[str, Numbers]]:
             _reading(lambda text: Iperf3UdpLoad().read(_json(text)).reading("iperf3", 1, 1448)),
         ),
         "curl": (_CURL, _reading(lambda text: Curl().read(pair, text))),
-        "irtt": (_IRTT, _reading(lambda text: loaded(Irtt().read(text, 10, 0.05)))),
+        "irtt": (_IRTT, _reading(lambda text: loaded_reading(Irtt().read(text, 10, 0.05)))),
         "sockperf": (_SOCKPERF, lambda text: _of_load(Sockperf().read(text, 100_000, 1))),
         "ab": ((DATA / "ab.txt").read_text(), _reading(lambda text: Ab().read(text, 2))),
         "sockperf-rr": (_SOCKPERF_RR, _reading(lambda text: SockperfRr().read(text, 2))),

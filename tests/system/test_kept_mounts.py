@@ -9,7 +9,7 @@ import pytest
 
 from lastro.host.ledger import Ledger, Session, session
 from lastro.host.undo import HELD, HOLDS
-from lastro.platforms.container import keeping
+from lastro.platforms.container import lasting_namespace_lines
 
 pytestmark = pytest.mark.root
 
@@ -22,7 +22,7 @@ exec /usr/bin/unshare "$@"
 def script(home: Path, *before: str) -> str:
     """Return a script that mounts a file system in a lasting namespace."""
     inside = f"kept {home} private mount -t tmpfs kept {home}/root"
-    return "\n".join([*before, f"mkdir -p {home}/root", *keeping(home), inside, ""])
+    return "\n".join([*before, f"mkdir -p {home}/root", *lasting_namespace_lines(home), inside, ""])
 
 
 def refused(tmp_path: Path) -> str:

@@ -1,8 +1,8 @@
 """Testbeds that are the hosts of the workers of a Dask scheduler, such as those of a Slurm allocation.
 
 A Dask worker starts a testbed worker (`campaign.testbed_worker`), which holds its host. Each call is a task that is
-pinned to one Dask worker and has no retries: what is repeated, and where, is decided by the campaign. A task whose Dask
-worker is lost gives WorkerFailure.
+pinned to one Dask worker and has no retries, since the campaign decides what is repeated, and where. If the Dask worker
+of a task is lost, the answer is WorkerFailure.
 
 Source: https://distributed.dask.org. The optional dependency dask.distributed is imported only when it is used."""
 
@@ -26,18 +26,20 @@ from lastro.errors import HostError
 
 _CONNECT_S = 15.0
 _LOOK_S = 2.0  # between two looks at the workers
-_ANSWER_S = 1.0  # for new workers to name their hosts, before the campaign goes on without them
+_ANSWER_S = 1.0  # for new workers to name their hosts, before the campaign continues without them
 _KEEP_S = 10.0  # between two signs of life to an idle testbed worker
 LEASE_S = 40.0  # after which a Dask worker releases a testbed worker that got no sign of life
 
 
 class DaskWorkerPool:
-    """The workers of a scheduler, one for each host. The name of a testbed is that of its host."""
+    """The workers of a scheduler, one for each host, as testbeds with the names of their hosts."""
 
     grows = True
 
     def __init__(self, address: str, order: TestbedOrder) -> None:
-        """Connect. Raises: HostError when dask.distributed is not installed, or the scheduler does not answer."""
+        """Connect to the scheduler at `address`; `order` is for every worker.
+
+        Raises: HostError when dask.distributed is not installed, or the scheduler does not answer."""
         try:
             from distributed import Client
         except ImportError as error:
@@ -51,7 +53,7 @@ class DaskWorkerPool:
         self._hosts: dict[str, str] = {}  # {address: testbed}
         self._asked = set[str]()  # addresses of workers that have not answered yet
         self._futures: dict[str, Any] = {}  # the running task of each testbed
-        self._spoken_s: dict[str, float] = {}  # when an open testbed was last spoken to
+        self._spoken_s: dict[str, float] = {}  # time of the last message to each open testbed
         self._looked_s = 0.0
         try:
             self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
@@ -63,7 +65,7 @@ class DaskWorkerPool:
 
     @property
     def dashboard(self) -> str:
-        """The address of the scheduler's own page."""
+        """The address of the scheduler's web page."""
         return str(self._client.dashboard_link)
 
     @property
@@ -78,14 +80,13 @@ class DaskWorkerPool:
         return list(self._workers)
 
     def _look(self) -> None:
-        """Find new workers, and fail the tasks of workers that are gone."""
+        """Add new workers, and report a WorkerFailure for the tasks of workers that are gone. Raises: HostError."""
         if self._client.status != "running":
             raise HostError("the Dask scheduler is gone", "start it again; `lastro resume` continues the campaign")
         present = self._client.scheduler_info(n_workers=-1)["workers"]
         new = [address for address in present if address not in self._hosts and address not in self._asked]
         self._asked.update(new)
-        asked = [_in_thread(self._ask_host, address) for address in new]
-        _join(asked, _ANSWER_S)
+        _join([_in_thread(self._ask_host, address) for address in new], _ANSWER_S)
         for testbed, address in list(self._workers.items()):
             if address not in present:
                 del self._workers[testbed]
@@ -98,7 +99,7 @@ class DaskWorkerPool:
                 self._workers.setdefault(self._hosts[address], address)
 
     def _ask_host(self, address: str) -> None:
-        """Find out the host of a worker. One that hangs does not answer, and is not asked again meanwhile."""
+        """Get the host name of a worker. A worker that hangs does not answer, and is not asked again meanwhile."""
         try:
             self._hosts.update(self._client.run(socket.gethostname, workers=[address], on_error="ignore"))
         finally:
@@ -130,7 +131,7 @@ class DaskWorkerPool:
             self._client.close(timeout=END_S)
 
     def _release(self, addresses: Sequence[str]) -> None:
-        """Release the testbed workers of Dask workers. What cannot be reached any more ends with its lease."""
+        """Release the testbed workers of Dask workers. A testbed worker that cannot be reached ends with its lease."""
         self._client.run(_release_apart, self._token, workers=list(addresses), on_error="ignore")
 
     def _task(self, testbed: str, function: Callable[..., object], *values: object) -> None:
@@ -161,7 +162,7 @@ class DaskWorkerPool:
 
 
 def _in_thread(function: Callable[..., object], *values: object) -> threading.Thread:
-    """Call a function in a thread: it waits for workers, and one that hangs must not hold up the campaign."""
+    """Call a function that waits for workers in a thread, so that a worker that hangs does not block the campaign."""
 
     def call() -> None:
         with suppress(Exception):  # of a worker that is gone
@@ -221,12 +222,14 @@ def _release(token: str) -> None:
 
 
 async def _release_apart(token: str) -> None:
-    """Release a testbed worker without holding up the Dask worker, which answers its scheduler meanwhile."""
+    """Release a testbed worker in a thread, so that the Dask worker can answer its scheduler meanwhile."""
     await asyncio.to_thread(_release, token)
 
 
 def _while_held(token: str, action: Callable[[], Any]) -> Any:
-    """Do something with a testbed worker, which is then held for one lease more. A worker that failed has ended."""
+    """Call `action` with the testbed worker held, and return its answer.
+
+    The worker is then held for another lease, or released if the answer is a WorkerFailure."""
     _extend(token, float("inf"))
     answer = action()
     if isinstance(answer, WorkerFailure):
@@ -243,14 +246,14 @@ def _extend(token: str, until_s: float) -> None:
 
 
 def _watch() -> None:
-    """Release testbed workers whose campaign has ended without a word."""
+    """Release testbed workers whose lease is over, because their campaign has ended or cannot be reached."""
     while True:
         time.sleep(LEASE_S / 10)
         with _turn:
-            over = [token for token, (_, until_s) in _held.items() if time.monotonic() > until_s]
+            expired = [token for token, (_, until_s) in _held.items() if time.monotonic() > until_s]
             if not _held:
                 return
-        for token in over:
+        for token in expired:
             _release(token)
 
 

@@ -1,7 +1,7 @@
-"""A campaign that runs until its service levels are decided: what a look after its blocks decides to run next.
+"""A campaign that runs until its service levels are decided: the decision after its present blocks.
 
-The database alone decides, except on the time that has passed, so that a resumed campaign goes on as an uninterrupted
-one would. With adaptive allocation, the next block has only the candidates that are still in question."""
+The decision depends only on the database and on the time that has passed, so a resumed campaign continues like an
+uninterrupted one. With adaptive allocation, the next block has only the candidates that are still undecided."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ from lastro.words.looks import standing, stop_text, why_dropped
 
 
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
-    """Look at the trials of the blocks so far. `passed_s` is the time that the campaign has taken.
+    """Look at the trials of the present blocks, and decide whether the campaign stops, or what the next block has.
 
-    A campaign that has stopped, and of which some trials were repeated later, does not look at its blocks again."""
+    `passed_s` is the time that the campaign has taken. There is only one look at a number of blocks, even if trials are
+    repeated after the campaign has stopped."""
     data = load_campaign(store)
     if data.looks and data.looks[-1].block >= data.study.design.replicates:
         return NextStep(stop=True, why="")
     study, design = data.study, data.study.design
-    asked = {*study.sla, *(Cost.of(study.cost, study.metrics).weights if study.cost else ())}
-    metrics = tuple(metric for metric in study.metrics if metric.name in asked)
+    needed = {*study.sla, *(Cost.of(study.cost, study.metrics).weights if study.cost else ())}
+    metrics = tuple(metric for metric in study.metrics if metric.name in needed)
     report = build_report(replace(data, study=replace(study, metrics=metrics)))
     block, before = design.replicates, settled_by(data.looks, design.most_blocks)
-    found, after = look_at(report, block / design.most_blocks, before)
+    decision, after = look_at(report, block / design.most_blocks, before)
     gone = after.gone if design.allocation == "adaptive" else frozenset()
-    kept = frozenset(
-        row.treatment.index for row in data.treatments if found is None or found.candidate_of(row.treatment) not in gone
-    )
+    treatments = [row.treatment for row in data.treatments]
+    if decision is not None:
+        treatments = [treatment for treatment in treatments if decision.candidate_of(treatment) not in gone]
+    kept = frozenset(treatment.index for treatment in treatments)
     stop: Stop = ""
-    if found is not None and is_made(found.choice, after):
+    if decision is not None and is_made(decision.choice, after):
         stop = "decided"
     elif block >= design.most_blocks:
         stop = "most blocks"
     elif design.within_s and passed_s + block_s(store, kept) > design.within_s:
         stop = "time"
-    choice = found.choice if found else None
+    choice = decision.choice if decision else None
     record = Look(
         block,
         at_utc,
@@ -56,8 +58,8 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
         choice.recommended if choice else None,
         stop,
     )
-    why = f"{block} blocks: {standing(found, after.gone)}"
-    return NextStep(bool(stop), why, tuple(_events(found, record, why, adaptive=bool(gone))), record, kept)
+    why = f"{block} blocks: {standing(decision, after.gone)}"
+    return NextStep(bool(stop), why, tuple(_events(decision, record, why, adaptive=bool(gone))), record, kept)
 
 
 def _events(decision: SlaDecision | None, look: Look, why: str, *, adaptive: bool) -> Iterator[tuple[str, str]]:
@@ -65,12 +67,12 @@ def _events(decision: SlaDecision | None, look: Look, why: str, *, adaptive: boo
     ended = stop_text(look, ENGLISH)
     yield "look", f"{why}; {ended}" if ended else why
     if decision is not None:
-        for each in look.dropped:
-            label = decision.candidates[each.candidate].label
-            yield "dropped" if adaptive else "settled", f"{label}: {why_dropped(decision, each, ENGLISH)}"
+        for dropped in look.dropped:
+            label = decision.candidates[dropped.candidate].label
+            yield "dropped" if adaptive else "settled", f"{label}: {why_dropped(decision, dropped, ENGLISH)}"
 
 
 def block_s(store: Store, kept: frozenset[int] | None) -> float:
-    """Return how long a block of these treatments takes, by their trials so far; of all treatments if None."""
+    """Return the seconds that a block of the treatments `kept` (None: all) takes, by the means of their trials."""
     took_s = by_key(store.durations())
     return sum(fmean(seconds) for treatment, seconds in took_s.items() if kept is None or treatment in kept)

@@ -2,11 +2,11 @@
 
 A forecast adds up the start of the session, the probes (measured, if they have just run), the calibrations, the
 durations of trials that their scenario expects, and the report. An estimate uses the mean duration of each treatment
-that has run. For the others it uses the expected duration, times the ratio of actual to expected durations of those
-that have run.
+that has run. For other treatments it uses the expected duration, times the ratio of actual to expected durations of the
+treatments that have run.
 
-What a scenario expects is for a host. In a guest that is emulated in software, every command takes longer, so each
-trial is expected to last `EMULATED_TRIAL_S` longer."""
+The durations that a scenario expects are for a host. In a guest that is emulated in software, every command takes
+longer, so each trial is expected to last `EMULATED_TRIAL_S` longer."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def forecast(
     probing_s: float | None = None,
     emulated: int = 0,
 ) -> Forecast:
-    """Forecast a campaign of these treatments. `probing_s` is how long the probes have just taken, if known.
+    """Forecast a campaign of these treatments. `probing_s` is the time that the probes took, if they have just run.
 
-    `emulated` is the number of guests that are emulated, if those are the hosts."""
+    `emulated` is the number of emulated guests that are the hosts of the campaign."""
     configs = [configuration(study, treatment) for treatment in treatments]
     calibrations: dict[str, Config] = {}
     more_s = EMULATED_TRIAL_S if emulated else 0.0
@@ -83,36 +83,41 @@ def _duration_s(scenario: type[Scenario], config: Config) -> float:
 
 
 def missing(store: Store) -> set[str]:
-    """Return the platforms and instruments of a campaign with which no treatment can run here, as 'platform kvm'."""
+    """Return the platforms and instruments of a campaign that cannot be used here, such as 'platform kvm'.
+
+    These are parts with which no treatment is available. A part is not reported if the treatments may be unavailable
+    because of another part: an instrument that only a missing platform uses, or several platforms in one treatment."""
     rows = [(_parts(store.study, row.treatment), bool(row.unavailable)) for row in store.treatments()]
-    some = {part for parts, unavailable in rows if not unavailable for part in parts}
+    usable = {part for parts, unavailable in rows if not unavailable for part in parts}
     gone: set[str] = set()
-    for kind in _KINDS:  # of an instrument, a platform that is missing shows nothing; nor do several of each other
-        known = [[part for part in parts if part.startswith(f"{kind} ")] for parts, _ in rows if not parts & gone]
-        gone |= {parts[0] for parts in known if len(parts) == 1} - some
+    for kind in _KINDS:
+        for parts in [parts for parts, _ in rows if not parts & gone]:
+            of_kind = [part for part in parts if part.startswith(f"{kind} ")]
+            if len(of_kind) == 1 and of_kind[0] not in usable:
+                gone.add(of_kind[0])
     return gone
 
 
 def missing_trials(study: Study, gone: Collection[str]) -> list[Treatment]:
-    """Return the treatments that may run although these platforms and instruments are missing."""
-    return [row for row in design.treatments(study) if not _parts(study, row) & set(gone)]
+    """Return the treatments of a study that use none of the platforms and instruments `gone`."""
+    return [treatment for treatment in design.treatments(study) if not _parts(study, treatment) & set(gone)]
 
 
 def _parts(study: Study, row: Treatment) -> set[str]:
-    """Return the platforms and the instrument, as far as the scenario has them, as 'platform kvm', without options."""
+    """Return the platforms and the instrument of a treatment, without options, such as 'platform kvm'."""
     config = configuration(study, row)
     return {f"{kind} {name}" for kind in _KINDS if config.get(kind) for name, _ in written_parts(config, kind)}
 
 
 def emulated_guests(store: Store) -> int:
-    """Return the number of guests in software that were the hosts of a campaign, or of one testbed of its fleet."""
+    """Return the number of emulated guests of a campaign; with a fleet, the largest number of one testbed."""
     provenances = [store.provenance, *(row.provenance for row in store.testbeds())]
     return max(map(_emulated, provenances))
 
 
 def _emulated(provenance: Mapping[str, Any]) -> int:
-    several = [each.get("guest", {}) for each in provenance.get("guests", {}).values()]
-    return sum(bool(guest.get("emulated")) for guest in several or [provenance.get("guest", {})])
+    guests = [chapter.get("guest", {}) for chapter in provenance.get("guests", {}).values()]
+    return sum(bool(guest.get("emulated")) for guest in guests or [provenance.get("guest", {})])
 
 
 def expected_s(
@@ -126,11 +131,11 @@ def expected_s(
 
 
 def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
-    """Return the current pace of a campaign, from its remaining trials and the durations of its attempts."""
+    """Return an estimator of the remaining time of a campaign, with its remaining trials and the attempts so far."""
     rows = [row.treatment for row in store.treatments()]
     try:
         expected = expected_s(store.study, scenario, rows, emulated=emulated_guests(store) > 0)
-    except (KeyError, ValueError, TypeError, LastroError):  # another version's study: only its own trials count then
+    except (KeyError, ValueError, TypeError, LastroError):  # for a study of another version, only its trials count
         expected = {}
     pace = EtaEstimator(expected, store.left())
     for treatment, took_s in store.durations():
@@ -142,14 +147,14 @@ class EtaEstimator:
     """Time to the end of a campaign's trials, in seconds."""
 
     def __init__(self, expected_s: Mapping[int, float], left: Mapping[int, int]) -> None:
-        """Take the expected seconds of a trial and the number of remaining trials, both by treatment."""
+        """Initialize with the expected seconds of a trial and the number of remaining trials, both by treatment."""
         self._expected_s = expected_s
         self.left = dict(left)
         self._attempts: Counter[int] = Counter()
         self._took_s: dict[int, float] = defaultdict(float)  # all attempts at a treatment together
 
     def note(self, treatment: int, took_s: float, *, final: bool = False) -> None:
-        """Add an attempt that took `took_s`; `final` when its trial needs no other."""
+        """Add an attempt that took `took_s`; it is `final` if its trial needs no further attempt."""
         self._attempts[treatment] += 1
         self._took_s[treatment] += took_s
         if final:
@@ -157,13 +162,13 @@ class EtaEstimator:
 
     @property
     def knows(self) -> bool:
-        """True if the time can be estimated: a trial has run, or all treatments left have an expected duration."""
+        """True if the time can be estimated: a trial has run, or all remaining treatments have an expected duration."""
         return bool(self._took_s) or all(self._expected_s.get(index) for index, n in self.left.items() if n)
 
     @property
     def remaining_s(self) -> float:
-        (took_s, wanted_s), n_attempts = self.actual_and_expected_s, self._attempts.total()
-        ratio = took_s / wanted_s if wanted_s else 1.0
+        (took_s, expected_s), n_attempts = self.actual_and_expected_s, self._attempts.total()
+        ratio = took_s / expected_s if expected_s else 1.0
         mean_s = sum(self._took_s.values()) / n_attempts if n_attempts else 0.0
         return sum(n * self._trial_s(index, ratio, mean_s) for index, n in self.left.items() if n)
 
@@ -175,9 +180,9 @@ class EtaEstimator:
     @property
     def actual_and_expected_s(self) -> tuple[float, float]:
         """The actual and the expected seconds of the attempts so far that had an expected duration."""
-        known = [
-            (took_s, self._attempts[at] * wanted_s)
-            for at, took_s in self._took_s.items()
-            if (wanted_s := self._expected_s.get(at))
-        ]
-        return sum(took_s for took_s, _ in known), sum(wanted_s for _, wanted_s in known)
+        actual_s = expected_s = 0.0
+        for treatment, took_s in self._took_s.items():
+            if trial_s := self._expected_s.get(treatment):
+                actual_s += took_s
+                expected_s += self._attempts[treatment] * trial_s
+        return actual_s, expected_s

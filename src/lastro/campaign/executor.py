@@ -25,7 +25,7 @@ def utc_now() -> str:
 
 
 class Watcher(Protocol):
-    """A receiver of what happens during a call."""
+    """A receiver of progress during a call."""
 
     def probing(self, treatment: int) -> None: ...
     def waiting(self, reasons: Sequence[str], left_s: float) -> None: ...
@@ -34,7 +34,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CalibrationResult:
-    """The value of a calibration run, or why it failed."""
+    """The value of a calibration run, or the reason why it failed."""
 
     value: Any = None
     failed_because: str | None = None
@@ -64,21 +64,23 @@ class Executor:
         self._quiet = QuietHosts(self.scenario.sessions)
 
     def probe(self, configs: Mapping[int, Config]) -> dict[int, Availability]:
-        """Find out which treatments this testbed can run."""
-        found = {}
+        """Return the availability of each treatment on this testbed, by its index; `configs` has their settings."""
+        availability = {}
         for treatment, config in configs.items():
             self.watcher.probing(treatment)
-            found[treatment] = self.scenario.availability_at(config)
-        return found
+            availability[treatment] = self.scenario.availability_at(config)
+        return availability
 
     def reach(self) -> bool:
-        """Have each host run a command that does nothing. Raises: TrialError when one does not answer."""
+        """Run a command that does nothing on each host, and return True. Raises: TrialError if one does not answer."""
         for scenario in self.scenario.guests.values() or [self.scenario]:
             scenario.require_reachable()
         return True
 
     def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> CalibrationResult:
-        """Run a calibration, up to `attempts` times; `failed_attempts` counts those of the trial that needs it."""
+        """Run a calibration until it is valid, up to `attempts` times.
+
+        `failed_attempts` is the number of failed attempts at the trial that needs it: see `QuietHosts.wait`."""
         outcome, scenario = Outcome(), self.scenario.at(config)
         for failed in range(attempts):
             self._wait(config, failed + failed_attempts)
@@ -92,7 +94,7 @@ class Executor:
         return CalibrationResult(None, "; ".join(outcome.invalid_because), self._taken_events())
 
     def attempt(self, config: Config, calibrations: Mapping[str, Any], failed_attempts: int) -> AttemptResult:
-        """Run one attempt at a trial, when the hosts are quiet."""
+        """Wait until the hosts are quiet, and run one attempt at a trial."""
         self._wait(config, failed_attempts)
         self.watcher.measuring()
         started_utc, started_s = utc_now(), time.monotonic()
@@ -100,12 +102,14 @@ class Executor:
         with scenario.attempt() as transcript:
             outcome = _outcome(scenario, config, calibrations)
         outcome.notes["residuals"] = scenario.residuals(config)
-        before = [{**record, "prepares": True} for record in scenario.preparation(config)]
+        preparation = [{**record, "prepares": True} for record in scenario.preparation(config)]
         took_s = time.monotonic() - started_s
-        return AttemptResult(outcome, started_utc, took_s, before + transcript.records, self._taken_events())
+        return AttemptResult(outcome, started_utc, took_s, preparation + transcript.records, self._taken_events())
 
     def _wait(self, config: Config, failed_attempts: int) -> None:
-        """Wait for quiet hosts, up to the limit. The attempt itself reports a host that is unreachable."""
+        """Wait until the hosts are quiet, up to the limit, and add an event if this took time or failed.
+
+        A host that is unreachable is not an error here; the attempt will report it."""
         try:
             waited = self._quiet.wait(config, failed_attempts, self.watcher.waiting)
         except (TrialError, HostError, OSError) as error:
@@ -129,7 +133,7 @@ class ProbeCall:
 
 @dataclass(frozen=True, slots=True)
 class ReachCall:
-    """Its answer shows that the hosts can be reached."""
+    """A call whose answer shows that the hosts can be reached."""
 
     def on(self, executor: Executor) -> bool:
         return executor.reach()
@@ -160,14 +164,14 @@ Call = ProbeCall | ReachCall | CalibrateCall | AttemptCall
 
 
 def _outcome(scenario: Scenario, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
-    """Run a trial and return its outcome: if a part fails, the trial is invalid, but the campaign goes on."""
-    scenario.judge_apparatus(Outcome())  # drops what is left of a probe
+    """Run a trial and return its outcome; if a part fails, the outcome is invalid, and the campaign continues."""
+    scenario.judge_apparatus(Outcome())  # discards windows of a probe
     try:
         outcome = scenario.run(config, calibrations)
     except (TrialError, HostError, OSError) as error:
         reasons = [str(error)]
         if isinstance(error.__context__, TrialError) and error.__context__ is not error.__cause__:
-            reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
+            reasons.append(f"after: {error.__context__}")  # the first error, if the clean-up failed, too
         return Outcome(invalid_because=reasons)
     outcome = storable(outcome)
     scenario.judge_apparatus(outcome)

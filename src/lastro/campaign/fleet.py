@@ -1,13 +1,14 @@
-"""Run a campaign on several testbeds. Blocks are whole: each is measured on one testbed.
+"""Run a campaign on several testbeds; all trials of a block are measured on one testbed.
 
-A testbed takes a block, runs its trials one after the other, and then takes the next. Its next trial begins only after
-the last one is in the database, which this process alone writes.
+A testbed takes a block, runs its trials one after the other, and then takes the next block. Each trial begins only
+after the result of the trial before is in the database, which only this process writes.
 
-A testbed is lost when its session cannot go on: its host is down, or the link to it. Its running trial is withdrawn,
-finished trials are safe, and it is opened again and again. Its block waits for it while there are other blocks to take,
-and for `GRACE_S` more; then an idle testbed that can be reached begins it again, from its first trial.
+A testbed is lost when its session cannot continue, because its host or the link to it is down. Its running trial is
+withdrawn, its finished trials are kept, and this process tries repeatedly to open it again. Its block waits for it
+while there are other blocks to take, and for `GRACE_S` more. Then an idle testbed that can be reached begins the block
+again, from its first trial.
 
-When a campaign starts, a testbed that needs a repair by its user is left out. Later, the same error may pass: a host
+When a campaign starts, a testbed that its user must repair is left out. Later, the same error may be temporary: a host
 that reboots refuses a key for a while."""
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ class FleetObserver(Observer, Protocol):
 
 
 class Fleet:
-    """Runs what remains of a campaign on a pool. `changes` compares the provenance of a testbed with what it was.
+    """Runs the remaining trials of a campaign on a pool of testbeds.
 
-    A testbed that has changed is left out unless `changed_host`. At the start, a testbed that is in use is tried again
-    for `busy_s`, and when none can be reached, all are tried again for `boot_s`. One that is opened for the first time
-    may first end a trial of a killed process, within `trial_s`."""
+    `changes` returns the differences between the earlier and the present provenance of a testbed; a testbed that has
+    changed is left out unless `changed_host`. At the start, a testbed that is in use is tried again for `busy_s`, and
+    if no testbed can be reached, all are tried again for `boot_s`. A testbed that is opened for the first time may
+    still be ending a trial of a killed process, which takes `trial_s` at most."""
 
     def __init__(
         self,
@@ -78,9 +80,9 @@ class Fleet:
         self._counted = False  # the trials that can run
 
     def wait_for_first(self, said: Callable[[str, str], None]) -> Mapping[str, OpenedTestbed]:
-        """Open every testbed, and wait for the first one.
+        """Open every testbed, wait for the first, and return the open ones by name; `said` receives their messages.
 
-        Raises: HostError when none can be opened; HostBusy when all are in use; an error that is not of a testbed."""
+        Raises: HostError when none can be opened; HostBusy when all are in use; errors other than of a testbed."""
         failed, told = set[str](), False
         while not self._opened:
             self._open_due()
@@ -108,7 +110,9 @@ class Fleet:
         return self._opened
 
     def run(self, store: Store, kind: type[Scenario], observer: FleetObserver) -> None:
-        """Run what remains. Raises: HostError when no testbed is left; StoreError when a result cannot be written."""
+        """Run the remaining trials, after `wait_for_first`.
+
+        Raises: HostError when no testbed is left; StoreError when a result cannot be written."""
         self.store, self.observer = store, observer
         self.campaign = RunningCampaign(store, kind, observer)
         self._where = {place.block: place.testbed for place in store.places()}
@@ -135,15 +139,16 @@ class Fleet:
     # Blocks
 
     def _find_blocks(self) -> None:
-        """Read from the database which blocks have trials to run: begun on a testbed, or on none yet."""
+        """Read the unfinished blocks from the database: those that a testbed has begun, and those without a testbed."""
         blocks = self.store.open_blocks()
         self._begun = {block for block in blocks if block in self._where}
         self._unplaced = deque(block for block in blocks if block not in self._where)
 
     def _take(self, state: TestbedState) -> int | None:
-        """Return the next block of a testbed: its own, or one that is on no testbed."""
-        if own := [block for block in self._waiting() if self._where[block] == state.name]:
-            return own[0]
+        """Return the next block of a testbed: one that it has begun, or else one without a testbed, or None."""
+        begun = next((block for block in self._waiting() if self._where[block] == state.name), None)
+        if begun is not None:
+            return begun
         if not self._unplaced:
             return None
         block = self._unplaced.popleft()
@@ -151,7 +156,7 @@ class Fleet:
         return block
 
     def _take_over(self, state: TestbedState) -> Steps[None]:
-        """Begin a block of a lost testbed again, if this one can be reached, and the other is still lost then."""
+        """Begin a block of a lost testbed again on this testbed, if it answers and the other is still lost then."""
         yield ReachCall()
         if (block := self._abandoned(state)) is not None:
             self._place(block, state)
@@ -170,20 +175,21 @@ class Fleet:
             self.observer.probed(self.campaign.runnable_trials())
 
     def _waiting(self) -> list[int]:
-        """List the blocks that have begun on a testbed, and on which no testbed works."""
+        """Return the numbers of the blocks that a testbed has begun, and on which no testbed works now."""
         return sorted(self._begun - {state.block for state in self._states.values() if state.phase == "working"})
 
     def _abandoned(self, taker: TestbedState) -> int | None:
-        """Return a block that a testbed may take from another one."""
+        """Return a block that the testbed `taker` may take from another testbed; None if there is none."""
         now_s = time.monotonic()
         return next((block for block in self._waiting() if now_s >= self._kept_until_s(block, taker)), None)
 
     def _kept_until_s(self, block: int, taker: TestbedState) -> float:
-        """Return until when a block is kept for its testbed: for ever while it is open, not at all if it is gone.
+        """Return the time until which a block is kept for its testbed, before `taker` may take it.
 
-        Otherwise, for the grace. It begins when the testbed was lost, or later when the other one was opened: of those
-        that come back from an outage together, one is the first. A testbed that has not been open in this run, since
-        another process uses it, is away as well."""
+        It is infinite while the testbed is open, and 0 if it is left out or gone from a pool that does not grow. For a
+        lost testbed, it is `GRACE_S` after the loss, or after `taker` was opened if that was later, since several
+        testbeds may come back one after the other from the same outage. If another process may still use the testbed,
+        `trial_s` is added."""
         owner = self._states.get(self._where[block])
         if owner is None:
             return taker.opened_s + GRACE_S if self.pool.grows else 0.0
@@ -191,8 +197,8 @@ class Fleet:
             return 0.0
         if owner.phase not in ("lost", "opening"):
             return math.inf
-        ending_s = self._trial_s if owner.phase == "opening" and not owner.was_open else 0.0
-        return max(owner.lost_s, taker.opened_s) + GRACE_S + ending_s
+        other_process_s = self._trial_s if owner.phase == "opening" and not owner.was_open else 0.0
+        return max(owner.lost_s, taker.opened_s) + GRACE_S + other_process_s
 
     def _assign(self) -> None:
         for state in self._states.values():
@@ -218,7 +224,7 @@ class Fleet:
     # Testbeds
 
     def _open_due(self) -> None:
-        """Open testbeds that are new, or lost for some time."""
+        """Open testbeds that are new, and lost testbeds that are due to be tried again."""
         for name in self.pool.names():
             if (state := self._states.get(name)) is None:
                 state = self._states[name] = TestbedState(name)
@@ -227,7 +233,7 @@ class Fleet:
                 self.pool.open(name)
 
     def _enter(self, state: TestbedState, opened: OpenedTestbed) -> None:
-        """Use a testbed that is ready. Leave it out if its host has changed, or is that of another testbed."""
+        """Begin to use an open testbed. Leave it out if its host has changed, or is also that of another testbed."""
         state.was_open, state.opened_s = True, time.monotonic()
         machines = opened.provenance.get("machines", ())
         if (refusal := self._machines.refusal(state.name, machines)) is not None:
@@ -250,12 +256,12 @@ class Fleet:
     def _probe(self, state: TestbedState, opened: OpenedTestbed) -> Steps[None]:
         assert state.runner is not None
         availability = yield from state.runner.probe()
-        gaps = {index: (str(each.reason), each.remedy) for index, each in availability.items() if not each}
+        gaps = {index: (str(outcome.reason), outcome.remedy) for index, outcome in availability.items() if not outcome}
         before = next((row for row in self.store.testbeds() if row.name == state.name), None)
         self.store.save_testbed(TestbedRow(state.name, opened.provenance, gaps))
         self._report(state, "is back" if state.missed else "is ready")
         state.missed = False
-        if gaps or (before and before.unavailable) or not self._counted:  # all trials are read: 1 s of a million
+        if gaps or (before and before.unavailable) or not self._counted:  # this reads all trials: 1 s for a million
             self._find_blocks()
             self.observer.probed(self.campaign.runnable_trials())
             self._counted = True
@@ -267,29 +273,33 @@ class Fleet:
         self._report_failure(state, "")
 
     def _leave_out_or_report(self, state: TestbedState, what: str) -> None:
-        """Leave out a testbed whose host another one of this campaign holds, and report any other failure."""
+        """Leave out a testbed whose host another testbed of this campaign holds; report any other failure."""
         held = [state.error.machine] if isinstance(state.error, HostBusy) else []
         if (refusal := self._machines.refusal(state.name, held)) is None:
             self._report_failure(state, what)
-        elif state.phase == "lost":  # or it is just being opened again, and the answer brings it here
+        elif state.phase == "lost":  # if it is being opened again, its answer decides
             self._leave_out(state, refusal)
 
     def _note_failure(self, state: TestbedState, error: LastroError) -> None:
-        """Note that a testbed is lost, or left out. Raises: the error itself, if it is not of the testbed."""
+        """Record that a testbed is lost or left out, and when to try it again.
+
+        Raises: `error` itself, unless it is a HostError or HostBusy."""
         if not isinstance(error, HostError | HostBusy):
             raise error
         if not state.losses:
             state.lost_s = time.monotonic()
         state.losses += 1
-        lasts = isinstance(error, _LASTING) and not state.was_open
-        state.phase, state.runner, state.steps, state.error = "out" if lasts else "lost", None, None, error
+        is_lasting = isinstance(error, _LASTING) and not state.was_open
+        state.phase, state.runner, state.steps, state.error = "out" if is_lasting else "lost", None, None, error
         least_s, most_s = _AGAIN_S
         state.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(state.losses - 1, _MOST_DOUBLINGS))
 
     def _report_failure(self, state: TestbedState, what: str) -> None:
-        """Report once, until it is back, that a testbed is lost; or that it is left out. Add the remedy of its user."""
-        lasts = state.phase == "out" or isinstance(state.error, _LASTING)
-        reason = state.reason + (f" (remedy: {state.error.hint})" if lasts and state.error.hint else "")
+        """Report that a testbed is left out, or, once until it is back, that it is lost.
+
+        If the error lasts until a user repairs the testbed, add the remedy."""
+        is_lasting = state.phase == "out" or isinstance(state.error, _LASTING)
+        reason = state.reason + (f" (remedy: {state.error.hint})" if is_lasting and state.error.hint else "")
         if state.phase == "out":
             self._report(state, f"is left out: {reason}")
         elif not state.missed and not self._may_end(state):
@@ -301,7 +311,7 @@ class Fleet:
         self.observer.said(state.name, text)
 
     def _require_some(self) -> None:
-        """Raise HostError when no testbed is left, or none has been for too long."""
+        """Raise HostError when all testbeds are left out, or none has worked without a loss for PATIENCE_S."""
         now_s, states = time.monotonic(), self._states.values()
         if any(state.phase in ("idle", "working") and not state.losses for state in states):
             self._alive_s = now_s
@@ -319,7 +329,7 @@ class Fleet:
             return None
 
     def _take_answer(self) -> None:
-        """Wait for an answer, and let its testbed go on."""
+        """Wait for an answer or an event of a testbed, for `_TICK_S` at most, and handle it."""
         if (received := self._answer()) is None:
             return
         testbed, answer = received
@@ -338,7 +348,7 @@ class Fleet:
                 self._advance(state, answer)
 
     def _advance(self, state: TestbedState, answer: object) -> None:
-        """Store the answer of a testbed, and ask it for the next thing when that is on disk."""
+        """Store the answer of a testbed durably, then send it the next call."""
         with self.store.as_one():
             call = self._next_call(state, answer)
         if call is not None:
@@ -363,9 +373,9 @@ class Fleet:
         self._leave_out_or_report(state, "is lost")
 
     def _may_end(self, state: TestbedState) -> bool:
-        """Return whether a testbed may be in use by a worker that is about to end.
+        """Return whether a testbed in use may become free soon, because its user is a worker that is about to end.
 
-        The time begins with its first answer: a worker of Dask ends the running trial before it answers."""
+        The time counts from the first answer: a worker of Dask ends the running trial before it answers."""
         return isinstance(state.error, HostBusy) and time.monotonic() - state.lost_s < self._busy_s
 
     def _may_boot(self, state: TestbedState) -> bool:

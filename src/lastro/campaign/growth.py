@@ -1,4 +1,4 @@
-"""Campaigns whose number of blocks is not fixed: what follows when the blocks so far have run."""
+"""Campaigns whose number of blocks is not fixed: decide whether to add blocks when the present ones have run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lastro.results.store import Store
 
 
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
-    """Decide whether a campaign stops after its blocks so far. `passed_s` is the time that it has taken."""
+    """Decide whether a campaign stops after its present blocks; `passed_s` is the time that it has taken so far."""
     if store.study.design.sequential:
         return sequential.next_step(store)
     from lastro.campaign import deciding, variants  # load numpy
@@ -19,7 +19,9 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
 
 
 def is_finished(store: Store) -> bool:
-    """Return whether no trial is left and none will be added: a process may be killed before it decides on a block."""
+    """Return whether a campaign has no remaining trials, and has decided that it adds none.
+
+    A process may be killed after the last trial of a block and before this decision."""
     design = store.study.design
     if store.next_trial() is not None:
         return False

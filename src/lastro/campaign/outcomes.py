@@ -1,7 +1,7 @@
-"""Make what a scenario returned storable: a broken tool, or a part from elsewhere, may have returned nonsense. Pure.
+"""Make the outcome of a scenario storable, since a broken tool or a plug-in may return nonsense. Pure.
 
-Nonsense makes the trial invalid. Numbers that no campaign can hold are not stored, and of an outcome with values of
-other types, nothing is."""
+Nonsense makes the trial invalid. Numbers that the database cannot store are removed. An outcome with values of wrong
+types is replaced by an empty one."""
 
 from __future__ import annotations
 
@@ -18,46 +18,60 @@ from lastro.shapes import MOST_MEASURED, is_measurable
 _MOST = 10_000  # of measurements and series
 
 
-def storable(found: object) -> Outcome:
-    """Return the outcome itself, without impossible numbers, or an invalid one that says why it cannot be stored."""
-    if not isinstance(found, Outcome):
-        return Outcome(invalid_because=[f"the scenario returned {_shown(found)}, not an outcome"])
+def storable(outcome: object) -> Outcome:
+    """Return the outcome, changed so that it can be stored.
+
+    Impossible numbers are removed and make it invalid. If a value has a wrong type, return a new outcome with only the
+    reason."""
+    if not isinstance(outcome, Outcome):
+        return Outcome(invalid_because=[f"the scenario returned {_shown(outcome)}, not an outcome"])
     try:
-        wrong = next(_of_other_types(found), "")
-    except (TypeError, AttributeError, ValueError, OverflowError) as error:  # such as a list that is a number
-        wrong = f"the outcome has the wrong shape: {plain(str(error))}"
-    if wrong:
-        return Outcome(invalid_because=[wrong])
-    for name, value in found.measurements.items():
+        fault = next(_type_faults(outcome), "")
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:  # such as a number instead of a list
+        fault = f"the outcome has the wrong shape: {plain(str(error))}"
+    if fault:
+        return Outcome(invalid_because=[fault])
+    for name, value in outcome.measurements.items():
         if not is_measurable(value):
-            found.invalidate([f"{name} is {_shown(value)}"])
+            outcome.invalidate([f"{name} is {_shown(value)}"])
             value = value if math.isinf(value) else math.nan
-        found.measurements[name] = float(value)
-    for series in [*found.series]:
-        if worst := [value for value in series.values if math.isfinite(value) and abs(value) > MOST_MEASURED]:
-            found.invalidate([f"the series {series.name} has {worst[0]}"])
-            found.series.remove(series)
-    return found
+        outcome.measurements[name] = float(value)
+    for series in [*outcome.series]:
+        impossible = [value for value in series.values if math.isfinite(value) and abs(value) > MOST_MEASURED]
+        if impossible:
+            outcome.invalidate([f"the series {series.name} has {impossible[0]}"])
+            outcome.series.remove(series)
+    return outcome
 
 
-def _of_other_types(found: Outcome) -> Iterator[str]:
-    usual = Outcome()
+def _type_faults(outcome: Outcome) -> Iterator[str]:
+    """Yield why an outcome cannot be stored: wrong types, too many values, equal names.
+
+    Raises: TypeError, AttributeError, ValueError, OverflowError for values that cannot be converted."""
+    empty = Outcome()
     for field in fields(Outcome):
-        if not isinstance(value := getattr(found, field.name), type(getattr(usual, field.name))):
+        value = getattr(outcome, field.name)
+        if not isinstance(value, type(getattr(empty, field.name))):
             yield f"the {field.name} of the outcome are {_shown(value)}"
-    for name, value in found.measurements.items():
+    for name, value in outcome.measurements.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             yield f"{_shown(name)} is {_shown(value)}, not a number"
-        float(value)  # which a huge integer cannot be
-    if (n := len(found.measurements) + len(found.series) + len(found.histograms)) > _MOST:
+        float(value)  # raises OverflowError for a huge integer
+    n = len(outcome.measurements) + len(outcome.series) + len(outcome.histograms)
+    if n > _MOST:
         yield f"the scenario returned {n} measurements and series, and a trial has at most {_MOST}"
-    several: list[Series | PackedHistogram] = [*found.series, *found.histograms]
-    for each in several:
-        array("d", each.values) if isinstance(each, Series) else bytes(each.packed)
-    for text in (*found.measurements, *(text for each in several for text in (each.name, each.unit))):
-        text.encode()  # half a character cannot be stored
-    yield from (f"{_shown(reason)} is not a reason" for reason in found.invalid_because if not isinstance(reason, str))
-    if len({each.name for each in several}) < len(several):
+    distributions: list[Series | PackedHistogram] = [*outcome.series, *outcome.histograms]
+    for distribution in distributions:
+        array("d", distribution.values) if isinstance(distribution, Series) else bytes(distribution.packed)
+    texts = [*outcome.measurements]
+    for distribution in distributions:
+        texts += (distribution.name, distribution.unit)
+    for text in texts:
+        text.encode()  # raises ValueError for half a character
+    for reason in outcome.invalid_because:
+        if not isinstance(reason, str):
+            yield f"{_shown(reason)} is not a reason"
+    if len({distribution.name for distribution in distributions}) < len(distributions):
         yield "several series have one name"
 
 

@@ -25,10 +25,10 @@ _HEADLINES = 4  # measurements shown with each finished trial
 
 @dataclass(frozen=True, slots=True)
 class SuitePosition:
-    """The place of a campaign in a suite. The counts and times shown are then those of the whole suite.
+    """The position of a campaign in a suite, so that counts and times can be shown for the whole suite.
 
-    `study` is the name of its study in the suite. `other_trials` and `other_done` count the trials of the other
-    studies, and `later_s` is the expected time of the studies that have not begun."""
+    `study` is the name of the campaign's study in the suite. `other_trials` and `other_done` are the numbers of trials,
+    and of completed trials, of the other studies. `later_s` is the expected time of the studies that have not begun."""
 
     study: str = ""
     other_trials: int = 0
@@ -40,14 +40,15 @@ Place = Callable[[], SuitePosition]
 
 
 def alone() -> SuitePosition:
-    """The place of a campaign that belongs to no suite."""
+    """Return the position of a campaign that is not part of a suite."""
     return SuitePosition()
 
 
 class PlainProgress:
-    """Print one line for each trial, for a log, a pipe or a CI job.
+    """Prints one line for each trial, for a log, a pipe or a CI job.
 
-    `place` is called again after probing, since the probes also affect the plans of other studies of the suite."""
+    `total` and `done` are numbers of trials; `headline` has the (name, unit) of the metrics to show. `place` is called
+    again after probing, since the probes also affect the plans of other studies of the suite."""
 
     def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
@@ -68,7 +69,7 @@ class PlainProgress:
         return _TestbedProgress(self, testbed)
 
     def said(self, testbed: str, line: str) -> None:
-        """Report what happened to a testbed."""
+        """Print a line about a testbed."""
         self._say(f"{testbed}: {line}")
 
     def probing(self, treatment: Treatment, at: str = "") -> None:
@@ -85,7 +86,7 @@ class PlainProgress:
         self._among = self._place()
 
     def extended(self, runnable_trials: int, why: str) -> None:
-        """Report that a campaign that grows goes on for another block, and why."""
+        """Report that a campaign that grows continues with another block, and why."""
         self._say(f"{why}: {runnable_trials - self.total} more trials")
         self.total = runnable_trials
 
@@ -93,7 +94,7 @@ class PlainProgress:
         self._say(f"{_named(at)}calibrating {_plain_key(key)} …")
 
     def waiting(self, reasons: Sequence[str], left_s: float, at: str = "") -> None:
-        """Report once per wait that something else runs on the host."""
+        """Report a wait for a quiet host, once per wait."""
         if at not in self._waiting:
             self._say(f"{_named(at)}waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
         self._waiting.add(at)
@@ -114,7 +115,7 @@ class PlainProgress:
 
     @property
     def _study(self) -> str:
-        """The name of the study in its suite, in front of what a line says; empty without a suite."""
+        """The name of the study in its suite, as the prefix of a line; empty without a suite."""
         return f"{self._among.study}  " if self._among.study else ""
 
     @property
@@ -138,7 +139,7 @@ class PlainProgress:
 
 
 class _TestbedProgress:
-    """The observer for one testbed of a fleet: what it receives goes to the one of the campaign, with the name."""
+    """The observer for one testbed of a fleet, which passes all progress on with the testbed's name."""
 
     def __init__(self, whole: PlainProgress, testbed: str) -> None:
         self._whole, self._at = whole, testbed
@@ -170,7 +171,7 @@ def _named(testbed: str) -> str:
 
 
 class ProgressBar(PlainProgress):
-    """Show progress on a terminal: finished trials scroll by above one live line. Lines break only between words."""
+    """Shows progress on a terminal: a live line, and above it a line for each finished trial, wrapped between words."""
 
     def __enter__(self) -> Self:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -227,13 +228,13 @@ class ProgressBar(PlainProgress):
         self._progress.update(self._task, completed=self.overall[0])
 
     def _now(self, what: str, at: str = "") -> None:
-        """Show the current activity in the space that the counter, the bar and the time leave on the line.
+        """Show an activity in the remaining space of the live line.
 
-        Of several testbeds, the line has as many as fit, the last ones first."""
+        With a testbed `at`, the activities of all testbeds follow, the latest first, until the space is full."""
         if at:
             self._activities.pop(at, None)
             self._activities[at] = what
-            what = "   ".join(f"{name}: {each}" for name, each in reversed(self._activities.items()))
+            what = "   ".join(f"{name}: {activity}" for name, activity in reversed(self._activities.items()))
         done, total = self.overall
         used = 2 * len(str(max(done, total))) + 1 + 1 + self._bar_width + 1 + len(self._remaining) + 1
         self._progress.update(self._task, description=_fitted(what, self._progress.console.width - used))
@@ -244,7 +245,7 @@ class ProgressBar(PlainProgress):
 
 
 def _fitted(text: str, room: int) -> str:
-    """Shorten a text to the whole words for which there is room."""
+    """Shorten a text to the whole words that fit into `room` characters."""
     return text if len(text) <= room else textwrap.shorten(text, max(room, 1), placeholder=" …")
 
 

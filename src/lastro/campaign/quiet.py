@@ -1,7 +1,7 @@
 """Wait before a trial until nothing else runs on its hosts: a disturbed attempt costs more than a wait.
 
-The limits are those that invalidate a trial (`validity.disturbances`), with one more on pressure. Pressure cannot
-invalidate a trial, since its own load causes some. But before a trial, only other processes can cause it."""
+The limits are those that invalidate a trial (`validity.disturbances`), and one on pressure (PSI). Pressure cannot
+invalidate a trial, since the trial's own load causes some. But before a trial, only other processes can cause it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lastro.scenarios.base import Config
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_WAIT_S, host_limits
 
 MAX_PRESSURE_PERCENT = 20.0  # of the time, for memory and disk; a quiet host has none
-_GLANCE_S = 0.25  # the least time over which CPUs are judged: 25 ticks of each
+_GLANCE_S = 0.25  # the shortest time over which CPUs are judged: 25 ticks of each
 _STEP_S = 1.0  # between glances at a host that is not quiet
 _CALM_S = 2.0  # a disturbed host must then be quiet for this long, and for longer after each disturbed attempt
 _LEAST_PATIENCE_S = 5.0
 _MOST_HALVINGS = 16
-_JUDGED = {setting.name for setting in HOST_LIMITS}  # a scenario without them does not judge its hosts
+_JUDGED = {setting.name for setting in HOST_LIMITS}  # a scenario without these settings does not judge its hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ OnDisturbance = Callable[[Sequence[str], float], None]  # reasons, and the secon
 
 
 class QuietHosts:
-    """Waits for the hosts of a campaign to become quiet.
+    """Waits until the hosts of a campaign are quiet.
 
-    After a wait in vain, the limit is halved, until the host is quiet once. So a host that is never quiet costs a
-    campaign a few minutes, and not the limit for every trial."""
+    The limit is halved after each wait in vain, and restored when the host has been quiet. So a host that is never
+    quiet costs a campaign a few minutes, rather than the limit for every trial."""
 
     def __init__(
         self,
@@ -59,10 +59,14 @@ class QuietHosts:
         self._vain = 0
 
     def wait(self, config: Config, failed_attempts: int, on_wait: OnDisturbance) -> QuietWait | None:
-        """Return when the hosts are quiet or the study's `max_wait_s` is over; None if no wait was needed.
+        """Wait until the hosts are quiet, `max_wait_s` at most; return None if no wait was needed.
 
-        `failed_attempts` counts the trial's attempts so far: each doubles the time for which the host must be quiet."""
-        if not self._sessions or not config.keys() >= _JUDGED or not (limit_s := MAX_WAIT_S.of(config)):
+        Each of `failed_attempts`, the trial's earlier attempts, doubles the time for which the hosts must be quiet.
+        `on_wait` is called at each look at a disturbed host."""
+        if not self._sessions or not config.keys() >= _JUDGED:
+            return None
+        limit_s = MAX_WAIT_S.of(config)
+        if not limit_s:
             return None
         limits = host_limits(config)
         limit_s = min(limit_s, max(_LEAST_PATIENCE_S, limit_s / 2**self._vain))
@@ -102,7 +106,7 @@ class _Glance:
         return seen, 0.0 if self._session.host.remote else times.user + times.children_user
 
     def reasons(self, limits: validity.HostLimits) -> list[str]:
-        """Report what disturbs the host, and which process."""
+        """Return the disturbances of the host since the last call, with the busiest process; empty if it is quiet."""
         (before, own_before_s), (now, own_s) = (self._before, self._own_s), self._look()
         self._before, self._own_s = now, own_s
         elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
@@ -116,11 +120,9 @@ class _Glance:
             for name, seconds in totals.stalled_s.items()
             if name != "cpu" and 100 * seconds / elapsed_s > MAX_PRESSURE_PERCENT
         ]
-        return (
-            [f"{self._session.host.name}: {reason}" for reason in disturbances]
-            if self._session.host.remote
-            else disturbances
-        )
+        if self._session.host.remote:
+            return [f"{self._session.host.name}: {reason}" for reason in disturbances]
+        return disturbances
 
     def _foreign(
         self,
@@ -130,9 +132,13 @@ class _Glance:
         steal_percent: float,
         limits: validity.HostLimits,
     ) -> list[str]:
-        """Report disturbances by processes that are not ours. Our daemons are searched for only now: it takes long."""
+        """Return the disturbances by processes that are not ours.
+
+        The PIDs of our processes are collected only for this, since it takes long."""
         ours, elapsed_s = {*self._session.pids(), *now.servers(before), os.getpid()}, now.at_s - before.at_s
         foreign_s = now.foreign_user_s(before, ours, own_s)
-        who = now.busiest(before, ours)
-        named = f"{who[0].name}, process {who[0].pid}: {who[1]:.2f} CPUs" if who else ""
-        return validity.disturbances(steal_percent, foreign_s / elapsed_s, limits, named)
+        culprit = ""
+        if busiest := now.busiest(before, ours):
+            process, cpus = busiest
+            culprit = f"{process.name}, process {process.pid}: {cpus:.2f} CPUs"
+        return validity.disturbances(steal_percent, foreign_s / elapsed_s, limits, culprit)

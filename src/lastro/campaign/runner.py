@@ -1,8 +1,8 @@
 """Run a campaign: probe, then run one trial after the other; each is stored before the next begins on its testbed.
 
-The rules are in `TrialRunner`, for the trials of one testbed. It yields what the testbed is to do, as calls of
-`campaign.executor`, and is sent the answers. So the same rules hold for a scenario in this process (`run`), and for the
-testbeds of a fleet (`campaign.fleet`)."""
+The rules are in `TrialRunner`, for the trials of one testbed. Its generators yield calls of `campaign.executor` for the
+testbed, and are sent the answers. So the same rules apply to a scenario in this process (`run`), and to the testbeds of
+a fleet (`campaign.fleet`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Observer(Protocol):
 
 
 def run(store: Store, scenario: Scenario, observer: Observer) -> None:
-    """Run what remains of a campaign. If it ends early, finished trials are safe and the rest can be resumed.
+    """Run the remaining trials of a campaign. If this ends early, finished trials are stored, and it can be resumed.
 
     Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
     campaign = RunningCampaign(store, type(scenario), observer)
@@ -72,7 +72,7 @@ def _execute(steps: Steps[T], executor: Executor) -> T:
 
 
 class RunningCampaign:
-    """What runners of a campaign share: its database, its pace, its observer. `kind` is the class of its scenario."""
+    """The common state of a campaign's runners: database, pace and observer. `kind` is the class of the scenario."""
 
     def __init__(self, store: Store, kind: type[Scenario], observer: Observer) -> None:
         self.store, self.kind, self.observer = store, kind, observer
@@ -81,12 +81,14 @@ class RunningCampaign:
         self.treatments = [row.treatment for row in rows]
         self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
         self.pace = EtaEstimator({}, {})  # until the probes have shown what can run
-        self.runners = 1  # which share the remaining time
+        self.runners = 1  # number of runners that work in parallel
         self._began_s = time.monotonic()
         self._passed_s = sum(took_s for _, took_s in store.durations()) / max(1, len(store.testbeds()))
 
     def probed(self, found: dict[int, Availability]) -> None:
-        """Note what the host can run. Treatments that it cannot run stay in the plan, with the reason."""
+        """Store the availability of each treatment, by index. Unavailable treatments stay in the plan, with the reason.
+
+        Raises: HostError when no treatment is available."""
         for index, availability in found.items():
             if not availability:
                 self.store.mark_unavailable(index, str(availability.reason), availability.remedy)
@@ -96,7 +98,7 @@ class RunningCampaign:
         require_any(found)
 
     def runnable_trials(self) -> int:
-        """Return the number of trials that are not unavailable, and estimate their time anew."""
+        """Return the number of trials that are not unavailable; start a new estimate of the remaining time."""
         counts = self.store.counts()
         self.pace = pace_of(self.store, self.kind)
         return sum(counts.values()) - counts["unavailable"]
@@ -106,7 +108,7 @@ class RunningCampaign:
         return self.pace.remaining_s / max(1, self.runners)
 
     def goes_on(self) -> bool:
-        """Add blocks if a campaign that grows needs more, one for each runner; return whether it does."""
+        """Return whether the campaign continues after all its trials have run; if so, add a block for each runner."""
         if self.study.design.stopping == "fixed":
             return False
         from lastro.campaign.growth import next_step
@@ -129,29 +131,29 @@ class RunningCampaign:
 
 
 def require_any(found: dict[int, Availability]) -> None:
-    """Raise HostError when a testbed can run no treatment."""
+    """Raise HostError unless a treatment is available."""
     if not any(found.values()):
         reasons = "; ".join(sorted({str(availability.reason) for availability in found.values()}))
         raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` shows what can")
 
 
 class TrialRunner:
-    """The trials of one testbed, one after the other; `testbed` is its name in a fleet.
+    """Runs the trials of one testbed, one after the other; `testbed` is its name in a fleet, else empty.
 
-    It watches the executor, for the observer."""
+    As the executor's watcher, it passes progress to the observer."""
 
     def __init__(self, campaign: RunningCampaign, observer: Observer, testbed: str = "") -> None:
         self.campaign, self.observer, self.testbed = campaign, observer, testbed
         self.store, self.kind = campaign.store, campaign.kind
         self.calibrations: dict[str, Any] = self.store.calibrations(testbed)
-        self._not_found: dict[str, str] = {}  # calibrations that failed when they were last needed, and why
+        self._failures: dict[str, str] = {}  # by calibration: the reason why it failed when it was last needed
         self._trial: TrialRow | None = None
 
     def probe(self) -> Steps[dict[int, Availability]]:
-        """Find out what the testbed can run."""
-        treatments = self.campaign.treatments
-        found = yield ProbeCall({each.index: configuration(self.campaign.study, each) for each in treatments})
-        return found  # type: ignore[no-any-return]
+        """Probe the testbed, and return the availability of each treatment by its index."""
+        study, treatments = self.campaign.study, self.campaign.treatments
+        availability = yield ProbeCall({row.index: configuration(study, row) for row in treatments})
+        return availability  # type: ignore[no-any-return]
 
     def run_trial(self, trial: TrialRow) -> Steps[None]:
         """Run one attempt at one trial, from the journal entry to the transaction that stores it."""
@@ -179,33 +181,33 @@ class TrialRunner:
         return {key: self.calibrations[key] for key in self.kind.calibrations(config) if key in self.calibrations}
 
     def _calibrate(self, config: Config, failed_attempts: int) -> Steps[str | None]:
-        """Run the calibrations that the trial still lacks; return why one is impossible, or None."""
+        """Run the calibrations that the trial needs and the testbed lacks; return a failure of a required one."""
         for key, calibration_config in self.kind.calibrations(config).items():
             optional = self.kind.can_do_without(key)
-            if key not in self.calibrations and not (key in self._not_found and optional):
+            if key not in self.calibrations and not (key in self._failures and optional):
                 self.observer.calibrating(key)
-                yield from self._find(key, calibration_config, failed_attempts)
+                yield from self._run_calibration(key, calibration_config, failed_attempts)
             if key not in self.calibrations and not optional:
-                return f"no valid calibration run ({key}): {self._not_found[key]}"
+                return f"no valid calibration run ({key}): {self._failures[key]}"
         return None
 
-    def _find(self, key: str, config: Config, failed_attempts: int) -> Steps[None]:
-        """Run a calibration, up to MAX_ATTEMPTS times when it is first needed.
+    def _run_calibration(self, key: str, config: Config, failed_attempts: int) -> Steps[None]:
+        """Run a calibration, up to MAX_ATTEMPTS times when it is first needed, and store its value.
 
-        If it failed, it runs once more with each attempt at a trial that needs it: the cause of the failure, such as a
-        busy host, may have ended."""
-        attempts = 1 if key in self._not_found else MAX_ATTEMPTS
-        found: CalibrationResult = yield CalibrateCall(key, config, attempts, failed_attempts)
-        self.campaign.log(found.events)
-        if found.failed_because is None:
-            self.calibrations[key] = found.value
-            self.store.save_calibration(key, found.value, self.testbed)
+        After a failure, it runs once with each attempt at a trial that needs it, since the cause, such as a busy host,
+        may have ended."""
+        attempts = 1 if key in self._failures else MAX_ATTEMPTS
+        result: CalibrationResult = yield CalibrateCall(key, config, attempts, failed_attempts)
+        self.campaign.log(result.events)
+        if result.failed_because is None:
+            self.calibrations[key] = result.value
+            self.store.save_calibration(key, result.value, self.testbed)
             return
-        self._not_found[key] = found.failed_because
-        at = f"testbed {self.testbed}: " if self.testbed else ""
-        self.store.log(utc_now(), "not calibrated", f"{at}{key}: {self._not_found[key]}")
+        self._failures[key] = result.failed_because
+        prefix = f"testbed {self.testbed}: " if self.testbed else ""
+        self.store.log(utc_now(), "not calibrated", f"{prefix}{key}: {result.failed_because}")
 
-    # What the executor reports
+    # Reports of the executor
 
     def probing(self, treatment: int) -> None:
         self.observer.probing(self.campaign.treatments[treatment])

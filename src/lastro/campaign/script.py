@@ -14,7 +14,7 @@ from lastro.results.columns import Record
 _CGROUPS = "/sys/fs/cgroup/"
 _CONTROLLER_DEPTH = 4  # of CONTROLLER among the parts of the path /sys/fs/cgroup/CONTROLLER/…
 _FIRST_PIPE, _LAST_PIPE = 3, 9  # of the descriptors that every shell leaves to scripts; bash has more
-_MEASURED = "go\ngive\n"  # ends what a command that measures was sent
+_MEASURED = "go\ngive\n"  # the end of the input of a command that measures
 _PAUSE_S = 0.1  # shorter pauses between two commands are work of Lastro, not part of the procedure
 _PREAMBLE = """#!{shell}
 # {title}
@@ -24,50 +24,49 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=
 
 
 def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record] = (), origin: str = "") -> str:
-    """Return a script of commands with their standard input, in order; `undo` are records that revert preparations.
+    """Return a shell script that repeats the records in order, and then `undo`, records that revert preparations.
 
-    `origin` is a warning that another user may have written the commands; it comes first. Raises: InputError for a NUL
-    byte."""
+    `origin`, if any, is the reason why another user may have written the commands; the script warns of it. Raises:
+    InputError for a NUL byte."""
     writer = _Writer()
     for record, beside in _side_by_side(records):
         writer.add(record, beside=beside)
     for record in undo:
         writer.add(record)
-    warning = (
-        [f"# NOT RECORDED BY YOU ON THIS HOST: {_comment(origin)}. Read every line before you run it."]
-        if origin
-        else []
-    )
-    preamble = _PREAMBLE.format(title=_comment(title), shell=writer.shell)
-    script = preamble + "\n".join([*warning, *writer.lines]) + "\n"
+    lines = writer.lines
+    if origin:
+        warning = f"# NOT RECORDED BY YOU ON THIS HOST: {_comment(origin)}. Read every line before you run it."
+        lines = [warning, *lines]
+    script = _PREAMBLE.format(title=_comment(title), shell=writer.shell) + "\n".join(lines) + "\n"
     if "\0" in script:
         raise InputError("a command or its input has a NUL byte, which a script cannot contain", "`--json` shows it")
     return script
 
 
 def _side_by_side(records: Sequence[Record]) -> list[tuple[Record, bool]]:
-    """Return each record, and whether it measures beside the next; those that did at the same time follow each other.
+    """Return each record with a flag: true if it is a measurement that runs at the same time as the next record.
 
-    A transcript has each of them where it ended, and what then ended its server."""
-    found: list[tuple[Record, bool]] = []
-    last, ends_s = -1, float("-inf")
+    Measurements that overlap in time are put one after the other. A transcript has each of them at its end, and between
+    them other records, such as the end of its server."""
+    ordered: list[tuple[Record, bool]] = []
+    last, group_ends_s = -1, float("-inf")  # the index of the last measurement, and the end of those that overlap
     for record in records:
         if record["kind"] != "run" or not (record["stdin"] or "").endswith(_MEASURED):
-            found.append((record, False))
+            ordered.append((record, False))
             continue
-        own_s = record.get("started_s", 0.0) + record.get("duration_s", 0.0)
-        if "started_s" in record and record["started_s"] < ends_s:
-            found[last] = (found[last][0], True)
-            last, ends_s = last + 1, max(ends_s, own_s)
+        ends_s = record.get("started_s", 0.0) + record.get("duration_s", 0.0)
+        if "started_s" in record and record["started_s"] < group_ends_s:
+            ordered[last] = (ordered[last][0], True)
+            last, group_ends_s = last + 1, max(group_ends_s, ends_s)
         else:
-            last, ends_s = len(found), own_s
-        found.insert(last, (record, False))
-    return found
+            last, group_ends_s = len(ordered), ends_s
+        ordered.insert(last, (record, False))
+    return ordered
 
 
 def _comment(text: str) -> str:
-    """Put a text on one line, since a comment ends with its line."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    """Return the text on one line, since a comment ends with its line."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 class _Writer:
@@ -154,7 +153,7 @@ class _Writer:
 
 
 def _on_its_host(record: Record, command: str, *options: str) -> str:
-    """Return a shell command that runs where the record says: here, or on the remote host of its `ssh`."""
+    """Return a shell command that runs `command` on the host of the record: here, or by its `ssh`; `options` of ssh."""
     return shlex.join(["ssh", *options, *record["ssh"], command]) if "ssh" in record else command
 
 
@@ -167,25 +166,24 @@ def _here_document(text: str) -> str:
 
 
 def _with_cpus(directories: Iterable[str]) -> list[str]:
-    """Return commands that assign CPUs to the parent groups of a trial's groups, which got theirs before the trial.
+    """Return commands that assign CPUs to the parents of these cgroup directories, if they are of cpuset.
 
-    A new cpuset group of cgroup v1 has no CPUs (cpuset(7))."""
-    above = [
-        str(place)
-        for directory in directories
-        for place in reversed(PurePosixPath(directory).parents)
-        if len(place.parts) > _CONTROLLER_DEPTH + 1 and "cpuset" in place.parts[_CONTROLLER_DEPTH].split(",")
-    ]
+    A new cpuset group of cgroup v1 has no CPUs (cpuset(7)). The transcript does not have this step, since these parents
+    existed before the trial."""
+    parents = []
+    for directory in directories:
+        for parent in reversed(PurePosixPath(directory).parents):
+            is_below_controller = len(parent.parts) > _CONTROLLER_DEPTH + 1
+            if is_below_controller and "cpuset" in parent.parts[_CONTROLLER_DEPTH].split(","):
+                parents.append(str(parent))
+    if not parents:
+        return []
     inherit = '[ -n "$(cat $d/$f)" ] || cat $d/../$f > $d/$f'
-    return (
-        [f"for d in {shlex.join(above)}; do for f in cpuset.cpus cpuset.mems; do {inherit}; done; done"]
-        if above
-        else []
-    )
+    return [f"for d in {shlex.join(parents)}; do for f in cpuset.cpus cpuset.mems; do {inherit}; done; done"]
 
 
 def undoing(records: Iterable[Record]) -> list[Record]:
-    """Return records that revert the preparation: processes, namespaces and directories, last made first."""
+    """Return records that revert these records: end processes, remove namespaces and directories, in reverse order."""
     undo: list[Record] = []
     for record in records:
         n_before = len(undo)

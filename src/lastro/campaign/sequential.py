@@ -1,6 +1,6 @@
 """Sequential stopping: the decision whether a campaign has enough blocks.
 
-The database alone decides, so that a resumed campaign stops where an uninterrupted one would."""
+The decision depends only on the database, so a resumed campaign stops where an uninterrupted one would."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lastro.study.model import Study
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """Whether a campaign that grows stops after its blocks so far, and why it does not, for those who watch it.
+    """The decision whether a campaign that grows stops after its present blocks; `why` explains to users why not.
 
-    `events` (kind, text) are for the journal. A `look` is recorded. More blocks have only the treatments that are
+    `events` (kind, text) are for the journal. `look` is recorded, if any. Further blocks have only the treatments
     `kept`; all if None."""
 
     stop: bool
@@ -32,13 +32,14 @@ class NextStep:
 
 
 def next_step(store: Store) -> NextStep:
-    """Decide whether the ratios of a campaign are precise enough, or more blocks are needed."""
-    decided = decision(store)
-    return NextStep(decided.stop, "not precise enough yet", (("sequential", reason(decided)),) if decided.stop else ())
+    """Decide whether a sequential campaign stops, because its ratios are precise enough or it has the most blocks."""
+    stopping = decision(store)
+    events = (("sequential", reason(stopping)),) if stopping.stop else ()
+    return NextStep(stopping.stop, "not precise enough yet", events)
 
 
 def decision(store: Store) -> Decision:
-    """Decide whether the ratios of a sequential campaign are precise enough after the blocks so far."""
+    """Return the stopping decision of a sequential campaign after its present blocks."""
     study = store.study
     rule = Rule(study.design.precision, study.design.max_replicates)
     treatments = [row.treatment for row in store.treatments()]
@@ -48,10 +49,11 @@ def decision(store: Store) -> Decision:
 
 
 def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:
-    """Return the relative half width of each treatment's ratio to its baseline, for each metric to be precise.
+    """Return the relative half width of the interval of each ratio to a baseline, by "METRIC of TREATMENT".
 
-    A metric that was never measured on one side has no ratio, and one with a lower bound has no exact ratio. More
-    blocks would not change that, so both are left out."""
+    The metrics are those that the study requires to be precise. A metric without a valid trial of the treatment or of
+    its baseline has no ratio, and one with a lower bound has no exact ratio. More blocks would not change this, so both
+    are left out."""
     names = study.design.precise_metrics or tuple(metric.name for metric in study.metrics)
     values: dict[tuple[int, str], dict[int, float]] = {}
     bounded: set[tuple[int, str]] = set()
@@ -67,8 +69,8 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
         for name in names if index != reference else ():
             if bounded & {(index, name), (reference, name)}:
                 continue
-            own, other = (values.get((treatment, name), {}) for treatment in (index, reference))
-            ratio = ratio_to_baseline(own, other, study.design.confidence)
+            treated, baseline = values.get((index, name), {}), values.get((reference, name), {})
+            ratio = ratio_to_baseline(treated, baseline, study.design.confidence)
             if ratio is not None:
                 widths[f"{name} of {by_index[index].label}"] = relative_half_width(ratio.value, ratio.interval)
     return widths

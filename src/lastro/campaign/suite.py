@@ -1,9 +1,10 @@
-"""A suite: several studies of one question, run one after the other, each as a campaign of its own.
+"""A suite: several studies of one question, which run one after the other, each as a separate campaign.
 
-The source of a suite is a folder of study files, NAME.toml, with optional claims in claims/NAME.toml. They run in
-alphabetical order, or in the order that `suite.toml` lists; with the profile `published`, only those that it lists as
-`published`. The results of a suite are in a directory DIR, with a campaign for each study in DIR/NAME and the index
-DIR/suite.json. Study files are copied there, so that a suite continues with the studies with which it began."""
+The source of a suite is a folder of study files, NAME.toml, with optional claims in claims/NAME.toml. Studies run in
+alphabetical order, or in the order of the list `studies` in `suite.toml`; with the profile `published`, only the
+studies in its list `published` run. The results of a suite are in a directory DIR, with a campaign for each study in
+DIR/NAME and the index DIR/suite.json. Study files are copied there, so that a suite continues with the studies with
+which it began."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ _MOST_BYTES = 16 * 2**20  # of an index; a larger one is read only in part, and 
 class SuiteStudy:
     """One study of a suite.
 
-    `name` is the name of its file without the suffix, `study` the name inside the file. `stopped` is the reason why
-    its last run ended early, and `remedy` what to do about it. `digest` is the SHA-256 of the text of the file; it is
-    empty in indexes that were written before digests were stored."""
+    `name` is the name of its file without the suffix, `study` the name inside the file. `stopped` is the reason why its
+    last run ended early, and `remedy` what to do about it. `digest` is the SHA-256 of the text of the file; it is empty
+    in indexes of versions that did not store it."""
 
     name: str
     study: str
@@ -51,7 +52,7 @@ class SuiteStudy:
     digest: str = ""
 
     def is_of(self, text: str) -> bool:
-        """Return whether a study file still has the text with which the suite began; true without a digest."""
+        """Return whether `text` is that of the study file with which the suite began; true without a digest."""
         return self.digest in ("", _digest(text))
 
 
@@ -59,7 +60,7 @@ class SuiteStudy:
 class Suite:
     """A suite as its index stores it. `source` is a built-in name or a folder, as the user typed it.
 
-    `testbed` and `fleet` are the files with which it began: absolute paths, or the word `guest`; empty without one."""
+    `testbed` and `fleet` are the files with which the suite began: absolute paths, or the word `guest`; or empty."""
 
     name: str
     title: str
@@ -75,7 +76,7 @@ class Suite:
 
     @property
     def selection(self) -> Selection:
-        """The choices of the command line with which the suite began."""
+        """The selection by the command line with which the suite began."""
         return Selection(self.profile, self.only, self.settings, self.replicates)
 
     @property
@@ -98,7 +99,7 @@ class Folder:
         return self.path.resolve().name
 
     def with_profile(self, name: str | None) -> Folder:
-        """Return the folder with the studies that a profile runs."""
+        """Return the folder with only the studies that run with the profile `name`."""
         if name != "published" or not self.published:
             return self
         return replace(self, files=tuple(file for file in self.files if file.stem in self.published))
@@ -156,7 +157,7 @@ def is_suite(directory: Path) -> bool:
 
 
 def begun(directory: Path, member: SuiteStudy) -> bool:
-    """Return whether a study already has a campaign."""
+    """Return whether a study of the suite in `directory` already has a campaign."""
     return holds_campaign(directory / member.name)
 
 
@@ -170,15 +171,16 @@ def can_run(directory: Path, member: SuiteStudy) -> bool:
 
 
 def study_file(directory: Path, member: SuiteStudy) -> Path:
-    """Return the suite's copy of a study. Raises: as `study_text`."""
+    """Return the path of the suite's copy of a study file, after a check of its text. Raises: as `study_text`."""
     study_text(directory, member)
     return _copy(directory, member)
 
 
 def study_text(directory: Path, member: SuiteStudy) -> str:
-    """Return the text of the suite's copy of a study.
+    """Return the text of the suite's copy of a study file.
 
-    Raises: StudyError when it cannot be read, or is a link; InputError when it has changed since the suite began."""
+    Raises: StudyError when the copy cannot be read, or is a link; InputError when it has changed since the suite
+    began."""
     file = _copy(directory, member)
     text = read_text(file, "study", "restore the study file", base=directory)
     if not member.is_of(text):
@@ -194,7 +196,7 @@ def _copy(directory: Path, member: SuiteStudy) -> Path:
 
 
 def _require_own(directory: Path, suite: Suite, member: SuiteStudy) -> None:
-    """Raise InputError when the campaign in the directory of a study is that of another study."""
+    """Raise InputError when the campaign in the directory of a study belongs to another study."""
     with Store.open(directory / member.name, readonly=True) as store:
         study = store.study
     wanted = (member.study, member.seed, suite.profile)
@@ -217,12 +219,13 @@ def create(
     testbed: str = "",
     fleet: str = "",
 ) -> Suite:
-    """Create a suite in `directory` from the studies of a folder. Nothing runs yet.
+    """Create a suite in `directory` from the studies of a folder, without running it.
 
-    `published` returns the file with a paper's claims about the study of a given name. Those claims are read from the
-    paper whenever they are needed; other claims in the folder are copied. `testbed` and `fleet` are as in `Suite`.
-    Raises: StoreError when the directory cannot be written; StudyError for a file that has not the form of a claims
-    file, or is a link: the folder may be from someone else."""
+    `published` returns the file with a paper's claims on a study, by the name of the study. These claims are read from
+    the paper when they are needed; other claims in the folder are copied. `testbed` and `fleet` are as in `Suite`.
+
+    Raises: StoreError when the directory cannot be written; StudyError for a claims file that is not valid, or is a
+    link, since the folder may be from another user."""
     from lastro.analysis.claims.load import claims_copy
 
     members, texts = list[SuiteStudy](), dict[Path, str]()
@@ -235,7 +238,7 @@ def create(
         texts[_copy(directory, members[-1])] = study.source
     for place, text in texts.items():
         write_atomically(place, text, durable=True)
-    sync_directory(directory)  # the index relies on the names of the studies
+    sync_directory(directory)  # the directories of the studies must exist before the index names them
     head = (folder.name, folder.title, folder.description, source, selection.profile)
     suite = Suite(*head, tuple(members), selection.only, selection.settings, selection.replicates, testbed, fleet)
     write(directory, suite)  # last, so that a suite is complete or does not exist
@@ -279,7 +282,7 @@ def read(directory: Path) -> Suite:
 
 
 def _require_inside(place: Path) -> None:
-    """Raise StoreError when the directory of a study is a link, which may lead out of the suite."""
+    """Raise StoreError when the directory of a study is a symbolic link, which may lead out of the suite."""
     if place.is_symlink():
         raise StoreError(
             f"{place} is a symbolic link, and a suite holds the campaigns of its studies itself",
@@ -296,7 +299,7 @@ def _digest(text: str) -> str:
 
 
 def note_stop(directory: Path, name: str, reason: str | None, remedy: str | None = None) -> None:
-    """Record why a study could not run to its end; `reason` is None if it did."""
+    """Record in the index why a study could not run to its end; `reason` is None if it did."""
     suite = read(directory)
     members = tuple(
         replace(member, stopped=reason, remedy=remedy) if member.name == name else member for member in suite.studies

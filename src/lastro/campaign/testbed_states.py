@@ -17,7 +17,7 @@ Phase = Literal["lost", "opening", "idle", "working", "out"]
 
 @dataclass
 class TestbedState:
-    """A testbed in this run, with the block that it measures and the steps of its current work."""
+    """The state of a testbed in this run: its phase, its block, and the remaining steps of its current work."""
 
     name: str
     phase: Phase = "lost"
@@ -38,7 +38,7 @@ class TestbedState:
 
 
 def none_left(states: Collection[TestbedState]) -> LastroError:
-    """Return the error of a campaign that has no testbed left: HostBusy if all are in use."""
+    """Return the error of a campaign that has no testbed left: HostBusy if other processes use all of them."""
     kind = HostBusy if all(isinstance(state.error, HostBusy) for state in states) else HostError
     hint = "; ".join(dict.fromkeys(state.error.hint for state in states if state.error.hint))
     text = "; ".join(f"{state.name}: {state.reason}" for state in sorted(states, key=lambda state: state.name))
@@ -46,9 +46,9 @@ def none_left(states: Collection[TestbedState]) -> LastroError:
 
 
 class Machines:
-    """Which testbed uses which machine: one with two names would count as two, and measure twice at the same time.
+    """The testbed of each machine, to detect a machine that is in two testbeds under different names.
 
-    A testbed has no machines if its campaign is older than the chapter `machines` of provenance."""
+    A testbed has no machines here if its campaign is older than the chapter `machines` of provenance."""
 
     def __init__(self, rows: Iterable[TestbedRow] = ()) -> None:
         self._testbeds: dict[str, str] = {}
@@ -59,7 +59,7 @@ class Machines:
         self._testbeds.update(dict.fromkeys(machines, testbed))
 
     def refusal(self, testbed: str, machines: Iterable[str]) -> HostUnfit | None:
-        """Return the error of a testbed that uses a machine of another one; None if it uses none."""
+        """Return the error of a testbed that uses a machine of another testbed; None if it does not."""
         users = (self._testbeds.get(machine, testbed) for machine in machines)
         other = next((user for user in users if user != testbed), None)
         return None if other is None else facts.same_host(other)

@@ -1,12 +1,11 @@
 """A worker: a process that holds one testbed for a campaign of a fleet, and executes calls for it.
 
-The process is apart because a session on a testbed belongs to one process: its main thread is interrupted by signals,
-and the ledger takes the session for dead when the process has ended. Calls and answers are pickled, over pipes that
-only the two processes hold. The worker ends, and cleans up, when its input ends: so when its parent has ended in any
-way.
+It is a separate process because a session on a testbed belongs to one process: signals interrupt its main thread, and
+the ledger considers the session dead when the process has ended. Calls and answers are pickled, over pipes that only
+the two processes have open. The worker cleans up and ends when its input ends, so also when its parent is killed.
 
-A worker that works gives signs of life. One that is stopped, or takes longer for a step than its time limits allow, is
-killed. If one is stopped when its parent ends, the kernel continues it, so it ends, too."""
+A working worker sends signs of life. A worker that is stopped, or takes longer for a step than its time limits allow,
+is killed. If a worker is stopped when its parent ends, the kernel continues it, so that it ends, too."""
 
 from __future__ import annotations
 
@@ -37,27 +36,28 @@ if TYPE_CHECKING:
     from lastro.study.model import Study
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-# A worker asks for SIGCONT at its parent's end: if it is stopped then, it would not notice, and never clean up. It asks
-# before it imports anything else, since that takes a second in which it may be stopped, too.
+# A worker requests SIGCONT for the end of its parent: if it were stopped then, it would never clean up. It requests
+# this before it imports anything else, since imports take a second, in which it may be stopped, too.
 _START = (
     f"import ctypes; ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {signal.SIGCONT:d}, 0, 0, 0);"
     " import runpy; runpy.run_module('lastro.app.testbed_worker', run_name='__main__')"
 )
 PROGRAM = ("-P", "-c", _START)  # -P: no module of the working directory, which may be another user's
 _LENGTH_BYTES = 8
-END_S = 90.0  # for a worker to clean up: a lost connection takes 30 s to be given up
+END_S = 90.0  # for a worker to clean up; it takes 30 s to give up a lost connection
 BEAT_S = 5.0  # between two signs of life
-SILENT_BEATS = 12  # which may be missing: other work on this machine delays them
-START_BEATS = 120  # before the first: many workers start, and import their modules, at the same time
+SILENT_BEATS = 12  # signs of life that may be missing, since other work on this machine delays them
+START_BEATS = 120  # the same before the first sign, since many workers start and import modules at the same time
 STEP_S = 1800.0  # for a step of a call, beyond its own time limits
 _PROBE_S = 7200.0  # the longest probe of an instrument takes an hour, after those of other parts
 
 
 @dataclass(frozen=True, slots=True)
 class TestbedOrder:
-    """The testbed that a worker holds: that of a file, or its own host.
+    """The testbed that a worker must hold: that of a testbed file, or its own host.
 
-    `purpose` is shown to others who want the host. With `beside`, the parent holds this machine."""
+    `purpose` is shown to other processes that wait for the host. With `wait`, the worker waits for a host in use. With
+    `beside`, the parent holds this machine."""
 
     study: Study
     purpose: str
@@ -76,9 +76,9 @@ class OpenedTestbed:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailure:
-    """A call, or the opening of a testbed, that raised an error; `kind` is the name of its class.
+    """The error of a call, or of the opening of a testbed; `kind` is the name of the error's class.
 
-    `machine` is that of a HostBusy."""
+    `machine` is the fingerprint in a HostBusy."""
 
     kind: str
     message: str
@@ -94,9 +94,9 @@ class WorkerFailure:
         return cls(kind, f"{type(error).__name__}: {error}")
 
     def error(self) -> LastroError:
-        """Return an error of the same kind for the campaign: a HostError where the testbed failed, or its host is busy.
+        """Return the error for the campaign: HostError or HostBusy if the testbed cannot be used.
 
-        Other errors end the campaign."""
+        Errors of other classes end the campaign."""
         kind = getattr(errors, self.kind, None)
         if kind is None or not issubclass(kind, LastroError):
             of_host = self.kind in ("OSError", "WorkerEnded")
@@ -112,7 +112,7 @@ class WorkerFailure:
 
 @dataclass(frozen=True, slots=True)
 class WorkerEvent:
-    """What the executor reports during a call: a method of `executor.Watcher`, or `said`, and its values."""
+    """An event during a call: the name of a method of `executor.Watcher`, or `said`, and its arguments."""
 
     method: str
     values: tuple[Any, ...] = ()
@@ -170,8 +170,8 @@ class TestbedWorker:
         return answer
 
     def _limit_s(self, message: object) -> float:
-        """Return how long a step may take. To be opened, a testbed may wait for its host, or boot guests."""
-        with suppress(Exception):  # of a part: without a limit, a worker that hangs must also be silent to be noticed
+        """Return the time limit of a step; infinite for an opening, which may wait for a host or boot guests."""
+        with suppress(Exception):  # an error in a part; without a limit, only a worker without signs of life is killed
             match message:
                 case ProbeCall():  # each probe is a step of its own
                     return STEP_S + _PROBE_S
@@ -184,8 +184,8 @@ class TestbedWorker:
         return math.inf
 
     def _watch(self) -> None:
-        """Kill a worker that hangs. Beats are counted, not timed, since this process may be stopped, too."""
-        silent = steady = messages = steps = 0  # the first two: beats since the last message, and since the last step
+        """Kill the worker if it hangs. Beats are counted, not timed, since this process may be stopped, too."""
+        silent = steady = messages = steps = 0  # silent, steady: beats since the last message, and since the last step
         while self._process.poll() is None:
             time.sleep(BEAT_S)
             if not self._works:
@@ -209,13 +209,13 @@ class TestbedWorker:
         return self._hung or f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
 
     def release(self) -> None:
-        """Tell the worker to clean up and end, without waiting for it. It gives no more signs of life."""
+        """Make the worker clean up and end, without waiting for it. It sends no more signs of life."""
         self._works = False
         with suppress(OSError, ValueError):
             self._calls.close()
 
     def close(self, patience_s: float = END_S) -> None:
-        """Have the worker clean up and end. What a worker that does not end leaves is in the ledger."""
+        """Make the worker clean up and end; kill it after `patience_s`. The ledger has what a killed worker leaves."""
         self.release()
         self._wait(patience_s)
         self._answers.close()
@@ -249,10 +249,10 @@ def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
 
 
 class WorkerParent:
-    """The worker's side: the calls of its parent, one after the other, and what is reported to it."""
+    """The worker's side: receives the calls of its parent, and sends answers and events."""
 
     def __init__(self) -> None:
-        """Take standard input and output for calls and answers. Programs that the worker runs get neither."""
+        """Use standard input and output for calls and answers, and hide both from programs that the worker runs."""
         self._in: BufferedReader = os.fdopen(os.dup(0), "rb")
         self._out: BufferedWriter = os.fdopen(os.dup(1), "wb")
         null = os.open(os.devnull, os.O_RDWR)
@@ -268,9 +268,9 @@ class WorkerParent:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        """Take calls until the parent ends; then interrupt the call or the opening that runs, so that it cleans up.
+        """Receive calls until the parent ends, then interrupt a running call or opening, so that it cleans up.
 
-        During these, give signs of life."""
+        Send signs of life while the worker is not idle."""
         with suppress(EOFError, OSError):
             while True:
                 while not select.select([self._in], [], [], BEAT_S)[0]:
@@ -284,9 +284,9 @@ class WorkerParent:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def serve(self, executor: Executor, opened: OpenedTestbed) -> None:
-        """Answer calls until the parent ends.
+        """Execute calls and send their answers until the parent ends.
 
-        Raises: any error of a call; `failed` then reports it to the parent."""
+        Raises: any error of a call, which the caller reports to the parent by `failed`."""
         self._answer(opened)
         while (call := self._next()) is not None:
             self._answer(call.on(executor))

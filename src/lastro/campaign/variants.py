@@ -1,7 +1,7 @@
-"""A campaign of variants that runs until it is decided whether one is worse: what a look after its blocks decides.
+"""A campaign of variants that runs until it is decided whether one is worse: the decision after its present blocks.
 
-After an alarm, new blocks follow, as many as it took; they are looked at once, when they are all there. The database
-alone decides, except on the time that has passed."""
+After an alarm, the campaign runs the same number of new blocks, and looks at them once, when all have run. The decision
+depends only on the database, and on the time that has passed."""
 
 from __future__ import annotations
 
@@ -21,30 +21,37 @@ from lastro.words.variants import headline
 
 
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
-    """Look at the trials of the blocks so far, or go on to the next look. `passed_s` is the time of the campaign."""
+    """Look at the trials of the present blocks if a look is due, and decide whether the campaign stops.
+
+    `passed_s` is the time that the campaign has taken."""
     data = load_campaign(store)
     study, block, looks = data.study, data.study.design.replicates, data.looks
     test = study.test
     assert test is not None
     if looks and (looks[-1].stop or looks[-1].block >= block):
         return NextStep(stop=bool(looks[-1].stop), why="")
-    raised = next((each.block for each in looks if each.rejected), None)
-    ends = min(raised + new_blocks(raised), study.design.most_blocks) if raised else test.last_look
-    late = bool(study.design.within_s) and passed_s + block_s(store, None) > study.design.within_s
-    if block < (ends if raised else test.first_look) and not late:
-        return NextStep(stop=False, why=f"{block} blocks: {'an alarm is tried again' if raised else 'no look yet'}")
+    alarm_block = next((look.block for look in looks if look.rejected), None)
+    if alarm_block is None:
+        first_block, last_block = test.first_look, test.last_look
+    else:
+        first_block = last_block = min(alarm_block + new_blocks(alarm_block), study.design.most_blocks)
+    is_late = bool(study.design.within_s) and passed_s + block_s(store, None) > study.design.within_s
+    if block < first_block and not is_late:
+        why = "no look yet" if alarm_block is None else "an alarm is tried again"
+        return NextStep(stop=False, why=f"{block} blocks: {why}")
     metrics = tuple(metric for metric in study.metrics if metric.name == test.metric)
     report = build_report(replace(data, study=replace(study, metrics=metrics)))
-    seen = Look(block, at_utc, (), (), (), None, "most blocks" if raised else "")
-    found = answer(report, test, (*looks, seen))
-    verdicts = [found.verdict(pair) for pair in found.pairs]
-    accepted, worse = (tuple(at for at, each in enumerate(verdicts) if each == kind) for kind in ("no worse", "worse"))
-    stop: Stop = "time" if late else ""
-    if found.outcome in ("worse", "no worse"):
+    look = Look(block, at_utc, (), (), (), None, "most blocks" if alarm_block else "")
+    comparison = answer(report, test, (*looks, look))
+    verdicts = [comparison.verdict(pair) for pair in comparison.pairs]
+    accepted = tuple(index for index, verdict in enumerate(verdicts) if verdict == "no worse")
+    worse = tuple(index for index, verdict in enumerate(verdicts) if verdict == "worse")
+    stop: Stop = "time" if is_late else ""
+    if comparison.outcome in ("worse", "no worse"):
         stop = "decided"
-    elif block >= ends and (raised or not worse):
+    elif block >= last_block and (alarm_block or not worse):
         stop = "most blocks"
-    look = replace(seen, accepted=accepted, rejected=() if raised else worse, stop=stop)
-    found = replace(found, looks=(*looks, look), alarm=raised or (block if worse else None))
-    why = f"{block} blocks: {headline(found, ENGLISH)}"
+    look = replace(look, accepted=accepted, rejected=() if alarm_block else worse, stop=stop)
+    comparison = replace(comparison, looks=(*looks, look), alarm=alarm_block or (block if worse else None))
+    why = f"{block} blocks: {headline(comparison, ENGLISH)}"
     return NextStep(bool(stop), why, (("look", f"{why}; {stop_text(look, ENGLISH)}" if stop else why),), look)

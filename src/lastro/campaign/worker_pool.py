@@ -1,4 +1,4 @@
-"""The testbeds of a fleet for a campaign: calls go to a testbed by name, and answers come back in one queue."""
+"""Pools of testbeds for a fleet: calls go to a testbed by name, and all answers come back in one queue."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class WorkerPool(Protocol):
     def ask(self, testbed: str, call: Call) -> None: ...
 
     def release(self, testbed: str) -> None:
-        """Have a testbed cleaned up and released, without waiting for it. It gets no more calls."""
+        """Start to clean up and release a testbed, without waiting for the end. It must get no more calls."""
         ...
 
     def close(self) -> None:
-        """Have every testbed cleaned up and released. A call that runs is interrupted."""
+        """Clean up and release every testbed. Running calls are interrupted."""
         ...
 
 
 class LocalWorkerPool:
-    """Testbeds with a worker each on this machine. A thread for each waits for its answers."""
+    """Testbeds with one worker process each on this machine. One thread per testbed waits for its answers."""
 
     grows = False
 
     def __init__(self, orders: Mapping[str, TestbedOrder], clean: Callable[[], object] = lambda: None) -> None:
-        """Take an order for each testbed. `clean` removes what killed workers left on this machine."""
+        """Initialize with the order of each testbed, by name. `clean` removes what killed workers left here."""
         self.answers: Answers = queue.SimpleQueue()
-        self._orders, self._clean, self._turn = orders, clean, threading.Lock()
+        self._orders, self._clean, self._guard = orders, clean, threading.Lock()
         self._workers: dict[str, TestbedWorker] = {}
         self._calls: dict[str, queue.SimpleQueue[Call | None]] = {}
         self._threads: list[threading.Thread] = []
@@ -57,9 +57,9 @@ class LocalWorkerPool:
     def open(self, testbed: str) -> None:
         self._workers[testbed] = worker = TestbedWorker(self._orders[testbed])
         self._calls[testbed] = calls = queue.SimpleQueue[Call | None]()
-        thread = threading.Thread(target=self._tend, args=(testbed, worker, calls), daemon=True)
-        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
-        thread.start()
+        new_thread = threading.Thread(target=self._serve, args=(testbed, worker, calls), daemon=True)
+        self._threads = [thread for thread in self._threads if thread.is_alive()] + [new_thread]
+        new_thread.start()
 
     def ask(self, testbed: str, call: Call) -> None:
         self._calls[testbed].put(call)
@@ -76,24 +76,27 @@ class LocalWorkerPool:
             thread.join(max(0.0, deadline_s - time.monotonic()))
         for worker in self._workers.values():
             worker.close(max(0.0, deadline_s - time.monotonic()))
-        self._cleaned()
+        self._clean_up()
 
-    def _cleaned(self) -> None:
-        with self._turn, suppress(LastroError, OSError):  # the next session tries again, and reports it
+    def _clean_up(self) -> None:
+        with self._guard, suppress(LastroError, OSError):  # the next session tries again, and reports errors
             self._clean()
 
-    def _tend(self, testbed: str, worker: TestbedWorker, calls: queue.SimpleQueue[Call | None]) -> None:
-        def tell(seen: WorkerEvent) -> None:
-            self.answers.put((testbed, seen))
+    def _serve(self, testbed: str, worker: TestbedWorker, calls: queue.SimpleQueue[Call | None]) -> None:
+        """Open a worker and pass calls to it, until it fails or the call None ends this."""
 
-        answer: object = worker.open(tell)
+        def report(event: WorkerEvent) -> None:
+            self.answers.put((testbed, event))
+
+        answer: object = worker.open(report)
         while not isinstance(answer, WorkerFailure):
             self.answers.put((testbed, answer))
-            if (call := calls.get()) is None:
+            call = calls.get()
+            if call is None:
                 return
-            answer = worker.ask(call, tell)
+            answer = worker.ask(call, report)
         try:
             worker.close()
-            self._cleaned()
-        finally:  # or the campaign would wait for it for ever
+            self._clean_up()
+        finally:  # or the campaign would wait for the answer for ever
             self.answers.put((testbed, answer))

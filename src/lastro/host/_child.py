@@ -12,13 +12,13 @@ GRACE_S = 3.0  # between SIGTERM and SIGKILL
 
 
 class memory_file:  # noqa: N801 - used like open()
-    """An anonymous file in memory, written by a child and read by us."""
+    """An anonymous file in memory, to pass input to a child process or to receive its output."""
 
     def __init__(self, content: bytes | None = None) -> None:
         self._fd = os.memfd_create("lastro")
         if content:
             try:
-                os.write(self._fd, content) if len(content) < 1 << 20 else self._write_all(content)
+                self._write_all(content)
             except OSError:
                 self.close()
                 raise
@@ -46,7 +46,9 @@ class memory_file:  # noqa: N801 - used like open()
 
 
 def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Return whether a process ends in time, without polling: Popen.wait(timeout) wakes up 20 times a second."""
+    """Wait until a process ends, or for `timeout_s`, and return whether it has ended.
+
+    Unlike Popen.wait(timeout), which wakes up 20 times a second, this does not poll."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except OSError:  # this process may open no more files
@@ -62,7 +64,7 @@ def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def exit_code(returncode: int) -> int:
-    """Return the exit code, or 128 + N for signal N as shells and container runtimes do: the same on every platform."""
+    """Convert Popen's return code to an exit code: 128 + N for signal N, as shells and container runtimes do."""
     return returncode if returncode >= 0 else 128 - returncode
 
 

@@ -17,8 +17,8 @@ _NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
 _DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
 _PIDS = Query('map { content("$_/cgroup.procs") } map { below($_) } @_')
 _OWNED = "grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null"
-# Above the shell that answers are the servers of its connection. What comes after the mark: the number of the groups
-# that belong to the session, these groups, and those that do not.
+# The parents of the shell that answers are the servers of its connection. The arguments after the mark are the number
+# of the cgroups that belong to the session, these cgroups, and the cgroups to be left out.
 _THREADS = """mark=$1; n=$2; shift 2; own=""; p=$$
 below() { [ $# = 0 ] || find "$@" -name cgroup.procs -exec cat {} +; }
 while [ "${p:-0}" -gt 1 ] && read -r name </proc/$p/comm; do
@@ -39,7 +39,7 @@ _END_OWNED = """for f in $({look}); do
     p=${{f#/proc/}}; p=${{p%/environ}}
     grep -qzxF -- {mark} $f && kill -KILL $p; echo $p
 done 2>/dev/null; :"""
-# A process that its reader's PID namespace does not contain is listed as 0, which kill(2) takes for the own group.
+# A process outside the reader's PID namespace is listed as 0, which kill(2) takes for the caller's process group.
 _END_BELOW = Query(
     r"""for (grep { -e } map { "$_/cgroup.kill" } @_) { my $file; open $file, ">", $_ and syswrite $file, "1\n" }
     for my $procs (map { "$_/cgroup.procs" } map { below($_) } @_) {
@@ -100,7 +100,7 @@ class RemoteFiles(Files):
 
 
 def texts_of(paths: Sequence[str], answer: str) -> dict[str, str]:
-    """Return the texts of files by path from the answer to `READ`, without those that could not be read."""
+    """Return the texts of files by path, from the answer to `READ`; files that could not be read are left out."""
     return {
         path: bytes.fromhex(line[1:]).decode(errors="replace")
         for path, line in zip(paths, answer.splitlines(), strict=True)

@@ -4,8 +4,8 @@ They save a login for each command, which may take half a second. A shell reads 
 collects the output of a command in unnamed files in memory, and sends it when the command has ended. So nothing is sent
 over the network while a tool measures, and a daemon that inherits the files does not delay the answer.
 
-The shell is `remote_shell.pl`, in Perl: one fork and one exec for each command, where sh(1) would start five programs
-more. It needs no module beyond those of perl-base, which is essential in Debian."""
+The shell is `remote_shell.pl`, in Perl, which needs one fork and one exec for each command; a shell of sh(1) would
+start five more programs. It needs only modules of perl-base, which is essential in Debian."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from lastro.host.moments import OwnCpu
 from lastro.host.threads import all_of
 
 _START_S = 30.0
-# One line, which sh reads to its end before it runs it: what follows is for its successor. Perl is tried first, since
-# after `exec` it is too late for sh. The variable and the option keep the login's locale out of messages and files.
+# sh reads this whole line before it runs it, so later input is for Perl, which replaces sh. Perl is tested first, since
+# sh cannot report a failure after `exec`. The variable and the option keep the login's locale out of output and files.
 _OPEN = (
     "{ perl -Mstrict -MFcntl -e 'require 5.010' 2>/dev/null && PERL_BADLANG=0 exec perl -C0 -e %s %s;"
     " echo; echo %s no-perl; }\n"
@@ -45,11 +45,11 @@ PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAliv
 
 
 class ShellLost(Exception):
-    """The shell has ended or does not answer. The text is the last line that ssh printed, if any."""
+    """The shell has ended or does not answer. The message is the last line that ssh printed, or another reason."""
 
 
 class UnfitForShell(Exception):
-    """The remote host cannot run the shell: `reason` follows the name of the host in a message."""
+    """The remote host cannot run the shell; `reason` completes a sentence that begins with the name of the host."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)
@@ -57,14 +57,14 @@ class UnfitForShell(Exception):
 
 
 class Query(str):
-    """The body of a subroutine in `remote_shell.pl`, where `$stdin` holds the standard input."""
+    """The body of a Perl subroutine that `remote_shell.pl` runs, with the standard input in `$stdin`."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, with its time on the controller's clock and that of the work for it on the remote host's."""
+    """An answer of a shell. `started_s` and `duration_s` are by the controller's clock, the work by the host's."""
 
     returncode: int
     stdout: bytes
@@ -80,9 +80,9 @@ class Answer:
 
 
 class Shell:
-    """One shell in one session of a connection; `release` frees that session.
+    """A shell in one session of a connection; `release` frees that session.
 
-    `servers` are the processes of sshd above it, and `spent` is its CPU time when it last answered."""
+    `servers` are the PIDs of the sshd processes that serve it, and `spent` is its CPU time at its last answer."""
 
     def __init__(self, argv: Sequence[str], release: Callable[[], None]) -> None:
         self._release = release
@@ -102,7 +102,7 @@ class Shell:
         self._late = "no answer"
 
     def _words_after(self, ready: str) -> list[str]:
-        """Return the words after `ready` on its line; a login may print a greeting before.
+        """Wait for the line that begins with `ready`, and return its other words; a login may print a greeting before.
 
         Raises: ShellLost, UnfitForShell."""
         deadline_s = time.monotonic() + _START_S
@@ -117,14 +117,14 @@ class Shell:
     def run(
         self, argv: Sequence[str], stdin: bytes | None, timeout_s: float, environment: Mapping[str, str] | None = None
     ) -> Answer:
-        """Return the answer to a command. One that takes longer than `timeout_s` is killed, and has the exit code 137.
+        """Run a command and return its answer; after `timeout_s`, it is killed and has the exit code 137.
 
         `environment` replaces that of the login. Raises: ShellLost when there is no answer in time."""
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
         return self._call("run", [str(len(variables)), *variables, *argv], stdin, timeout_s)
 
     def ask(self, query: Query, words: Sequence[str], stdin: bytes | None, timeout_s: float) -> Answer:
-        """Answer a query. Raises: ShellLost."""
+        """Run a query with the arguments `words`, and return its answer. Raises: ShellLost."""
         return self._call("perl", [query, *words], stdin, timeout_s)
 
     def _call(self, kind: str, words: Sequence[str], stdin: bytes | None, timeout_s: float) -> Answer:
@@ -145,7 +145,7 @@ class Shell:
         return Answer(code, out, err, started_s, duration_s, began_s, ended_s)
 
     def _take_spent(self, numbers: Sequence[str | bytes]) -> None:
-        """Note the CPU seconds that the shell says it has used, and its children."""
+        """Record the CPU seconds that the shell reports for itself and for its children."""
         user_s, system_s, commands_user_s, commands_s = map(float, numbers)
         self.spent = OwnCpu(user_s, user_s + system_s, commands_user_s, commands_user_s + commands_s)
 
@@ -202,7 +202,9 @@ class Shell:
 
 
 class Shells:
-    """A pool with one shell per concurrent command; `start` opens another."""
+    """A pool with one shell per concurrent command.
+
+    `start` opens a session and returns its socket and command; `release` frees the session of a socket."""
 
     def __init__(self, start: Callable[[], tuple[Path, list[str]]], release: Callable[[Path], None]) -> None:
         self._start, self._release = start, release
@@ -212,19 +214,20 @@ class Shells:
 
     @property
     def spent(self) -> OwnCpu:
-        """The CPU time of all shells and of their commands, of those, too, that have been closed."""
+        """The CPU time of all shells and their commands, including shells that have been closed."""
         return sum((shell.spent for shell in list(self._every)), OwnCpu())
 
     @property
     def servers(self) -> list[str]:
-        """The processes that serve the connections on the remote host."""
+        """The PIDs of the processes that serve the connections on the remote host."""
         return sorted({server for shell in list(self._every) for server in shell.servers})
 
     def open(self, least: int) -> None:
-        """Have at least this number of idle shells. Raises: ShellLost, UnfitForShell."""
+        """Open shells until at least this number is idle. Raises: ShellLost, UnfitForShell."""
         missing = least - len(self._idle)
-        for future in all_of([lambda: self._idle.append(self._new_shell())] * missing, missing) if missing > 0 else ():
-            future.result()
+        if missing > 0:
+            for future in all_of([lambda: self._idle.append(self._new_shell())] * missing, missing):
+                future.result()
 
     def _new_shell(self) -> Shell:
         socket, command = self._start()
@@ -233,13 +236,15 @@ class Shells:
             self._every.append(shell)
         return shell
 
-    def call(self, wanted: Callable[[Shell], Answer]) -> Answer:
-        """Use an idle shell, or a new one. Raises: ShellLost, UnfitForShell."""
+    def call(self, request: Callable[[Shell], Answer]) -> Answer:
+        """Call `request` with an idle shell, or with a new one, and return its answer.
+
+        Raises: ShellLost, UnfitForShell."""
         with self._turn:
             shell = self._idle.pop() if self._idle else None
         shell = shell or self._new_shell()
         try:
-            answer = wanted(shell)
+            answer = request(shell)
         except BaseException:  # the shell's state is now unknown
             shell.close()
             raise

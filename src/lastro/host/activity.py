@@ -18,7 +18,7 @@ from lastro.host.base import Host
 _TICKS = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # its PID on every host
 _SERVER = "lastro-serve"  # the name of its process
-_SERVER_CPUS = 0.02  # at most: it promises less, and a reading has whole ticks
+_SERVER_CPUS = 0.02  # upper limit; a server uses less, but a reading has whole ticks
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _RESOURCES = ("cpu", "memory", "io")
 STAT = "/proc/stat"
@@ -33,7 +33,7 @@ _READ = [
 class HostTotals:
     """CPU seconds of a host by mode, and seconds in which some task stalled, by resource; both since boot.
 
-    A kernel without PSI has no stalls."""
+    `stalled_s` is empty on a kernel without PSI."""
 
     cpu_s: Mapping[str, float]
     stalled_s: Mapping[str, float]
@@ -65,30 +65,30 @@ class HostTotals:
 
 
 def name_server() -> None:
-    """Name this process as a server of `lastro serve`, by which campaigns know it."""
+    """Set the name of this process to that of `lastro serve`, by which campaigns recognize it."""
     with suppress(OSError):
         Path("/proc/self/comm").write_text(_SERVER)
 
 
 def totals_of(texts: Mapping[str, str]) -> HostTotals:
-    """Return the totals from the texts of `TOTALS`; a kernel without PSI lacks some of these files."""
+    """Return the totals from the texts of the files TOTALS, some of which do not exist on a kernel without PSI."""
     return HostTotals.parse({path: texts[path].partition("\n")[0] for path in TOTALS if path in texts})
 
 
 def meminfo(text: str) -> dict[str, int]:
-    """Return bytes by the names in /proc/meminfo, by its text."""
+    """Return the sizes in the text of /proc/meminfo, in bytes, by name."""
     lines = (line.split() for line in text.splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}
 
 
 def n_cpus(stat: str) -> int:
-    """Return the number of CPUs online, by the text of STAT."""
+    """Return the number of online CPUs, from the text of the file STAT."""
     return len(re.findall(r"^cpu\d", stat, re.MULTILINE)) or 1
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveProcess:
-    """A reading of a process. `user_s` includes its ended children: that of make includes the compilers it ran."""
+    """A reading of a process. `user_s` includes the time of ended children, such as the compilers that make ran."""
 
     pid: int
     name: str
@@ -107,34 +107,36 @@ class ActivityReading:
         """Return the process that used the most user CPU time since `before`, and the number of CPUs that it kept busy.
 
         None when no process used any. Processes with a PID in `own` do not count."""
-        elapsed_s = self.at_s - before.at_s
-        used = [
-            (process, (process.user_s - before.processes[pid].user_s) / elapsed_s)
-            for pid, process in self.processes.items()
-            if pid not in own and pid in before.processes and before.processes[pid].name == process.name
-        ]
-        most_used = max(used, key=lambda each: each[1], default=None)
-        return most_used if most_used and most_used[1] > 0 else None
+        busiest, most_s = None, 0.0
+        for pid, process in self.processes.items():
+            earlier = before.processes.get(pid)
+            if pid in own or earlier is None or earlier.name != process.name:
+                continue
+            if process.user_s - earlier.user_s > most_s:
+                busiest, most_s = process, process.user_s - earlier.user_s
+        return (busiest, most_s / (self.at_s - before.at_s)) if busiest else None
 
     def servers(self, before: ActivityReading) -> set[int]:
-        """Return the PIDs of servers of `lastro serve`, which belong to the apparatus as long as they use little."""
+        """Return the PIDs of servers of `lastro serve` that used little CPU time since `before`.
+
+        These belong to the apparatus; one that uses more is foreign load."""
         most_s = max(1 / _TICKS, _SERVER_CPUS * (self.at_s - before.at_s))
+        servers = {pid: process for pid, process in self.processes.items() if process.name == _SERVER}
         return {
             pid
-            for pid, process in self.processes.items()
-            if process.name == _SERVER
-            and pid in before.processes
-            and process.user_s - before.processes[pid].user_s <= most_s
+            for pid, process in servers.items()
+            if pid in before.processes and process.user_s - before.processes[pid].user_s <= most_s
         }
 
     def foreign_user_s(self, before: ActivityReading, own: Collection[int], own_s: float) -> float:
         """Return the seconds in user mode since `before` of all processes that are not in `own`.
 
-        `own_s` is the time of this process and of its ended children; 0 on a remote host. Each of two counts may be too
-        large, so the smaller one is taken. The host's total, less what is ours, has whole ticks: what wakes with the
-        tick, such as the processors of a guest, seems to use more than it does. The times of processes are exact, but a
-        parent gets that of a child when the child has ended, however long ago it was used. From a PID namespace that is
-        not the host's, where the first thread of the kernel is not in sight, other processes cannot be counted."""
+        `own_s` is the time of this process and of its ended children; 0 on a remote host. Two counts are made, and the
+        smaller one is returned, since each may be too large. The first is the host's total less our own time. It has
+        whole ticks, so threads that wake up with the tick, such as the processors of a guest, seem to use more than
+        they do. The second is the sum over processes, whose times are exact. But when a child ends, its parent gets the
+        time of its whole life. In a PID namespace other than the host's, where the kernel's first thread is not
+        visible, other processes cannot be counted, so there is only the first."""
         used = {
             pid: process.user_s - (before.processes[pid].user_s if pid in before.processes else 0.0)
             for pid, process in self.processes.items()
@@ -148,7 +150,7 @@ class ActivityReading:
 
 
 def look(host: Host) -> ActivityReading:
-    """Read the host's totals and all of its visible processes."""
+    """Read the totals of the host and of all its visible processes."""
     at_s = time.monotonic()
     done = host.run(_READ, check=False)  # its exit code is not 0 if a process has ended meanwhile
     text = done.text
@@ -156,11 +158,12 @@ def look(host: Host) -> ActivityReading:
     if "/proc/stat" not in lines:
         raise CommandFailed(done.argv, done.returncode, done.error_text)
     processes = [_process(line) for path, line in lines.items() if path.endswith("/stat") and path != "/proc/stat"]
-    return ActivityReading(at_s, HostTotals.parse(lines), {each.pid: each for each in processes if each})
+    by_pid = {process.pid: process for process in processes if process}
+    return ActivityReading(at_s, HostTotals.parse(lines), by_pid)
 
 
 def _process(line: str) -> ActiveProcess | None:
-    """Parse a line of /proc/PID/stat. A name may hold spaces and parentheses; one with a newline yields None."""
+    """Parse a line of /proc/PID/stat. A name may contain spaces and parentheses; None for a name with a newline."""
     pid, _, rest = line.partition(" (")
     name, found, numbers = rest.rpartition(") ")
     fields = numbers.split()

@@ -1,7 +1,7 @@
-"""What the apparatus does on a host while an instrument measures there.
+"""Count the activity of the apparatus on a host while an instrument measures there.
 
-The apparatus is everything that a session runs and that is not an instance: Lastro itself, clients, shims and daemons
-of platforms, connections, captures. Whenever one of its threads wakes up, an instance may lose a CPU."""
+The apparatus is everything that a session runs except the instances: Lastro itself, clients, shims and daemons of
+platforms, connections, captures. When one of its threads wakes up, an instance may lose a CPU."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NS = 1e9
 
 @dataclass(slots=True)
 class Apparatus:
-    """The windows of one testbed in which instruments measured, and the cgroups that are not its apparatus.
+    """The time windows of a testbed in which instruments measured, and the cgroups that are not its apparatus.
 
-    `instances` are cgroups of what is measured, such as instances and the daemons of links. `daemons` are those of
-    platforms, each of which is the apparatus of its own instances alone: idle, it is the same for all others."""
+    `instances` are cgroups of what is measured: instances, and daemons of links. `daemons` are cgroups of platforms'
+    daemons; such a daemon is part of the apparatus only when an instance of its platform measures."""
 
     instances: set[str] = field(default_factory=set)
     daemons: set[str] = field(default_factory=set)
@@ -36,12 +36,12 @@ class Apparatus:
 
 @dataclass(frozen=True, slots=True)
 class ApparatusWitness:
-    """Counts what the apparatus does for an instance; `daemon` is the cgroup of the platform's daemon, if it has one.
+    """Counts wake-ups and CPU time of the apparatus of an instance; `daemon` is the cgroup of its platform's daemon.
 
-    A thread that is born inside a window counts whole; one that ends inside it does not count, since the kernel then
-    forgets its time. Where the kernel kills processes of an instance that exceed its limit on memory, the daemon does
-    not count: Docker's is told of each time, and wakes up thousands of times a second without a word from Lastro. That
-    is the platform's own answer to such a neighbour, and a part of its cost."""
+    A thread that starts inside a window counts with all its time. A thread that ends inside it does not count, since
+    the kernel then discards its counters. If the kernel kills processes of an instance that exceed its limit on memory,
+    the daemon does not count: Docker's daemon gets an event for each, and wakes up thousands of times a second. This is
+    the reaction of the platform to such a neighbour, so it is part of its cost, not of the apparatus."""
 
     apparatus: Apparatus
     session: Session
@@ -49,7 +49,7 @@ class ApparatusWitness:
     daemon: str = ""
 
     def wake_ups(self, act: Callable[[], object], calm_s: float) -> int:
-        """Return how often the apparatus wakes up for what `act` does, until `calm_s` after it."""
+        """Call `act`, and return how often the apparatus wakes up meanwhile and in the `calm_s` seconds after it."""
         kills, before = self._kills(), self._threads()
         act()
         time.sleep(calm_s)
@@ -57,10 +57,10 @@ class ApparatusWitness:
 
     @contextmanager
     def watching(self, by_messages: int = 0, idle_per_s: float = 0.0) -> Iterator[None]:
-        """Add the window of the block, unless the block fails.
+        """Add the window of the block to the apparatus, unless the block fails.
 
-        The arguments are the expected wake-ups: by the messages that begin and end the block, and by timers in each
-        second."""
+        The expected wake-ups are `by_messages`, for the messages that begin and end the block, and `idle_per_s` in each
+        second, by timers."""
         kills, before = self._kills(), self._threads()
         began_s = time.monotonic()
         yield
@@ -74,15 +74,21 @@ class ApparatusWitness:
         return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0
 
     def _threads(self, killing: bool = False) -> dict[int, tuple[int, int]]:
-        apart = self.apparatus.instances | (self.apparatus.daemons - (set() if killing else {self.daemon}))
-        places = [str(place) for name in apart for place in self.groups.directories(name)]
-        own = map(str, self.groups.directories(self.session.cgroup))
-        return self.groups.files.threads(self.session.token, [*own], places)
+        """Return (CPU time in ns, wake-ups) of each thread of the apparatus, without the daemon if `killing`."""
+        excluded = self.apparatus.instances | self.apparatus.daemons
+        if not killing:
+            excluded = self.apparatus.instances | (self.apparatus.daemons - {self.daemon})
+        excluded_groups = [str(directory) for name in excluded for directory in self.groups.directories(name)]
+        session_groups = [str(directory) for directory in self.groups.directories(self.session.cgroup)]
+        return self.groups.files.threads(self.session.token, session_groups, excluded_groups)
 
 
 def _window(before: Mapping[int, tuple[int, int]], after: Mapping[int, tuple[int, int]], elapsed_s: float) -> Window:
-    if not after:
+    if not after:  # the kernel does not count
         return Window(elapsed_s, None, None)
-    pairs = [(now, before.get(thread, (0, 0))) for thread, now in after.items()]
-    ran_ns, waits = (sum(now[place] - earlier[place] for now, earlier in pairs) for place in (0, 1))
-    return Window(elapsed_s, waits, ran_ns / _NS)
+    total_ns, wake_ups = 0, 0
+    for thread, (ran_ns, waits) in after.items():
+        ran_before_ns, waits_before = before.get(thread, (0, 0))
+        total_ns += ran_ns - ran_before_ns
+        wake_ups += waits - waits_before
+    return Window(elapsed_s, wake_ups, total_ns / _NS)

@@ -1,4 +1,4 @@
-"""Machines that run commands, and transcripts of what was done to them.
+"""Machines that run commands, and transcripts of these commands.
 
 Everything done to a machine goes through `run`, `spawn` and `write_text`, so that every trial has an exact transcript,
 from which a shell script can repeat the trial."""
@@ -21,15 +21,15 @@ from lastro.host.files import SEARCHED, Files, LocalFiles
 from lastro.host.moments import FileReadings, OwnCpu, TimedSpan
 from lastro.validity import ClockReading, ClockSample
 
-# Other characters mean something to a tool: `:` and `,` in options of mounts and of QEMU, a blank in settings of LXC.
+# Other characters are special to some tool: `:` and `,` in options of mounts and of QEMU, a blank in settings of LXC.
 PLACE = r"(?!.*/\.{1,2}/)/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]"
 NOT_A_PLACE = "is not an absolute path of letters, digits and ._+-, without . and .. as directories"
 
 
-def own_place(variable: str, default: str) -> Path:
-    """Return the directory that an environment variable names, or the default one.
+def directory_from(variable: str, default: str) -> Path:
+    """Return the directory that an environment variable names, or the default.
 
-    Raises: InputError when it is not one that every tool takes for nothing but a path."""
+    Raises: InputError when a tool could misread the path, as PLACE explains."""
     text = os.environ.get(variable, default)
     if not re.fullmatch(f"{PLACE}/*", text):
         raise InputError(
@@ -38,16 +38,16 @@ def own_place(variable: str, default: str) -> Path:
     return Path(text)
 
 
-RUN_DIR = own_place("LASTRO_RUN", "/run/lastro")
+RUN_DIR = directory_from("LASTRO_RUN", "/run/lastro")
 # A fixed environment: the user's locale, proxy and Docker context do not affect a measurement.
 ENVIRONMENT = {"PATH": SEARCHED, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
-ON_A_HOST = "measure it on a host, without a guest as its testbed"  # the remedy for what no guest contains
+ON_A_HOST = "measure it on a host, without a guest as its testbed"  # the remedy if no guest contains a program
 _KEEP_BYTES = 200_000  # of each stream in a transcript: an iperf3 report of a minute has about 40 kB
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that ended. `started_s` and `duration_s` are on the controller's monotonic clock."""
+    """A command that has ended. `started_s` and `duration_s` are by the controller's monotonic clock."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -67,9 +67,9 @@ class Completed:
 
 
 class Transcript:
-    """Every step on a host, in order, as JSON-able records: `run`, `spawn`, `stop`, `write`, `rmdir`.
+    """Every step on a host, in order, as JSON-able records of the kinds `run`, `spawn`, `stop`, `write` and `rmdir`.
 
-    On a remote host, the `where` of a step has the arguments of ssh: {"ssh": [options and destination]}."""
+    Keyword arguments `where` are added to a record. On a remote host they are ssh=[options and destination]."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
@@ -88,7 +88,9 @@ class Transcript:
         self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_stop(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        """Add the end of the process that was spawned with the same argv; `stdin` is what a fed one was sent."""
+        """Add the end of the process that was spawned with this argv.
+
+        `where` may have `stdin`: all input that was sent to the process."""
         self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_write(self, path: str, text: str, **where: Any) -> None:
@@ -103,9 +105,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Process(ABC):
-    """A command that runs in the background, such as a server. It does not outlive its owner.
-
-    `pid` is its id on its host."""
+    """A command that runs in the background, such as a server, until `stop` at the latest; `pid` is its PID there."""
 
     argv: tuple[str, ...]
     pid: int
@@ -118,20 +118,20 @@ class Process(ABC):
 
     @abstractmethod
     def lines(self, start: int) -> list[str]:
-        """Return the lines of standard output so far, from the line with the number `start` on, without waiting."""
+        """Return the lines of standard output so far, from index `start` on, without waiting."""
 
     @abstractmethod
     def send(self, line: str) -> None:
         """Write a line to the standard input of a command that was spawned with `fed`.
 
-        A command that has ended does not read it, which is not an error here: `wait_line` reports the end."""
+        It is not an error if the command has ended; `wait_line` reports that."""
 
     @abstractmethod
     def alive(self) -> bool: ...
 
     @abstractmethod
     def ended_within(self, timeout_s: float) -> bool:
-        """Return whether the process ends by itself in time, without polling."""
+        """Wait without polling until the process ends, or for `timeout_s`, and return whether it has ended."""
 
     @abstractmethod
     def stop(self) -> Completed:
@@ -155,17 +155,18 @@ class Host(ABC):
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
-        """Run a command, and return when it ends, even if it started a daemon that still holds its output.
+        """Run a command, and return when it ends, even if a daemon that it started still has its output open.
 
         Raises: CommandFailed when `check` and the exit code is not 0; CommandTimeout after `timeout_s`; Unavailable
         when the program does not exist."""
 
     @abstractmethod
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
-        """Start a command in the background, without standard input.
+        """Start a command in the background.
 
-        A command that is `fed` reads the lines that `Process.send` writes. With `whole`, the transcript has it as one
-        `run` with all that it was sent and printed, which repeats it; else as `spawn` and `stop`."""
+        With `fed`, it reads the lines that `Process.send` writes; otherwise it has no input. With `whole`, the
+        transcript has a single record `run`, with all input and output, when the command ends; otherwise it has `spawn`
+        and `stop`."""
 
     @abstractmethod
     def write_text(self, path: str, text: str) -> None:
@@ -180,37 +181,40 @@ class Host(ABC):
 
     def require(self, program: str, remedy: str) -> str:
         """Return the path of a program. Raises: Unavailable, with the remedy, when the host does not have it."""
-        if (found := self.which(program)) is None:
+        path = self.which(program)
+        if path is None:
             raise self.lacks(f"program '{program}'", remedy)
-        return found
+        return path
 
     def lacks(self, what: str, remedy: str) -> Unavailable:
-        """Return the error for what is not installed. `remedy` says how to install it."""
+        """Return the error that reports that `what` is not installed; `remedy` tells users how to install it."""
         return Unavailable(f"this host has no {what}", remedy)
 
     def clock(self) -> ClockSample:
-        """Read the host's clocks against the controller's, without a command if they are the same."""
+        """Return a reading of the host's clocks together with the controller's clock."""
         now = ClockReading.now()
         return ClockSample(now.monotonic_s, now.monotonic_s, now.realtime_s, 0.0)
 
     def glance(self, paths: Sequence[str] = ()) -> FileReadings:
-        """Read files at one moment of the host's monotonic clock, with the CPU time that Lastro has used there so far.
+        """Read files together, with the host's monotonic time and the CPU time that Lastro has used there so far.
 
-        A file that cannot be read is left out. No transcript records it."""
-        now, at_s = os.times(), time.monotonic()
-        commands_s = now.children_user + now.children_system
-        spent = OwnCpu(now.user, now.user + now.system, now.children_user, commands_s)
+        A file that cannot be read is left out. The transcript does not record this."""
+        cpu, at_s = os.times(), time.monotonic()
+        commands_s = cpu.children_user + cpu.children_system
+        spent = OwnCpu(cpu.user, cpu.user + cpu.system, cpu.children_user, commands_s)
         return FileReadings(at_s, self.view.read(paths), spent)
 
     def timed(self) -> AbstractContextManager[TimedSpan]:
-        """Time a block, in which commands run, by the host's clock; the span is complete when the block has ended."""
+        """Return a context that times the commands of its block by the host's clock.
+
+        The values of the TimedSpan are set when the block has ended."""
         return _timed()
 
-    def be_ready(self, commands: int) -> None:  # noqa: B027 - this machine always is
-        """Prepare for this number of commands at the same time, so that no measured time contains the preparation."""
+    def be_ready(self, commands: int) -> None:  # noqa: B027 - nothing to do on this machine
+        """Prepare for this number of commands at the same time, so that measured times do not include preparation."""
 
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
-        """Reconnect after a loss, and end processes that still run there. Raises: HostError when that fails."""
+        """Reconnect to a remote host after a loss, and end processes of the session there. Raises: HostError."""
 
     def run_json(self, argv: Sequence[str]) -> Any:
         return json.loads(self.run(argv).stdout)

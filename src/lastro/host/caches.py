@@ -31,20 +31,21 @@ def cache_here_bytes(cpuset: str) -> int:
 
 
 def last_level_cache_bytes(host: FileReader, cpuset: str | None) -> int:
-    """Add up the last-level caches of these CPUs, each once; 0 if the kernel does not report them. None: all CPUs."""
-    caches: dict[tuple[int, str], int] = {}
+    """Return the total size of the last-level caches of these CPUs (None: of all), each shared cache counted once.
+
+    0 if the kernel does not report caches."""
+    size_bytes: dict[tuple[int, str], int] = {}  # by level, and the CPUs that share the cache
     for cpu in sorted(parse_cpus(cpuset if cpuset is not None else _read(host, f"{CPUS}/online"))):
-        levels = []
+        last_level, last_directory = 0, ""
         for index in range(8):
-            place = f"{CPUS}/cpu{cpu}/cache/index{index}"
-            level = _read(host, f"{place}/level")
-            if level.isdigit():
-                shared = _read(host, f"{place}/shared_cpu_list") or str(cpu)
-                levels.append((int(level), shared, _size(_read(host, f"{place}/size"))))
-        if levels:
-            level_number, shared, size = max(levels, key=lambda found: found[0])
-            caches[level_number, shared] = size
-    return sum(caches.values())
+            directory = f"{CPUS}/cpu{cpu}/cache/index{index}"
+            level = _read(host, f"{directory}/level")
+            if level.isdigit() and int(level) > last_level:
+                last_level, last_directory = int(level), directory
+        if last_directory:
+            shared = _read(host, f"{last_directory}/shared_cpu_list") or str(cpu)
+            size_bytes[last_level, shared] = _size(_read(host, f"{last_directory}/size"))
+    return sum(size_bytes.values())
 
 
 def _size(text: str) -> int:

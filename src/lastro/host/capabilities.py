@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-# In the kernel's order: the position is the bit.
+# In the kernel's order: the index of a name is its bit in a mask.
 NAMES = (
     "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID",
     "CAP_SETUID", "CAP_SETPCAP", "CAP_LINUX_IMMUTABLE", "CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST", "CAP_NET_ADMIN",
@@ -21,12 +21,12 @@ def mask(names: Iterable[str]) -> int:
 
 
 def names(mask: int) -> list[str]:
-    """List the capabilities in a mask; one that is newer than this table is named by its bit."""
+    """Return the names of the capabilities in a mask; CAP_N for a bit N that NAMES does not have."""
     bits = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
     return [NAMES[bit] if bit < len(NAMES) else f"CAP_{bit}" for bit in bits]
 
 
 def fields(status: str) -> Mapping[str, str]:
-    """Return the lines of /proc/PID/status by the key before the colon."""
+    """Return the values of the fields in the text of /proc/PID/status, by name."""
     pairs = (line.partition(":") for line in status.splitlines())
     return {key: value.strip() for key, _, value in pairs}

@@ -1,7 +1,7 @@
 """Connections to a remote host by the OpenSSH client: persistent masters, and errors from their messages.
 
-sshd allows ten sessions per connection (MaxSessions), so a master carries a few commands at the same time, and more
-masters are opened as needed. Source: ssh(1), ssh_config(5), sshd_config(5)."""
+sshd allows ten sessions per connection (MaxSessions), so each master is used for a few commands at the same time, and
+more masters are opened as needed. Source: ssh(1), ssh_config(5), sshd_config(5)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pathlib import Path
 from lastro.errors import HostError, HostUnfit
 
 _CONNECT_S = 10
-_PATIENCE = 3  # times as long, for all that ssh does before it is connected
+_PATIENCE = 3  # factor on the time limit of ssh, for everything that it does before it is connected
 _AT_ONCE = 8  # commands at the same time over one master
-LOST = 255  # ssh's own exit code; a command's may be the same
+LOST = 255  # the exit code of ssh for its own errors; a command may have the same exit code
 
 
 @dataclass(frozen=True, slots=True)
 class SshTarget:
     """The address of a remote host, the options of ssh, and the directory of Lastro on that host.
 
-    Where a value is None, the user's ssh_config(5) decides. `connect_s` is the time limit for a connection. The
-    remote side is probed twice in that time, and three probes without an answer are a loss. Host keys are always
-    checked: a key that is not in the known hosts is refused, and this cannot be switched off."""
+    If a value is None, the user's ssh_config(5) determines it. `connect_s` is the time limit for a connection. An open
+    connection is probed twice in that time, and counts as lost after three probes without an answer. Host keys are
+    always checked: a key that is not in the known hosts is refused, and this cannot be switched off."""
 
     address: str
     user: str | None = None
@@ -37,7 +37,7 @@ class SshTarget:
     state: str = "/var/lib/lastro"
     run: str = "/run/lastro"
     connect_s: int = _CONNECT_S
-    called: str = ""  # instead of the address, for a host whose address says nothing to a user
+    called: str = ""  # a name for messages, for a host whose address means nothing to a user, such as a guest
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class SshTarget:
         return self.address if self.port is None else f"{self.address}:{self.port}"
 
     def argv(self) -> list[str]:
-        """Return options and destination as a user would type them."""
+        """Return the options and the destination for ssh."""
         options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
         if self.port is not None:
             options += ["-p", str(self.port)]
@@ -65,43 +65,48 @@ class SshTarget:
 
 
 class Connections:
-    """Masters to one host, opened as needed. `directory` holds their sockets; `environment` is added to theirs."""
+    """Masters to one host, opened as needed, with sockets in `directory`; `environment` is added to that of ssh."""
 
     def __init__(self, reach: SshTarget, directory: Path, environment: dict[str, str]) -> None:
         self.reach = reach
         self._directory, self._environment = directory, {**os.environ, **environment}
         self._in_use: dict[Path, int] = {}
-        self._turn = threading.Lock()
-        self._made = 0
+        self._guard = threading.Lock()
+        self._n_opened = 0
 
     def open(self) -> None:
-        """Open a master if there is none. Raises: HostError that says why it failed, and what to do."""
-        with self._turn:
+        """Open a master if there is none. Raises: HostError with the cause and a remedy."""
+        with self._guard:
             if not self._in_use:
-                self._master()
+                self._open_master()
 
     @contextmanager
     def channel(self) -> Iterator[list[str]]:
-        """Yield the beginning of an argv. The caller adds one word, a command for the remote host."""
-        socket = self._acquire()
+        """Yield the prefix of an argv of ssh; the caller adds one word, a command for the remote host."""
+        socket, argv = self.acquire()
         try:
-            yield self._argv(socket)
+            yield argv
         finally:
             self.release(socket)
 
     def acquire(self) -> tuple[Path, list[str]]:
-        """Return a socket and the beginning of an argv as `channel` yields it, for use until `release` is called."""
-        socket = self._acquire()
-        return socket, self._argv(socket)
+        """Return a master's socket and the prefix that `channel` yields, for use until `release` is called."""
+        with self._guard:
+            free = (socket for socket, n_commands in self._in_use.items() if n_commands < _AT_ONCE)
+            socket = next(free, None) or self._open_master()
+            self._in_use[socket] += 1
+        # Without its master, ssh would open a new connection and hide the loss: the proxy command prevents that.
+        options = ["-o", "ControlMaster=no", "-o", "ProxyCommand=false"]
+        return socket, ["ssh", "-S", str(socket), *options, *self.reach.argv()]
 
     def release(self, socket: Path) -> None:
-        with self._turn:
+        with self._guard:
             if socket in self._in_use:
                 self._in_use[socket] -= 1
 
     def close(self) -> None:
-        """End every master, without waiting for an answer from the remote side."""
-        with self._turn:
+        """End every master, without waiting for an answer from the remote host."""
+        with self._guard:
             for socket in self._in_use:
                 argv = ["ssh", "-S", str(socket), "-O", "exit", *self.reach.argv()]
                 with suppress(subprocess.TimeoutExpired):
@@ -109,19 +114,10 @@ class Connections:
                 socket.unlink(missing_ok=True)
             self._in_use.clear()
 
-    def _acquire(self) -> Path:
-        with self._turn:
-            socket = next((each for each, n in self._in_use.items() if n < _AT_ONCE), None) or self._master()
-            self._in_use[socket] += 1
-            return socket
-
-    def _argv(self, socket: Path) -> list[str]:
-        # Without its master, ssh would open a new connection and hide the loss: the proxy command prevents that.
-        return ["ssh", "-S", str(socket), "-o", "ControlMaster=no", "-o", "ProxyCommand=false", *self.reach.argv()]
-
-    def _master(self) -> Path:
-        self._made += 1
-        socket = self._directory / f"{self._made}"
+    def _open_master(self) -> Path:
+        """Open a master and return its socket. Raises: HostError with the cause and a remedy."""
+        self._n_opened += 1
+        socket = self._directory / f"{self._n_opened}"
         alive_s = max(1, self.reach.connect_s // 2)  # while connecting, too, an answer may take three probes
         argv = [
             "ssh", "-M", "-S", str(socket), "-f", "-N", "-o", "ControlPersist=no", "-o", "ForwardX11=no",

@@ -1,4 +1,4 @@
-"""Provenance: facts about a host that readers need to judge its results, and with which later runs are compared."""
+"""Provenance: facts about a host that readers need to judge its results, and by which later runs are compared."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOOLS = {
 
 
 def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict[str, Any]:
-    """Collect nested, JSON-able facts by chapter. Facts that the host does not report are left out.
+    """Return the facts of a host as nested, JSON-able chapters. Facts that the host does not report are left out.
 
     A fact that cannot be read does not stop a run: `not_read` has {fact: reason}.
 
@@ -81,7 +81,7 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
 
 
 def machine(host: Host) -> dict[str, Any]:
-    """Return the chapter that identifies a host, without running any command; and `not_read`, as for `collect`."""
+    """Return the chapter `host`, which identifies a host, and `not_read` as in `collect`, without running commands."""
     seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _MEMORY)
     problems: dict[str, str] = {}
 
@@ -108,9 +108,9 @@ def machine(host: Host) -> dict[str, Any]:
 
 
 def controller() -> dict[str, str]:
-    """Identify the machine on which Lastro itself runs, whichever machine is measured.
+    """Return host name and identity of the machine on which Lastro itself runs, even if another one is measured.
 
-    `machine` is a keyed hash of the ID that machine-id(5) asks to keep confidential; empty without that ID."""
+    `machine` is a keyed hash of the machine ID, which machine-id(5) asks to keep confidential; empty without an ID."""
     texts = LocalFiles().read((_HOSTNAME, _MACHINE_ID))
     hostname, secret = (texts.get(file, "").strip() for file in (_HOSTNAME, _MACHINE_ID))
     return {
@@ -120,17 +120,17 @@ def controller() -> dict[str, str]:
 
 
 def fingerprint(host: Host) -> str:
-    """Return a hash that is the same for all names of a machine: a keyed one of its machine ID and its host name.
+    """Return a hash that identifies a machine, whatever address it is reached by: of its machine ID and host name.
 
-    Clones of a machine have one ID, and in some labs all machines have one name: only both together count. A machine
-    without an ID has that of its boot instead."""
+    Both are needed: clones of a machine have the same ID, and in some labs all machines have the same host name. A
+    machine without an ID is identified by the ID of its boot."""
     seen = _texts(host, _HOSTNAME, _MACHINE_ID, _BOOT_ID)
     secret = f"{seen[_MACHINE_ID] or seen[_BOOT_ID]} {seen[_HOSTNAME]}"
     return hmac.digest(secret.encode(), b"lastro", "sha256").hex()[:16]
 
 
 def same_host(testbed: str) -> HostUnfit:
-    """Return the error of a testbed that uses a host of another one, which is `testbed`."""
+    """Return the error of a testbed that uses the same host as the testbed of this name."""
     return HostUnfit(
         f"it uses the same host as testbed {testbed}",
         "in the fleet file, give each host to one testbed, whose name stays; clones of a machine need host names of"
@@ -148,7 +148,7 @@ def _distribution(os_release: str) -> str:
 def tools(
     host: Host, commands: Mapping[str, tuple[str, ...]], problems: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return version, path and SHA-256 of each program that is installed. `problems` gets what cannot be read."""
+    """Return version, path and SHA-256 of each installed program; add {name: reason} for failures to `problems`."""
     found: dict[str, Any] = {}
     for name, argv in commands.items():
         path = host.which(program(argv))
@@ -193,7 +193,7 @@ def _cpu(cpuinfo: str) -> dict[str, Any]:
 
 
 def _speeds(host: Host) -> dict[str, str]:
-    """Return what decides how fast CPUs run: the governor, by CPUs where they differ, boost, and threads of one core.
+    """Return the settings that determine the speed of CPUs: governor (by CPU, if they differ), boost and SMT.
 
     Sources: the kernel's admin-guide/pm/cpufreq and admin-guide/pm/intel_pstate, sysfs-devices-system-cpu."""
     names = [name for name in host.view.names(_POLICIES) if name.startswith("policy")]
@@ -211,10 +211,10 @@ def _speeds(host: Host) -> dict[str, str]:
 
 
 def _cpu_model(first: Mapping[str, str]) -> str:
-    """Return the model by the lines of the first CPU; empty if they have none.
+    """Return the CPU model from the fields of the first CPU in /proc/cpuinfo; empty if they have none.
 
-    ARM has no name, but numbers of its maker and its design (Linux, arch/arm64/kernel/cpuinfo.c); POWER calls it `cpu`,
-    RISC-V `uarch`."""
+    ARM has numbers of implementer and part instead of a name (Linux, arch/arm64/kernel/cpuinfo.c). POWER names the
+    field `cpu`, RISC-V `uarch`."""
     for key in ("model name", "cpu", "uarch"):
         if first.get(key):
             return first[key]
@@ -224,7 +224,7 @@ def _cpu_model(first: Mapping[str, str]) -> str:
 
 
 def isolation(host: Host) -> dict[str, Any]:
-    """Return the chapter on what the kernel offers to isolate instances."""
+    """Return the chapter on the mechanisms that the kernel has to isolate instances."""
     modules, apparmor, seccomp = _texts(
         host,
         "/sys/kernel/security/lsm",

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the user's own PATH may be empty
-OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start: finds the orphans of a crash
+SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the PATH; that of the user may be empty
+OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start, to find them after a crash
 # Type, mode, owner, group, size, time, target of a link and path of each file: find(1), -printf.
 DESCRIPTION = r"%y\t%m\t%U\t%G\t%s\t%T@\t%l\t%P\0"
-_AT_ONCE = 256  # processes that one look can end: each takes a descriptor
+_AT_ONCE = 256  # processes to kill in one call, since each needs a file descriptor
 
 
 class Files(ABC):
-    """The files and processes of one host. One that disappears during a call is left out; this is not an error."""
+    """The files and processes of one host. A file or process that disappears during a call is left out."""
 
     @abstractmethod
     def read(self, paths: Sequence[str]) -> dict[str, str]:
@@ -46,11 +46,11 @@ class Files(ABC):
 
     @abstractmethod
     def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
-        """Return (CPU time in ns, how often it waited) of each thread of a session's processes, by thread ID.
+        """Return (CPU time in ns, voluntary context switches) of each thread of a session, by thread ID.
 
-        The processes have the session's token in their environment, or are in one of the cgroups `groups`; Lastro
-        itself and the servers of its connections count, too. Processes in the cgroups `apart` do not. It is empty on a
-        kernel that does not count these. Source: proc_pid_status(5); the kernel's scheduler/sched-stats."""
+        A session's processes have its token in their environment, or are in one of the cgroups `groups`; Lastro itself
+        and the servers of its connections count, too. Processes in the cgroups `apart` are left out. Empty on a kernel
+        that does not count these. Source: proc_pid_status(5); the kernel's scheduler/sched-stats."""
 
     @abstractmethod
     def end_owned(self, token: str) -> set[int]:
@@ -62,13 +62,13 @@ class Files(ABC):
 
     @abstractmethod
     def described(self, tree: str) -> str:
-        """Return the contents of a tree, as `find` prints them with DESCRIPTION: names and inode data."""
+        """Return the names and inode data of all files in a tree, in the format DESCRIPTION of find(1)."""
 
     @abstractmethod
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
-        """Remove empty directories. Unless `below` is false, remove the empty directories below them first.
+        """Remove directories if they are empty, after the empty directories below them unless `below` is false.
 
-        Return the directories that remain, with the reason."""
+        Return the reason for each directory that could not be removed, by path."""
 
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -76,7 +76,9 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Ignore a file that cannot be read. Raises: OSError when no file can be: a fact would be recorded as absent."""
+    """Ignore a file that cannot be read.
+
+    Raises: OSError when this process cannot open any file, since all facts would then be recorded as absent."""
     try:
         yield
     except OSError as error:
@@ -137,13 +139,13 @@ class LocalFiles(Files):
         return found
 
     def end_owned(self, token: str) -> set[int]:
-        return _end(lambda: self.owned_pids(token))
+        return _kill(lambda: self.owned_pids(token))
 
     def end_below(self, groups: Sequence[str]) -> None:
         for group in groups:
             with suppress(OSError), open(Path(group, "cgroup.kill"), "r+") as file:  # version 2, from Linux 5.14 on
                 file.write("1")
-        _end(lambda: self.pids_below(groups))
+        _kill(lambda: self.pids_below(groups))
 
     def described(self, tree: str) -> str:
         argv = ["find", tree, "-printf", DESCRIPTION]
@@ -163,23 +165,24 @@ class LocalFiles(Files):
         return left
 
 
-def _end(look: Callable[[], set[int]]) -> set[int]:
-    """Send SIGKILL to the processes that `look` finds, and return their PIDs.
+def _kill(find_pids: Callable[[], set[int]]) -> set[int]:
+    """Send SIGKILL to the processes that `find_pids` returns, and return their PIDs.
 
-    A PID is not enough, since it may belong to another process by then. So each process is held by a descriptor
-    (pidfd), and killed only if a second look finds its PID again."""
-    held: dict[int, int] = {}
+    A PID may be given to another process before the signal is sent. So each process gets a descriptor (pidfd), and is
+    killed only if `find_pids` then returns its PID again."""
+    descriptors: dict[int, int] = {}
     try:
-        found = look()
-        for pid in sorted(found)[:_AT_ONCE]:
+        pids = find_pids()
+        for pid in sorted(pids)[:_AT_ONCE]:
             with suppress(OSError):
-                held[pid] = os.pidfd_open(pid)
-        for pid in held.keys() & look() if held else ():
+                descriptors[pid] = os.pidfd_open(pid)
+        confirmed = descriptors.keys() & find_pids() if descriptors else set[int]()
+        for pid in confirmed:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(held[pid], signal.SIGKILL)
-        return found
+                signal.pidfd_send_signal(descriptors[pid], signal.SIGKILL)
+        return pids
     finally:
-        for descriptor in held.values():
+        for descriptor in descriptors.values():
             os.close(descriptor)
 
 
@@ -189,15 +192,17 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """Return the start of a local process in clock ticks since boot, which identifies a PID; None when it has ended."""
+    """Return when a local process started, in clock ticks since boot; None when it has ended.
+
+    PID and start together identify a process."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields and fields[0] != "Z" else None
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Return what /proc/PID/stat says of a local process after its name, from its state on; nothing if it has ended.
+    """Return the fields of /proc/PID/stat of a local process, from the state on; empty if it has ended.
 
-    Any user may have chosen the name, in any bytes."""
+    The fields before are the PID and the name, which may be any bytes."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

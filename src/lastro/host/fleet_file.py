@@ -43,7 +43,7 @@ _LONGEST_PATH = 4096  # characters: PATH_MAX of Linux
 
 
 class FleetShape(StrictTable):
-    """The whole file. The testbeds are checked one by one."""
+    """The keys of a fleet file. Each testbed is checked separately."""
 
     scheduler: Annotated[OneLine, matching(_SCHEDULER, _NO_SCHEDULER)] | None = None
     testbeds: dict[str, Any] = Field(default_factory=dict)
@@ -74,43 +74,45 @@ class FleetFile:
 
     @property
     def place(self) -> str:
-        """The absolute path of the file, by which a campaign finds it again."""
+        """The absolute path of the file, which a campaign records to find the file again."""
         return str(Path(self.file).absolute())
 
 
 def load(path: Path) -> FleetFile:
     """Read a fleet file, and the testbed files that it names.
 
-    Raises: StudyError with every problem, when one cannot be read or is not valid."""
-    return _loaded(read_text(path, "fleet", _HINT), path, own=False)
+    Raises: StudyError with all problems, when a file cannot be read or is not valid."""
+    return _parse(read_text(path, "fleet", _HINT), path, own=False)
 
 
 def load_named(path: Path) -> FleetFile:
-    """Read the fleet file that a campaign names. It and its testbed files must belong to the caller.
+    """Read the fleet file that a campaign names. The file and its testbed files must belong to the caller.
 
-    See `testbed_file.load_named`. Raises: StudyError."""
+    See `testbed_file.load_named` for the reason. Raises: StudyError."""
     hint = "the campaign names this file; if it is the right one, pass it with --fleet"
-    return _loaded(read_text(path, "fleet", hint, own=True), path, own=True)
+    return _parse(read_text(path, "fleet", hint, own=True), path, own=True)
 
 
-def _loaded(text: str, path: Path, *, own: bool) -> FleetFile:
+def _parse(text: str, path: Path, *, own: bool) -> FleetFile:
     problems = Problems(str(path))
     try:
         shape = read_shape(read_document(text, problems), problems, FleetShape)
-        found = {}
+        testbeds = {}
         for name, value in shape.testbeds.items():
-            with suppress(StudyError):  # its problems are in `problems`, with those of the others
-                found[name] = _testbed(value, path, problems.below("testbeds", name), own=own)
-        _check(shape, found, problems)
+            with suppress(StudyError):  # the problems of all testbeds are raised together
+                testbeds[name] = _testbed(value, path, problems.below("testbeds", name), own=own)
+        _check(shape, testbeds, problems)
         problems.raise_if_any()
     except StudyError as error:
         error.hint = error.hint or _HINT
         raise
-    return FleetFile(found, shape.scheduler, str(path))
+    return FleetFile(testbeds, shape.scheduler, str(path))
 
 
 def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> TestbedFile:
-    """Return a testbed from a path, relative to the fleet file, or from a table. Raises: StudyError."""
+    """Return the testbed of an entry: a path relative to the fleet file, or a table. With `own`: as `load_named`.
+
+    Raises: StudyError; problems of a table are only added to `problems`."""
     if isinstance(value, dict):
         return read_testbed(value, problems, FleetTestbedShape)
     if not isinstance(value, str) or len(value) > _LONGEST_PATH:
@@ -130,7 +132,7 @@ def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> Testb
 
 
 def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Problems) -> None:
-    """Add what is wrong with the fleet as a whole."""
+    """Add problems of the fleet as a whole: no testbeds, invalid names, a host in two testbeds."""
     if shape.scheduler and shape.testbeds:
         wrong = "give either a scheduler, whose workers are the testbeds, or testbeds"
         problems.add(("scheduler",), FieldError(wrong))
@@ -154,7 +156,7 @@ def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Pro
 
 
 def hosts(testbed: TestbedFile) -> tuple[str, ...]:
-    """Return the hosts of a testbed, each once, as address and port; a guest is on this machine."""
-    reaches = [plan.reach for plan in testbed.roles.values()] or [None]
-    named = (f"{each.address.lower()}:{each.port or 22}" if each else THIS_MACHINE for each in reaches)
-    return tuple(dict.fromkeys(named))
+    """Return the distinct hosts of a testbed, as "ADDRESS:PORT", or THIS_MACHINE, also for a guest."""
+    targets = [plan.reach for plan in testbed.roles.values()] or [None]
+    names = (f"{target.address.lower()}:{target.port or 22}" if target else THIS_MACHINE for target in targets)
+    return tuple(dict.fromkeys(names))

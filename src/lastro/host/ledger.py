@@ -21,7 +21,7 @@ from typing import Any
 from lastro.errors import ConnectionLost, HostError, LastroError, PlatformError, StoreError, TrialError
 from lastro.host import cgroups
 from lastro.host.base import RUN_DIR as RUN_DIR
-from lastro.host.base import Host, own_place
+from lastro.host.base import Host, directory_from
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
 from lastro.host.lock import OnWait, lock, make_private
@@ -29,7 +29,7 @@ from lastro.host.state_dirs import close_to_others
 from lastro.host.undo import NETNS_DIR as NETNS_DIR
 from lastro.host.undo import Owner, is_token, mounts_below, undo
 
-STATE_DIR = own_place("LASTRO_STATE", "/var/lib/lastro")
+STATE_DIR = directory_from("LASTRO_STATE", "/var/lib/lastro")
 HOST_LOCK = Path("/run/lastro-host")  # of all state directories: two of them are still one host
 _KILL_PATIENCE_S = 5.0
 
@@ -51,7 +51,7 @@ class OwnedObject:
 
 
 class Ledger:
-    """The host's list of objects that Lastro has made and not yet removed."""
+    """The list of objects that Lastro has made on a host and not yet removed, in the directory `state`."""
 
     def __init__(self, state: Path = STATE_DIR) -> None:
         self.state = state
@@ -61,7 +61,7 @@ class Ledger:
             make_private(state / "ledger.db")
             self._db = sqlite3.connect(state / "ledger.db", isolation_level=None, timeout=10, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
-            # A crash of Lastro loses nothing with NORMAL, and a crash of the host takes kernel objects with it.
+            # With NORMAL, a crash of Lastro loses nothing, and kernel objects do not survive a crash of the host.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
@@ -82,6 +82,7 @@ class Ledger:
             raise StoreError(f"{self.state}/ledger.db: {error}", hint) from error
 
     def add(self, session: str, kind: str, name: str) -> int:
+        """Record an object, and return its id in the ledger. Raises: StoreError."""
         sql = "INSERT INTO object(session, kind, name) VALUES (?, ?, ?) RETURNING id"
         return int(self._execute(sql, session, kind, name)[0][0])
 
@@ -93,7 +94,7 @@ class Ledger:
         self._execute("INSERT INTO session VALUES (?, ?, ?, ?)", token, pid, start_time(pid), purpose)
 
     def close_session(self, token: str) -> None:
-        """Forget a session that left no objects."""
+        """Delete the record of a session, unless it still has objects."""
         sql = "DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)"
         self._execute(sql, token, token)
 
@@ -108,19 +109,19 @@ class Ledger:
         return [token for token, pid, began in rows if (isinstance(pid, int) and start_time(pid) == began) is alive]
 
     def objects(self, session: str) -> list[OwnedObject]:
-        """The objects that a session still owns, newest first: the order in which to remove them."""
+        """Return the objects that a session still owns, newest first: the order in which to remove them."""
         sql = "SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC"
         return [OwnedObject(*row) for row in self._execute(sql, session)]
 
     def clean(self, host: Host | None = None, state: Path | None = None) -> list[OwnedObject]:
-        """Remove what dead sessions left on a host, by default this machine, and return the removed objects.
+        """Kill processes and remove objects of dead sessions on a host, and return the removed objects.
 
-        `state` is that host's directory for large files. Raises: HostError when an object could not be removed, or is
-        listed but was not made by such a session."""
-        removed, stuck = [], []
+        By default, the host is this machine. `state` is the host's directory for large files. Raises, after all others
+        have been removed: HostError when an object could not be removed, or when its session cannot have made it."""
+        removed, problems = [], []
         for token in self.dead_sessions():
             if not is_token(token):
-                stuck.append(f"session {token!r}: not a valid session name")
+                problems.append(f"session {token!r}: not a valid session name")
                 continue
             owner = Owner(host or LocalHost(token), token, state or self.state)
             _end_processes(owner.host, token)
@@ -128,14 +129,14 @@ class Ledger:
                 try:
                     undo(owner, owned.kind, owned.name)
                 except (LastroError, OSError) as error:
-                    stuck.append(f"{owned.kind} {owned.name}: {error}")
+                    problems.append(f"{owned.kind} {owned.name}: {error}")
                 else:
                     self.drop(owned.id)
                     removed.append(owned)
             self.close_session(token)
-        if stuck:
+        if problems:
             raise HostError(
-                "could not remove " + "; ".join(stuck), "find out what uses it, then run `lastro clean` again"
+                "could not remove " + "; ".join(problems), "find out what uses it, then run `lastro clean` again"
             )
         return removed
 
@@ -155,7 +156,7 @@ class Session:
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
-        """Return a name that no instance of the session has had, so that an instance that stays blocks no other."""
+        """Return `name` with a number that is new in the session, so that an instance that remains blocks no other."""
         return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
@@ -163,7 +164,7 @@ class Session:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Time the block, which builds an object that later sessions reuse, and add the time to `built_s`."""
+        """Add the time of the block, which builds something that later sessions reuse, to `built_s`."""
         began_s = time.monotonic()
         try:
             yield
@@ -172,9 +173,10 @@ class Session:
 
     @contextmanager
     def owned(self, kind: str, name: str) -> Iterator[None]:
-        """Record an object before it is made; on leaving, remove it and its record.
+        """Record an object before the block makes it; after the block, remove the object and its record.
 
-        An object that cannot be removed stays in the ledger for `lastro clean`, and the error is raised."""
+        If the object cannot be removed, the record stays for `lastro clean`, and the error is raised. Raises:
+        PlatformError when the session already owns such an object."""
         if any((owned.kind, owned.name) == (kind, name) for owned in self.owned_objects()):
             raise PlatformError(f"{kind} {name} is already in use", "give each instance a unique name")
         object_id = self.ledger.add(self.token, kind, name)
@@ -183,18 +185,18 @@ class Session:
         finally:
             try:
                 undo(self._owner, kind, name)
-            except KeyboardInterrupt:  # it cut the removal short; further signals are ignored until we are done
+            except KeyboardInterrupt:  # the removal is incomplete; further signals are ignored until it is done
                 undo(self._owner, kind, name)
                 self.ledger.drop(object_id)
                 raise
             self.ledger.drop(object_id)
 
     def mark(self) -> int:
-        """Return a mark for `undo_since`: later objects have greater numbers."""
+        """Return a number for `undo_since`: objects that are recorded later have a greater id."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
-        """Try once more to remove objects that should be gone by now.
+        """Remove all objects that were recorded after `mark` and are still in the ledger, after a failed removal.
 
         Raises: HostError when an object cannot be removed, since it would disturb the next measurement."""
         self.host.recover()
@@ -218,17 +220,17 @@ class Session:
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
     def end(self) -> None:
-        """Remove what an interrupt left behind, and forget the session if no objects remain.
+        """Remove objects that are still in the ledger, as after an interrupt, and close the session if none remain.
 
         An object that cannot be removed has already raised an error in `owned`, and stays in the ledger for `lastro
         clean`."""
         with suppress(LastroError):  # the same for an unreachable host
             self.host.recover()
-        left = self.owned_objects()
+        remaining = self.owned_objects()
         with suppress(ConnectionLost):
-            if left:
+            if remaining:
                 _end_processes(self.host, self.token)
-        for owned in left:
+        for owned in remaining:
             with suppress(LastroError, OSError):
                 undo(self._owner, owned.kind, owned.name)
                 self.ledger.drop(owned.id)
@@ -241,9 +243,10 @@ def session(
 ) -> Iterator[Session]:
     """Hold this host, clean up after dead sessions, and own objects that are made inside the block.
 
-    With `beside`, the process that started this one has done the first two. Raises: HostBusy when another Lastro holds
-    the host and `wait` is None; HostError when another user owns or may have changed the state directory, or when it
-    contains foreign files."""
+    With `beside`, do not hold or clean up, since the process that started this one has done so.
+
+    Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when another user owns or may have
+    changed the state directory, or when it contains files that are not Lastro's."""
     close_to_others(LocalHost(), state, RUN_DIR)
     ledger = Ledger(state)
     with ExitStack() as stack:
@@ -251,7 +254,7 @@ def session(
         if not beside:
             for place in (state, HOST_LOCK):
                 stack.enter_context(lock(place, purpose, wait))
-            _complete(ledger.clean)
+            _finish(ledger.clean)
         token = secrets.token_hex(3)
         yield stack.enter_context(opened(Session(ledger, token, LocalHost(token)), purpose))
 
@@ -260,11 +263,11 @@ def session(
 def opened(session: Session, purpose: str) -> Iterator[Session]:
     """Register a session in its ledger, with the objects that every session owns, inside the block."""
     with ExitStack() as stack:
-        stack.callback(_complete, session.end)
+        stack.callback(_finish, session.end)
         session.ledger.open_session(session.token, purpose)
         if not mounts_below(session.host, str(NETNS_DIR)):
             stack.enter_context(session.owned("netns-dir", str(NETNS_DIR)))
-        # These three hold all of an instance except its network: removing them ends containers and frees their mounts.
+        # Everything of an instance except its network is in these three: removing them also ends containers and mounts.
         for kind, name in (
             ("directory", session.run_dir),
             ("directory", session.scratch_dir),
@@ -272,19 +275,19 @@ def opened(session: Session, purpose: str) -> Iterator[Session]:
         ):
             stack.enter_context(session.owned(kind, str(name)))
         stack.callback(_end_processes, session.host, session.token)
-        stack.callback(_reached, session.host)
+        stack.callback(_reconnect, session.host)
         session.host.run(["mkdir", "-p", str(session.run_dir), str(session.scratch_dir)])
         yield session
 
 
-def _reached(host: Host) -> None:
+def _reconnect(host: Host) -> None:
     """Reconnect before cleaning up; the trial has already reported the error."""
     with suppress(LastroError):
         host.recover()
 
 
-def _complete(clean_up: Callable[[], object]) -> None:
-    """Complete a clean-up despite Ctrl-C: run it again from the start without interruption, and only then raise."""
+def _finish(clean_up: Callable[[], object]) -> None:
+    """Run a clean-up; if Ctrl-C interrupts it, run it again from the start, and only then raise KeyboardInterrupt."""
     try:
         clean_up()
     except KeyboardInterrupt:
@@ -293,12 +296,14 @@ def _complete(clean_up: Callable[[], object]) -> None:
 
 
 def _end_processes(host: Host, token: str) -> None:
-    """Kill every process that carries a session's token in its environment, regardless of its parent."""
+    """Kill every process that has a session's token in its environment, regardless of its parent.
+
+    Raises: HostError when processes do not end."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
-    looks_without_any = 0
-    while looks_without_any < 2:  # once is not enough: a process in the middle of exec shows no environment
+    empty_looks = 0
+    while empty_looks < 2:  # a single look may miss a process in the middle of exec, which has no environment
         pids = host.view.end_owned(token)
-        looks_without_any = 0 if pids else looks_without_any + 1
+        empty_looks = 0 if pids else empty_looks + 1
         if pids and time.monotonic() > deadline:
             raise HostError(f"processes {sorted(pids)} do not end", "see what they wait for in /proc/PID/stack")
         time.sleep(0.005)

@@ -24,7 +24,7 @@ _CANNOT_RUN = 126  # the exit code of shells for this: POSIX, Shell Command Lang
 
 
 class LocalHost(Host):
-    """The local machine. `token` marks every process as owned by this session."""
+    """The local machine. `token` is in the environment of every process, to mark it as owned by this session."""
 
     name = "local"
 
@@ -36,8 +36,8 @@ class LocalHost(Host):
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        # Memory files rather than pipes: there is nothing to copy while a tool measures, and a daemon that
-        # inherits them cannot keep us waiting after the command itself has ended.
+        # Memory files rather than pipes: nothing has to be copied while a tool measures, and a daemon that inherits
+        # them does not delay the return when the command itself has ended.
         with _file_for(argv, data) as source, _file_for(argv) as out, _file_for(argv) as err:
             started_s = time.monotonic()
             process = self._popen(
@@ -78,7 +78,7 @@ class LocalHost(Host):
 
     def _popen(self, argv: Sequence[str], stdin: int, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         try:
-            # Its own session: Ctrl-C in a terminal reaches Lastro alone, which then ends processes in order.
+            # With its own session, Ctrl-C in a terminal reaches only Lastro, which then ends processes in order.
             return subprocess.Popen(
                 list(argv), stdin=stdin, stdout=stdout, stderr=stderr, env=self._env, cwd="/", start_new_session=True,
                 umask=UMASK,
@@ -110,7 +110,7 @@ class LocalHost(Host):
 
 
 def _make_directories(directory: Path) -> None:
-    """Make a directory and those above it. A change of the umask would also change it for other threads."""
+    """Make a directory and its parents, with the mode by UMASK; the process's umask applies to all threads."""
     if not directory.exists():
         _make_directories(directory.parent)
         directory.mkdir(exist_ok=True)
@@ -118,7 +118,7 @@ def _make_directories(directory: Path) -> None:
 
 
 def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
-    """Make a file in memory. Raises: CommandFailed when this process may have no more files, or memory."""
+    """Make a file in memory. Raises: CommandFailed when this process may not open more files, or has no memory left."""
     try:
         return memory_file(content)
     except OSError as error:
@@ -126,12 +126,12 @@ def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
 
 
 def here(host: Host) -> Host:
-    """Return the machine on which images and their contents are made: the host itself, unless it is remote."""
+    """Return the machine on which images for a host are made: the host itself, or this machine if it is remote."""
     return LocalHost() if host.remote else host
 
 
 class LocalProcess(Process):
-    """A child of this process. `fed` and `whole` are those of `Host.spawn`."""
+    """A child of this process. `fed` and `whole`: as in `Host.spawn`."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class LocalProcess(Process):
         return self._completed
 
     def _where(self) -> dict[str, Any]:
-        """Return where it runs, for the transcript; empty for this machine."""
+        """Return `where` for the transcript; empty for this machine."""
         return {}
 
     def _close_input(self) -> None:
@@ -247,5 +247,7 @@ class LocalProcess(Process):
             kill_group(self._process)
 
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
-        """Return the command's exit code and standard error, given those of the child."""
+        """Return the exit code and standard error of the command, given those of the child process.
+
+        They differ if the child is ssh."""
         return code, error

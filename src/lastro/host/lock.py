@@ -1,7 +1,7 @@
-"""A lock that lets one Lastro at a time measure on a host, in the order in which they asked for it.
+"""A lock that lets one Lastro at a time measure on a host, in the order of their requests.
 
 The kernel frees the lock even after kill -9. The queue is a directory with a file for each waiting process; files of
-processes that have ended do not count."""
+processes that have ended are ignored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LockHolder:
 
     @classmethod
     def read(cls, text: str) -> LockHolder | None:
-        """Parse what `write` returned; for a Lastro on another machine, only the purpose is known.
+        """Parse the text that `write` returned, or the purpose alone, which a Lastro on another machine writes.
 
         None for an empty text, as in a lock to which the holder has not yet written."""
         try:
@@ -59,7 +59,7 @@ OnWait = Callable[[LockHolder | None, int], None]  # the holder, if known, and t
 
 
 def holder(state: Path) -> LockHolder | None:
-    """Return the process that holds the host; None if there is none, or if it has not written its name yet."""
+    """Return the process that holds the host; None if no process does, or if it has not yet written to the lock."""
     try:
         with open(state / "lock", encoding="utf-8") as file:
             return LockHolder.read(file.read())
@@ -105,7 +105,7 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
 
 
 def make_private(file: Path) -> None:
-    """Restrict a file to its owner, and create it if needed: anyone who can open a lock file can hold the lock."""
+    """Create a file if needed, and let only its owner open it: anyone who can open a lock file can hold the lock."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
@@ -132,7 +132,7 @@ def _try_lock(file: FileIO) -> bool:
 
 
 def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
-    """Wait for the lock, and return with it once no earlier process is waiting."""
+    """Wait until no earlier process is waiting and the lock is free, and take it."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _written_in(state):
         ticket.parent.mkdir(exist_ok=True)
@@ -153,18 +153,18 @@ def _queue_directory(state: Path) -> Path:
 
 
 def _waiting(state: Path) -> list[tuple[Path, LockHolder]]:
-    """Return the tickets of processes that still run, earliest first; remove those of other processes."""
-    found = []
+    """Return (ticket, process) of each waiting process, earliest first; remove tickets of processes that have ended."""
+    waiting = []
     for ticket in sorted(_queue_directory(state).glob("*-*-*")):
         _, pid, started = ticket.name.split("-")
         if str(start_time(int(pid))) != started:
             ticket.unlink(missing_ok=True)
             continue
-        if stat_fields(int(pid))[:1] == ["T"]:  # by Ctrl-Z: it keeps its place, but no one waits for it
+        if stat_fields(int(pid))[:1] == ["T"]:  # stopped by Ctrl-Z: others need not wait for it
             continue
         try:
-            waiting = LockHolder.read(ticket.read_text(encoding="utf-8"))
+            process = LockHolder.read(ticket.read_text(encoding="utf-8"))
         except FileNotFoundError:  # it has just got the host
             continue
-        found.append((ticket, waiting or LockHolder("another Lastro", int(pid))))
-    return found
+        waiting.append((ticket, process or LockHolder("another Lastro", int(pid))))
+    return waiting

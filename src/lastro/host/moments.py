@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OwnCpu:
-    """CPU seconds of Lastro on a host, in user mode and in all.
+    """CPU seconds that Lastro has used on a host: the time in user mode, and the total.
 
-    `own`: of Lastro itself; on a remote host, of the shells and servers of its connections. `commands`: of what Lastro
-    ran there and has ended."""
+    `own` is the time of Lastro itself, or on a remote host, of the shells and servers of its connections. `commands` is
+    the time of commands that Lastro ran there and that have ended."""
 
     own_user_s: float = 0.0
     own_s: float = 0.0
@@ -27,7 +27,7 @@ class OwnCpu:
 
 @dataclass(frozen=True, slots=True)
 class FileReadings:
-    """Texts of files by path, read together at `at_s` on the host's monotonic clock, and what Lastro spent there."""
+    """Texts of files by path, read at `at_s` on the host's monotonic clock, and the CPU time of Lastro until then."""
 
     at_s: float
     texts: Mapping[str, str]
@@ -36,10 +36,10 @@ class FileReadings:
 
 @dataclass(slots=True)
 class TimedSpan:
-    """A block that has ended: its begin and its end on the host's monotonic clock, and how long it took.
+    """When a block of commands began and ended, on the host's monotonic clock, and how long it took.
 
-    On a remote host it begins and ends with the first and the last work there, and `took_s` does not contain the time
-    in which the host waited for Lastro."""
+    On a remote host, it begins with the first command there and ends with the last, and `took_s` does not include the
+    time in which the host waited for Lastro."""
 
     began_s: float = 0.0
     ended_s: float = 0.0

@@ -1,7 +1,7 @@
 """Sessions on remote hosts: with lock, clean-up and ownership as on this machine, and ledgers on this machine.
 
 STATE/hosts/NAME has the ledger of the objects on a host, and the host's address. So the next session on that host, or
-`lastro clean`, removes objects that a lost connection or a crash left there, without the testbed file."""
+`lastro clean`, can remove objects that a lost connection or a crash left there, without the testbed file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from lastro.host.undo import is_token
 
 _LOCK_S = 20.0
 _DAY_S = 86_400
-_HOLDERS = "holders"  # stands in a ledger for a session's token: processes that may still hold the host
+_HOLDERS = "holders"  # in a ledger, instead of a session's token: owns the processes that may still hold the host
 _FREE_S = 5  # for the kernel to end the killed processes
-# Arguments: the purpose, the state directory, and the host's own place, which all state directories share.
+# Arguments: the purpose, the state directory, and the directory of the host's lock, which is common to all of these.
 _HOLD = """umask 077; mkdir -p -- "$2" "$3" && exec 8>>"$2/lock" 9>>"$3/lock" || exit 3
 chmod 600 -- "$2/lock" "$3/lock" || exit 3
 take() {{ flock {how} "$1" || {{ echo "busy: $(cat "$2/lock")"; {else_}; }}; printf '%s' "$3" >"$2/lock"; }}
@@ -43,15 +43,15 @@ def remote_session(
 ) -> Iterator[Session]:
     """Hold a remote host, clean up after dead sessions there, and own objects that are made there inside the block.
 
-    `near` is this machine's session. `wait` is called once with the holder of the host. `directory` is for the ledger
-    of a host that ends with `near`. Raises: HostError when the host cannot be used; HostBusy when another Lastro holds
-    it and `wait` is None."""
+    `near` is this machine's session. `wait` is called once if another Lastro holds the host. `directory` is for the
+    ledger; by default it is that of the host in the state directory, which a host that ends with `near` does not need.
+    Raises: HostError when the host cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
     directory = directory or _directory(near.ledger.state, reach)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
-        usual = asdict(SshTarget(""))  # is left out: another version may not know it
-        known = {name: value for name, value in asdict(reach).items() if value != usual[name]}
-        (directory / "reach.json").write_text(json.dumps({"address": reach.address, **known}, indent=1))
+        defaults = asdict(SshTarget(""))  # left out of the file, since another version may not know a field
+        values = {name: value for name, value in asdict(reach).items() if value != defaults[name]}
+        (directory / "reach.json").write_text(json.dumps({"address": reach.address, **values}, indent=1))
         token = secrets.token_hex(3)
         host = SshHost(reach, near.run_dir / f"ssh-{token}", token, near.token)
         stack.callback(host.close)
@@ -79,20 +79,21 @@ def _original_error() -> Iterator[None]:
 
 @contextmanager
 def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait | None) -> Iterator[None]:
-    """Hold the host's locks, which are freed as soon as sshd there notices that the connection is gone.
+    """Hold the host's locks inside the block, and hold them again after a lost connection.
 
-    With an unplugged cable, sshd may not notice for hours. So the process that holds the locks is recorded in the
-    ledger, and the next session that wants them with the same ledger ends that process."""
-    mark = f"holder-{token}"  # not one of the session's processes: it outlives the last of them
+    The locks are freed when sshd notices that the connection is gone, which may take hours with an unplugged cable. So
+    the process that holds the locks is recorded in the ledger, and the next session with this ledger kills it."""
+    mark = f"holder-{token}"  # not the session's own mark, since this process must outlive all others of the session
     holders, written = list[Process](), list[int]()
 
     def hold() -> None:
-        freed = _freed(host, ledger, token)
+        has_freed = _end_stale_holders(host, ledger, token)
         written.append(ledger.add(_HOLDERS, "holder", mark))
-        script = _HOLD.format(how=f"-x -w {_FREE_S}" if freed else "-nx", else_='flock -x "$1"' if wait else "exit")
-        # With the usual directory for `run`, this is the lock of a Lastro that runs on that host: see HOST_LOCK.
-        places = [host.reach.state, f"{host.run_root}-host"]
-        argv = ["env", f"{OWNER_VARIABLE}={mark}", "sh", "-c", script, "hold", purpose, *places]
+        how = f"-x -w {_FREE_S}" if has_freed else "-nx"
+        script = _HOLD.format(how=how, else_='flock -x "$1"' if wait else "exit")
+        # With the default directory for `run`, this is also the lock of a Lastro that runs on that host: HOST_LOCK.
+        directories = [host.reach.state, f"{host.run_root}-host"]
+        argv = ["env", f"{OWNER_VARIABLE}={mark}", "sh", "-c", script, "hold", purpose, *directories]
         with host.recorded():
             holders.append(holder := host.spawn(argv, lasting=False))
         line = holder.wait_line("", _LOCK_S).strip()
@@ -118,12 +119,12 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
             ledger.drop(written[-1])
 
 
-def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
-    """End processes that still hold the host for a dead session of this ledger, or for our own lost connection.
+def _end_stale_holders(host: SshHost, ledger: Ledger, token: str) -> bool:
+    """Kill processes that hold the host for a dead session of this ledger, or for this session's lost connection.
 
-    Return whether there was one."""
-    others = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
-    stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in others]
+    Return whether there was such a process."""
+    live_holders = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
+    stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in live_holders]
     pids = set[int]()
     for owned in stale:
         if is_token(owned.name.removeprefix("holder-")):
@@ -135,18 +136,18 @@ def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
 def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, OwnedObject]]:
     """Remove objects of dead sessions on remote hosts; return each removed object with the name of its host.
 
-    Raises, after the other hosts have been cleaned: HostError with the names of all hosts that could not be cleaned, or
-    HostBusy if these hosts are only busy."""
-    found, problems, busy = list[tuple[str, OwnedObject]](), list[str](), list[bool]()
+    With `dry_run`, return the objects without removing them. Raises, after the other hosts have been cleaned: HostError
+    with the names of all hosts that could not be cleaned, or HostBusy if all of these are only busy."""
+    removed, problems, busy = list[tuple[str, OwnedObject]](), list[str](), list[bool]()
     for file in sorted((state / "hosts").glob("*/reach.json")):
         with closing(Ledger(file.parent)) as ledger:
             dead = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
             if not dead or dry_run:
-                found += [(file.parent.name, owned) for owned in dead]
+                removed += [(file.parent.name, owned) for owned in dead]
                 continue
             try:
                 reach = SshTarget(**json.loads(file.read_text(encoding="utf-8")))
-                found += [(reach.name, owned) for owned in _cleaned(reach, ledger)]
+                removed += [(reach.name, owned) for owned in _clean_host(reach, ledger)]
             except (ValueError, TypeError) as error:
                 raise StoreError(f"{file}: {error}", "the file is damaged: remove its directory") from error
             except (HostError, HostBusy, TrialError) as error:
@@ -155,10 +156,10 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, OwnedObject]
     if problems:
         kind = HostBusy if all(busy) else HostError
         raise kind("; ".join(problems), "run `lastro clean` again when the host is reachable and idle")
-    return found
+    return removed
 
 
-def _cleaned(reach: SshTarget, ledger: Ledger) -> list[OwnedObject]:
+def _clean_host(reach: SshTarget, ledger: Ledger) -> list[OwnedObject]:
     with TemporaryDirectory(prefix="lastro-") as sockets:
         token = secrets.token_hex(3)
         host = SshHost(reach, Path(sockets), token)

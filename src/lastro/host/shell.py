@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-# End with a reason unless $0 is a program that only root can change: a study may name it, and anybody a study.
+# End with a reason unless $0 is a program that only root can change: a study of any author may name a program.
 ROOTS_ALONE = """\
 not() { echo "$1" >&2; exit 1; }
 [ -f "$0" ] && [ -x "$0" ] || not "$0 is not a program"
@@ -20,11 +20,11 @@ done
 
 
 def quoted(*values: object) -> tuple[str, ...]:
-    """Return the values as words of sh. What follows such a word belongs to it: `{word}/rootfs`."""
+    """Return each value quoted as a word of sh. Text may follow it without a blank, as in `{word}/rootfs`."""
     return tuple(shlex.quote(str(value)) for value in values)
 
 
 def setting(sysctls: Mapping[str, str]) -> list[str]:
-    """Return lines that apply settings, except those that the kernel does not have."""
+    """Return lines of sh that apply sysctls; settings that the kernel does not have are ignored."""
     pairs = [quoted(f"/proc/sys/{key.replace('.', '/')}", value) for key, value in sysctls.items()]
     return [f"[ ! -e {file} ] || echo {value} > {file}" for file, value in pairs]

@@ -1,8 +1,8 @@
 """A host reached by the OpenSSH client. Nothing of Lastro stays there: no agent, no file, no daemon.
 
-A command has a time limit there, so that it ends even if the connection is lost; a spawned process ends with the
-connection. Exit codes are sent after a random word, for spawned processes over standard error. So an exit code of 255
-from a command is distinguishable from that of ssh."""
+The host enforces the time limit of a command, so that it ends even if the connection is lost; a spawned process ends
+with the connection. Exit codes are sent after a random word, for spawned processes over standard error. So an exit code
+of 255 from a command is distinguishable from that of ssh."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _WRITE = Query(
     while (length $stdin) { substr $stdin, 0, (syswrite $file, $stdin or die "$path: $!\n"), "" }
     close $file or die "$path: $!\n"; ()"""
 )
-# To cat, a lost connection looks like the end of the file. A file that did not arrive whole is removed.
+# For cat, a lost connection is like the end of the file, so an incomplete file is removed.
 _SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
 [ "$(stat -c %s -- "$1.part")" = "$2" ] && mv -f -- "$1.part" "$1" || { rm -f -- "$1.part"; exit 1; }"""
 # The monotonic clock, and the wall clock.
@@ -70,7 +70,8 @@ _CLOCKS = Query('join " ", map { clock($_) } 1, 0')
 class SshHost(Host):
     """A remote host where commands run as root. `token` marks every process there as owned by this session.
 
-    `sockets` is a local directory for ssh's control sockets; `near_token` marks the processes that run here."""
+    `sockets` is a local directory for ssh's control sockets; `near_token` marks processes of ssh on this machine.
+    `again` is called after a reconnection, for example to hold the host again."""
 
     remote = True
 
@@ -87,8 +88,8 @@ class SshHost(Host):
         self._which: dict[str, str | None] = {}
         self.exchanges = Exchanges()
         self._spawned: set[SshProcess] = set()  # they outlive a trial, and are lost with the connection
-        self.again: Callable[[], None] = lambda: None  # repeated after a loss, such as holding the host
-        self._turn = threading.Lock()
+        self.again: Callable[[], None] = lambda: None
+        self._guard = threading.Lock()
 
     # The connection
 
@@ -161,7 +162,7 @@ class SshHost(Host):
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
         """Start a process. If `lasting` is true, later trials may rely on it, so its loss must be reported."""
-        self._require()
+        self._require_connection()
         self.exchanges.start_process()
         if not whole:
             self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
@@ -187,13 +188,13 @@ class SshHost(Host):
             self, tuple(argv), process, err, nonce, pid, lambda: self._connections.release(socket), fed=fed, whole=whole
         )
         if lasting and not fed:
-            with self._turn:
+            with self._guard:
                 self._spawned.add(started)
         return started
 
     def ended(self, process: SshProcess) -> None:
-        """Forget a spawned process whose end has been handled."""
-        with self._turn:
+        """Stop tracking a spawned process, whose end has been handled."""
+        with self._guard:
             self._spawned.discard(process)
 
     def _where(self) -> dict[str, list[str]]:
@@ -203,14 +204,14 @@ class SshHost(Host):
         path = f"PATH={ENVIRONMENT['PATH']}"
         return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
 
-    def _call(self, wanted: Callable[[Shell], Answer]) -> Answer:
+    def _call(self, request: Callable[[Shell], Answer]) -> Answer:
         with self._shells_answer():
-            return self._shells.call(wanted)
+            return self._shells.call(request)
 
     @contextmanager
     def _shells_answer(self) -> Iterator[None]:
-        """Raise what it means when a shell does not answer. Raises: ConnectionLost, HostUnfit."""
-        self._require()
+        """Turn errors of shells inside the block into errors of the host. Raises: ConnectionLost, HostUnfit."""
+        self._require_connection()
         try:
             yield
         except ShellLost as error:
@@ -218,13 +219,15 @@ class SshHost(Host):
         except UnfitForShell as error:
             raise HostUnfit(f"{self.name} {error.reason}", error.remedy) from error
 
-    def _require(self) -> None:
-        """Raise ConnectionLost between a loss and `recover`: a trial with a gap in its commands is not valid."""
+    def _require_connection(self) -> None:
+        """Raise ConnectionLost if the connection was lost and `recover` has not been called.
+
+        Otherwise a trial could continue although some of its commands did not run."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
     def lose(self, reason: str) -> ConnectionLost:
-        """Note that the connection is lost, and return the error to raise. Nothing runs until `recover`."""
+        """Record that the connection is lost, and return the error to raise. No command runs until `recover`."""
         self._lost = reason or "no answer"
         return ConnectionLost(self.name, self._lost)
 
@@ -236,7 +239,7 @@ class SshHost(Host):
     # Files, and queries that no transcript records
 
     def ask(self, query: str | Query, words: Sequence[str], stdin: str | None = None) -> str:
-        """Return what a script of sh(1) or a query of Perl prints; no transcript records it.
+        """Return the output of a script for sh(1) or of a query for Perl; the transcript does not record it.
 
         Raises: CommandFailed, ConnectionLost."""
         answer = self._answer(query, words, stdin)
@@ -268,8 +271,10 @@ class SshHost(Host):
         return texts[path]
 
     def send(self, file: Path, path: str, timeout_s: float = 1800.0) -> None:
-        """Copy a file to the host; it gets its name only when it is complete. Raises: WriteFailed."""
-        self._require()
+        """Copy a file to `path` on the host, where it appears only when it is complete.
+
+        Raises: WriteFailed; ConnectionLost, also after `timeout_s`."""
+        self._require_connection()
         nonce = secrets.token_hex(8)
         command = f"{self._script(_SEND, [path, str(file.stat().st_size)]).removeprefix('exec ')}; echo {nonce} $?"
         with file.open("rb") as source, self._connections.channel() as ssh:
@@ -292,7 +297,9 @@ class SshHost(Host):
         return self._which[program]
 
     def lacks(self, what: str, remedy: str) -> Unavailable:
-        """Return the error for what is not installed. In a guest, which has no network, nothing can be."""
+        """Return the error that reports that `what` is not installed.
+
+        In a guest, which has no network, nothing can be installed, so the remedy is to measure on a host."""
         if self.reach.called:  # only a guest has a name of this kind
             return Unavailable(f"{self.name} does not contain {what}", ON_A_HOST)
         return Unavailable(f"{self.name} has no {what}", remedy)
@@ -315,9 +322,9 @@ class SshHost(Host):
             self._shells.open(commands)
 
     def clock(self) -> ClockSample:
-        """Read the host's clocks against the controller's; the uncertainty is half of the round trip.
+        """Return a reading of the host's clocks together with the controller's; its uncertainty is half a round trip.
 
-        No transcript records it. Raises: CommandFailed, ConnectionLost."""
+        The transcript does not record this. Raises: CommandFailed, ConnectionLost."""
         answer = self._answer(_CLOCKS, [])
         monotonic_s, real_s = map(float, answer.stdout.split())
         half_s = answer.duration_s / 2
@@ -325,7 +332,7 @@ class SshHost(Host):
 
 
 def cpu_of(stat: str) -> OwnCpu:
-    """Return the CPU time of a process by its /proc/PID/stat, without that of its children."""
+    """Return the CPU time of a process, without its children, from the text of its /proc/PID/stat."""
     user, system = stat.rpartition(")")[2].split()[11:13]
     return OwnCpu(int(user) / _TICKS, (int(user) + int(system)) / _TICKS)
 
@@ -336,7 +343,7 @@ def _last_line(output: bytes) -> str:
 
 
 def _marked(lines: IO[bytes], nonce: str) -> int | None:
-    """Find the process id that a script prints after its nonce, or None. A login may print a greeting first."""
+    """Read the PID that a script prints after its nonce; None if it does not. A login may print a greeting first."""
     for line in iter(lines.readline, b""):
         mark, _, pid = line.decode(errors="replace").partition(" ")
         if mark == nonce:
@@ -345,13 +352,13 @@ def _marked(lines: IO[bytes], nonce: str) -> int | None:
 
 
 def ending(nonce: str, error: bytes) -> tuple[int | None, bytes]:
-    """Split standard error into the exit code after the nonce (or None) and the rest."""
+    """Split the standard error of a spawned process into (exit code after the nonce, or None; the text before it)."""
     words, mark, code = error.rpartition(f"\n{nonce} ".encode())
     return (int(code), words) if mark and code.strip().isdigit() else (None, error)
 
 
 class SshProcess(LocalProcess):
-    """A process on a remote host. `pid` is its id there; it leads a session of its own."""
+    """A process on a remote host. `pid` is its PID there; it is the leader of a new session."""
 
     def __init__(
         self, host: SshHost, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: memory_file, nonce: str,

@@ -1,8 +1,8 @@
 """Directories reserved for Lastro: no other user of a host lists them, writes to them, or runs programs in them.
 
-A root filesystem has world-writable directories and setuid programs, and other users of the host must not reach them.
-An instance in a user namespace starts on paths below the state and run directories. So its group, to which no user of
-the host belongs, may pass through these two."""
+A root filesystem has world-writable directories and setuid programs, which other users of the host must not reach. An
+instance in a user namespace must reach paths below the state and run directories. So the group FIRST_ID, to which no
+user of the host belongs, may pass through these two directories."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def close_sockets(host: Host, directory: Path) -> None:
 
 
 def close_to_others(host: Host, state: Path, run: Path) -> None:
-    """Create the state and run directories of a host if needed, and let only root look into them.
+    """Create the state and run directories of a host if needed, and let only root read them.
 
-    Raises: HostUnfit when one of them belongs to, or may have been written by, another user, or has foreign files;
-    HostError when one cannot be created."""
+    Raises: HostUnfit when one of them belongs to another user, may have been changed by another user, or has files that
+    are not Lastro's; HostError when one cannot be created."""
     with host.recorded():  # part of the host, not of a trial
         argv = ["sh", "-ec", _CLOSE, "close", str(FIRST_ID), str(state), str(run)]
         done = host.run(argv, check=False)

@@ -1,9 +1,9 @@
 """The testbed file: the hosts of the roles, their addresses, and the network cards that connect them; or a guest.
 
 A role that is not in the file, or that has no address, is on this machine. A file of `kind = "guest"` puts all roles
-into one disposable virtual machine, or into one for each of its tables `[guests.NAME]`, among which the study's factor
-`guest` chooses. The word `guest` stands for such a file with the default of each key. This module imports pydantic, so
-only commands with a testbed file import it."""
+into one disposable virtual machine. With tables `[guests.NAME]` there are several, and the study's factor `guest`
+selects one. The word `guest` instead of a path stands for a file of this kind with the default of each key. This module
+imports pydantic, so only commands with a testbed file import it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-m
 
 
 def matching(pattern: str, what: str) -> BeforeValidator:
-    """Return a check that a string matches a pattern; `what` completes the error."""
+    """Return a check that a string matches a pattern; the error is the name of the key followed by `what`."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and not re.fullmatch(pattern, value):
@@ -93,7 +93,7 @@ def _platforms(value: Any) -> Any:
     return value
 
 
-# No value on ssh's command line can begin with a hyphen, and so be taken for an option.
+# No value on ssh's command line may begin with a hyphen, since ssh would take it for an option.
 _Address = Annotated[OneLine, matching(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is not a host name or address")]
 _User = Annotated[OneLine, matching(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is not a user name")]
 _Link = Annotated[OneLine, matching(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is not the name of a network interface")]
@@ -124,7 +124,7 @@ class TestbedShape(StrictTable):
     server: RoleTable = Field(default_factory=RoleTable)
 
     def plans(self, problems: Problems) -> Mapping[str, RolePlan]:
-        """Return the host of each role, and add to `problems` what does not fit together."""
+        """Return the host of each role, and add contradictions between the roles to `problems`."""
         plans = {role: plan(getattr(self, role), problems.below(role), role) for role in ROLES}
         for a, b in (("client", "dut"), ("dut", "server")):
             for role, other in ((a, b), (b, a)):
@@ -157,7 +157,7 @@ _Name = Annotated[str, matching(NAME_PATTERN, "is not a name of a-z, 0-9, '.', '
 
 
 class GuestShape(GuestTable):
-    """One guest, or those of `guests`, whose tables override the keys that all of them have."""
+    """One guest, or several: each table of `guests` overrides some keys, which are otherwise common to all guests."""
 
     kind: Literal["guest"]
     guests: dict[_Name, GuestTable] = Field(default_factory=dict)
@@ -165,11 +165,11 @@ class GuestShape(GuestTable):
 
 @dataclass(frozen=True, slots=True)
 class GuestPlan:
-    """A guest to boot. `kernel` is a Debian package or an absolute path; `cpus` is 0 for those of this machine.
+    """A guest to boot. `kernel` is a Debian package or an absolute path; `cpus` = 0: all CPUs of this machine.
 
-    A package may name the release that it is from, as for apt: `linux-image-amd64/trixie`; otherwise it is `release`.
-    `accelerator` is auto (KVM if a guest boots on it), kvm or tcg (software). Its userland holds what `platforms`
-    require; some of them need a `hypervisor`, or none. `name` is empty for an only guest."""
+    A package may include its release, as for apt: `linux-image-amd64/trixie`; the default is `release`. `accelerator`
+    is auto (KVM if a guest boots on it), kvm or tcg (software). The guest's userland contains the requirements of
+    `platforms`, some of which need a `hypervisor`, or none. `name` is empty if there is only one guest."""
 
     kernel: str
     release: str
@@ -183,14 +183,15 @@ class GuestPlan:
     name: str = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return the chapter of the guest for provenance."""
-        found = {key: value for key, value in asdict(self).items() if key != "name"}
-        return found | {"platforms": ", ".join(self.platforms)}
+        """Return the chapter of provenance on the guest."""
+        facts = asdict(self) | {"platforms": ", ".join(self.platforms)}
+        del facts["name"]
+        return facts
 
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """The host of a role; `reach` is None for this machine. `links` maps other roles to network cards towards them."""
+    """The host of a role; `reach` is None for this machine. `links` has the network card for each neighbouring role."""
 
     reach: SshTarget | None = None
     cpus: str | None = None
@@ -204,26 +205,26 @@ class TestbedFile:
     roles: Mapping[str, RolePlan]
     file: str = ""
     guest: GuestPlan | None = None  # the host of all roles
-    guests: Mapping[str, GuestPlan] = field(default_factory=dict)  # of which each is that host for some treatments
+    guests: Mapping[str, GuestPlan] = field(default_factory=dict)  # each is the host of all roles for some treatments
 
     @property
     def place(self) -> str:
-        """The absolute path of the file, by which a campaign finds it again, or the word `guest`."""
+        """The absolute path of the file, or the word `guest`, which a campaign records to find the testbed again."""
         return self.file if self.file == GUEST else str(Path(self.file).absolute())
 
     def provenance(self) -> dict[str, Any]:
-        """Return the provenance of the roles, for reports. It leaves out SSH keys and their paths."""
+        """Return the provenance of each role for reports, without SSH keys and their paths."""
         if self.guest or self.guests:
             return {role: {"reached": "the guest", "cpu_set": "all", "links": {}} for role in ROLES}
-        found: dict[str, Any] = {}
+        by_role: dict[str, Any] = {}
         for role, plan in self.roles.items():
-            where = plan.reach.name if plan.reach else "this machine"
-            found[role] = {"reached": where, "cpu_set": plan.cpus or "all", "links": dict(plan.links)}
-        return found
+            host = plan.reach.name if plan.reach else "this machine"
+            by_role[role] = {"reached": host, "cpu_set": plan.cpus or "all", "links": dict(plan.links)}
+        return by_role
 
 
 def load(path: Path) -> TestbedFile:
-    """Read a testbed file, or take the default guest for the word `guest`.
+    """Read a testbed file; for the word `guest`, return the default guest.
 
     Raises: StudyError when it cannot be read or is not a valid testbed."""
     if str(path) == GUEST:
@@ -247,12 +248,12 @@ def parse(text: str, file: str) -> TestbedFile:
     problems = Problems(file)
     document = read_document(text, problems)
     try:
-        found = read_testbed(document, problems, TestbedShape)
+        testbed = read_testbed(document, problems, TestbedShape)
         problems.raise_if_any()
     except StudyError as error:
         error.hint = error.hint or _HINT
         raise
-    return found
+    return testbed
 
 
 def read_testbed(document: dict[str, Any], problems: Problems, shape: type[TestbedShape]) -> TestbedFile:
@@ -260,17 +261,18 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
 
     Raises: StudyError when its tables, keys or types do not match the shape."""
     if document.get("kind") == GUEST:
-        shape_read = read_shape(document, problems, GuestShape)
-        below = problems.below
+        common = read_shape(document, problems, GuestShape)
+        if not common.guests:
+            return TestbedFile({}, problems.file, _guest(common, common, problems))
         plans = {
-            name: _guest(shape_read, table, below("guests", name), name) for name, table in shape_read.guests.items()
+            name: _guest(common, table, problems.below("guests", name), name) for name, table in common.guests.items()
         }
-        return TestbedFile({}, problems.file, None if plans else _guest(shape_read, shape_read, problems), plans)
+        return TestbedFile({}, problems.file, None, plans)
     return TestbedFile(read_shape(document, problems, shape).plans(problems), problems.file)
 
 
 def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str = "") -> GuestPlan:
-    """Return the plan of a guest; keys that its own table leaves out are those of all guests."""
+    """Return the plan of a guest: the keys of its `table`, and for the others the common ones of `shape`."""
     common = {key: getattr(shape, key) for key in GuestTable.model_fields}
     values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
     if values["kernel"][:1] in "~/":
@@ -280,17 +282,19 @@ def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str =
             f'must be "{_WITH_VIRTUALBOX}" for hypervisor = "virtualbox": no other release has its package'
         )
         problems.add(("release",), wrong)
-    for each in values["platforms"]:
-        wanted = registry.get("platform", each).hypervisor
-        if wanted not in ("", values["hypervisor"]):
+    for platform in values["platforms"]:
+        needed = registry.get("platform", platform).hypervisor
+        if needed not in ("", values["hypervisor"]):
             has = f'but the guest has hypervisor = "{values["hypervisor"]}"'
             hint = "leave one of the two out, or describe a guest for each, in tables [guests.NAME]"
-            problems.add(("platforms",), FieldError(f'{each!r} needs hypervisor = "{wanted}", {has}', hint))
+            problems.add(("platforms",), FieldError(f'{platform!r} needs hypervisor = "{needed}", {has}', hint))
     return GuestPlan(**values | {"platforms": tuple(values["platforms"])}, name=name)
 
 
 def plan(table: RoleTable, problems: Problems, role: str = "") -> RolePlan:
-    """Return the host that a table describes: of one role with its links, or of all roles, which have none."""
+    """Return the host that a table describes, and add its problems to `problems`.
+
+    With an empty `role`, it is the host of all roles, and must have no links."""
     neighbours = NEIGHBOURS.get(role, ())
     for other in table.links:
         if not role:

@@ -12,20 +12,21 @@ T = TypeVar("T")
 
 
 def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
-    """Run every call, `at_once` at a time, or fewer if no more threads can be started, at worst one by one.
+    """Run every call in threads, at most `at_once` at the same time, and return their completed futures in this order.
 
-    An interruption is raised when the running calls have ended; no other call begins."""
+    If no more threads can be started, fewer calls run at the same time, at worst one by one in this thread. An
+    interruption is raised when the running calls have ended; no other call begins."""
     futures: list[Future[T]] = [Future() for _ in calls]
-    left = deque(zip(futures, calls, strict=True))
+    waiting = deque(zip(futures, calls, strict=True))
     begun: list[Future[T]] = []
-    turn = Lock()
+    guard = Lock()
 
     def work() -> None:
         while True:
-            with turn:
-                if not left:
+            with guard:
+                if not waiting:
                     return
-                future, call = left.popleft()
+                future, call = waiting.popleft()
                 begun.append(future)
             try:
                 future.set_result(call())
@@ -33,18 +34,18 @@ def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
                 future.set_exception(error)
 
     try:
-        if not _started(work, min(at_once, len(calls))):
-            for future, call in left:
-                _settle(future, call)
+        if not _start_threads(work, min(at_once, len(calls))):
+            for future, call in waiting:
+                _complete(future, call)
         wait(futures)
     finally:  # not by joining: an interrupted `Thread.start` leaves a thread to which there is no reference
-        with turn:
-            left.clear()
+        with guard:
+            waiting.clear()
         wait(begun)
     return futures
 
 
-def _started(work: Callable[[], None], most: int) -> int:
+def _start_threads(work: Callable[[], None], most: int) -> int:
     """Start up to `most` threads, and return how many could be started."""
     for count in range(most):
         try:
@@ -54,7 +55,8 @@ def _started(work: Callable[[], None], most: int) -> int:
     return most
 
 
-def _settle(future: Future[T], call: Callable[[], T]) -> None:
+def _complete(future: Future[T], call: Callable[[], T]) -> None:
+    """Run a call in this thread. Unlike in another thread, an interruption is raised immediately."""
     try:
         future.set_result(call())
     except Exception as error:

@@ -1,7 +1,7 @@
 """Remove the objects in a ledger: the valid names and the removal of each kind of object.
 
-A ledger is a file and may be damaged, so only objects that a session of this name can have made are touched. An object
-may already be gone, or may never have been made."""
+A ledger is a file and may be damaged, so an object is removed only if its session can have made an object of this name.
+An object may already be gone, or may never have been made."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object. `is_own` checks whether an owner can have made a name; only then may `remove` be called."""
+    """A kind of object. `remove` may be called only if `is_own` confirms that the owner can have made the name."""
 
     is_own: Callable[[Owner, str], bool]
     remove: Callable[[Host, str], None]
@@ -57,9 +57,10 @@ def is_token(text: object) -> bool:
 
 
 def undo(owner: Owner, kind: str, name: str) -> None:
-    """Remove an object.
+    """Remove an object; it is not an error if it does not exist.
 
-    Raises: HostError when the owner cannot have made it or the kind is unknown; the errors of the tool that removes."""
+    Raises: HostError when the owner cannot have made the object, or the kind is unknown; TrialError and OSError when
+    the removal fails."""
     if kind not in UNDO:
         raise HostError(f"unknown kind of object: '{kind}'", "was the ledger written by a newer Lastro?")
     if not (is_token(owner.token) and UNDO[kind].is_own(owner, name)):
@@ -76,7 +77,7 @@ def _matches(pattern: str) -> Callable[[Owner, str], bool]:
 
 
 def _is_below(name: str, *roots: Path | PurePosixPath) -> bool:
-    """Return whether a path is one of the roots or below it, and is written without `.`, `..` or repeated slashes."""
+    """Return whether a path is one of the roots or below one, and has no `.`, `..` or repeated slashes."""
     path = PurePosixPath(name)
     return str(path) == name and ".." not in path.parts and any(path.is_relative_to(root) for root in roots)
 
@@ -98,17 +99,17 @@ def _undo_netns_dir(host: Host, name: str) -> None:
 
 def _undo_cgroup(host: Host, name: str) -> None:
     groups = cgroups.detect(files=host.view)
-    left = [each for each in map(str, groups.directories(name)) if host.view.exists(each)]
+    existing = [directory for directory in map(str, groups.directories(name)) if host.view.exists(directory)]
     for file, text in groups.unlimited_disk(name):
         host.write_text(file, text)
     groups.remove(name)
-    if left:
-        host.transcript.add_rmdir(left)
+    if existing:
+        host.transcript.add_rmdir(existing)
     host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # other sessions may use it
 
 
 def _undo_directory(host: Host, name: str) -> None:
-    """Remove a directory. Anything still mounted below it is unmounted first, never emptied."""
+    """Remove a directory, after unmounting file systems below it, so that their files are not removed."""
     if mounts := mounts_below(host, name):
         for place in mounts:
             if host.view.exists(f"{place}/{HELD}"):
@@ -119,7 +120,7 @@ def _undo_directory(host: Host, name: str) -> None:
 
 
 def _is_own_mount(owner: Owner, name: str) -> bool:
-    """Return whether this is a path where Lastro mounts a root filesystem over itself: STATE/rootfs/HASH/rootfs."""
+    """Return whether the path is STATE/rootfs/HASH/rootfs, where Lastro mounts a root filesystem over itself."""
     tree = PurePosixPath(name)
     return _is_below(name, owner.state / "rootfs") and bool(
         re.fullmatch(r"[0-9a-f]{12}/rootfs", str(tree.relative_to(owner.state / "rootfs")))
@@ -139,22 +140,23 @@ def _is_own_interface(owner: Owner, name: str) -> bool:
 
 
 def _undo_interface(host: Host, name: str) -> None:
-    """Move a network card back from a role: `LINK@NAMESPACE`, or `LINK@NAMESPACE:up` if it was up before.
+    """Move a network card back from a role's namespace, without the role's addresses.
 
-    It loses the role's addresses. A card that has gone, or is back already, is not an error."""
+    `name` is `LINK@NAMESPACE`, or `LINK@NAMESPACE:up` if the card was up before. It is not an error if the card does
+    not exist, or is already back."""
     link, _, place = name.partition("@")
     netns, _, state = place.partition(":")
     host.run(["sh", "-e", "-c", CARD_BACK, "back", link, netns, state])
 
 
 def _undo_zpool(host: Host, name: str) -> None:
-    """Destroy a ZFS pool that lies on a file of the session."""
+    """Destroy a ZFS pool, which is on a file of the session."""
     if host.which("zpool") and host.run(["zpool", "list", "-H", name], check=False).returncode == 0:
         host.run(["zpool", "destroy", "-f", name])
 
 
 def _undo_xen(host: Host, name: str) -> None:
-    """Destroy a Xen domain, which is not a process of ours and does not end by itself."""
+    """Destroy a Xen domain: it is not a process, so it is not killed with the session's processes."""
     if host.which("xl") and host.run(["xl", "domid", name], check=False).returncode == 0:
         host.run(["xl", "destroy", name])
 
@@ -165,19 +167,19 @@ def _is_own_openvz(owner: Owner, name: str) -> bool:
 
 
 def _undo_openvz(host: Host, name: str) -> None:
-    """Stop and unregister an OpenVZ container, by the number that Lastro gave it."""
+    """Stop and unregister an OpenVZ container; `name` is its UUID."""
     if host.which("vzctl") and "exist" in host.run(["vzctl", "status", name], check=False).text.split():
         host.run(["vzctl", "stop", name, "--fast"])
         host.run(["vzctl", "unregister", name])
 
 
 def mount_point(host: Host, path: str) -> str:
-    """Return a path as the kernel lists it when something is mounted there."""
+    """Return the canonical path, by which the kernel lists a mount."""
     return host.run(["realpath", "--canonicalize-missing", path]).text.rstrip("\n")
 
 
 def mounts_below(host: Host, directory: str) -> list[str]:
-    """Mount points at or below a directory, the innermost first."""
+    """Return the mount points at or below a directory, the innermost first."""
     lines = host.view.read([_MOUNTS]).get(_MOUNTS, "").splitlines()
     points = [line.split()[4].replace("\\040", " ") for line in lines]
     return [point for point in reversed(points) if point == directory or point.startswith(directory.rstrip("/") + "/")]

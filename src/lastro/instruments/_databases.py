@@ -1,11 +1,11 @@
-"""A MariaDB server, or a compatible one, in an instance, with a new data directory that is removed at the end.
+"""Run a MariaDB or MySQL server in an instance, with a new data directory that is removed at the end.
 
 The server is started directly with its defaults, without a configuration file, and without the network unless an
 address is given. It runs as root of the instance, since some isolations do not allow it to become another user.
 
-Debian does not package MySQL: the image gets it from the generic Linux archive that the user provides, and commands use
-MariaDB's client. Not yet tested with a real server, since the archive is in no package registry: tests check commands.
-Source: MySQL's reference manual 8.0, "Installing MySQL on Unix/Linux Using Generic Binaries"."""
+Debian does not package MySQL: its files come from the generic Linux archive that the user provides, and commands use
+MariaDB's client. Not yet tested with a real MySQL server, since no package registry has the archive: tests check the
+commands. Source: MySQL's reference manual 8.0, "Installing MySQL on Unix/Linux Using Generic Binaries"."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ PACKAGES = ("mariadb-client-core", "mariadb-server-core")  # the full package wo
 PLACE = f"{WORK_DIR}/lastro-mariadb"
 SOCKET, PORT = f"{PLACE}/mariadb.sock", 3306
 DATA, PID_FILE = f"{PLACE}/data", f"{PLACE}/server.pid"
-_FEW_PAGES = 8  # dirtied from time to time by a server at rest, such as its statistics
+_FEW_PAGES = 8  # dirty pages of an idle server, which writes its statistics from time to time
 _CALM_LOOKS = 6  # in a row: the purge that follows a fill makes pages dirty once more
 _MAKING_LIMIT_S, _ANSWER_LIMIT_S, _END_LIMIT_S = 600.0, 300.0, 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A common deadline for all steps until a database is ready: each step has the remaining time."""
+    """A common deadline for all steps until a database is ready; each step may take the time that is left."""
 
     limit_s: float
     at_s: float
@@ -83,7 +83,7 @@ MARIADB = ServerMake(
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server. `made_s` is the time to make its data directory, `started_s` that of its start (host clock)."""
+    """A running server, with the seconds to make its data directory and to start it, by the host's clock."""
 
     instance: Instance
     made_s: float
@@ -97,21 +97,20 @@ class Server:
         """Wait until all writes are on the disk; otherwise they would slow down the next queries by chance.
 
         Raises: InstrumentError when pages are still dirty at the deadline; CommandFailed; CommandTimeout."""
-        shares = ("innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm")  # MySQL lowers both with the first
-        usual = self.sql(f"SELECT {', '.join(f'@@{name}' for name in shares)}").split()
-        self.sql(f"SET GLOBAL {shares[0]} = 0")
-        calm = 0
-        while calm < _CALM_LOOKS:
+        limits = ("innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm")  # MySQL lowers both with the first
+        originals = self.sql(f"SELECT {', '.join(f'@@{name}' for name in limits)}").split()
+        self.sql(f"SET GLOBAL {limits[0]} = 0")
+        calm_looks = 0
+        while calm_looks < _CALM_LOOKS:
             _, _, dirty = self.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'").rpartition("\t")
-            few = int(dirty or 0) <= _FEW_PAGES
-            calm = calm + 1 if few else 0
+            calm_looks = calm_looks + 1 if int(dirty or 0) <= _FEW_PAGES else 0
             deadline.left_s()
             time.sleep(0.05)
-        self.sql("; ".join(f"SET GLOBAL {name} = {value}" for name, value in zip(shares, usual, strict=True)))
+        self.sql("; ".join(f"SET GLOBAL {name} = {value}" for name, value in zip(limits, originals, strict=True)))
         self.instance.run(["sync", "--file-system", PLACE], timeout_s=deadline.left_s())
 
     def variables(self) -> dict[str, str]:
-        """Return the variables that affect the cost of a transaction, as far as this server has them."""
+        """Return the variables DECISIVE, which affect the cost of a transaction; a server may lack some of them."""
         names = ", ".join(f"'{name}'" for name in DECISIVE)
         lines = self.sql(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})").splitlines()
         return {name: value for name, _, value in (line.partition("\t") for line in lines)}
@@ -126,9 +125,11 @@ def running(
 ) -> Iterator[Server]:
     """Run a server with an empty data directory inside the block; it listens on `address`, if any.
 
+    The server is shut down, and its files removed, when the block ends without an exception.
+
     Raises: InstrumentError when it does not answer, or does not end; CommandFailed; CommandTimeout."""
-    making = f"rm -rf {PLACE}; mkdir -p {PLACE}; exec {shlex.join(kind.make)}"
-    made = instance.run(["sh", "-ec", making], timeout_s=min(_MAKING_LIMIT_S, deadline.left_s()))
+    script = f"rm -rf {PLACE}; mkdir -p {PLACE}; exec {shlex.join(kind.make)}"
+    made = instance.run(["sh", "-ec", script], timeout_s=min(_MAKING_LIMIT_S, deadline.left_s()))
     network = [f"--bind-address={address}", f"--port={PORT}", "--skip-name-resolve"] if address else []
     argv = [*kind.serve, f"--datadir={DATA}", f"--socket={SOCKET}"]
     began_s = time.monotonic()
@@ -140,7 +141,7 @@ def running(
         yield server
         _end(server, process, kind)
     except BaseException:
-        with suppress(TrialError):  # the instance usually ends with all in it; this is for one that lives on
+        with suppress(TrialError):  # only matters for an instance that is not ended after this error
             instance.run([*_CLIENT, "--execute=SHUTDOWN"], timeout_s=_END_LIMIT_S, check=False)
         raise
     finally:
@@ -156,8 +157,8 @@ def _end(server: Server, process: Process, kind: ServerMake) -> None:
         raise InstrumentError(f"the database server's PID file contains {pid[:40]!r}, not a process ID")
     server.sql("SHUTDOWN", _END_LIMIT_S)
     deadline_s = time.monotonic() + _END_LIMIT_S
-    gone = ["sh", "-c", f'read -r name < /proc/{pid}/comm && [ "$name" = {kind.process} ]']
-    while process.alive() or instance.run(gone, check=False).returncode == 0:
+    still_running = ["sh", "-c", f'read -r name < /proc/{pid}/comm && [ "$name" = {kind.process} ]']
+    while process.alive() or instance.run(still_running, check=False).returncode == 0:
         if time.monotonic() > deadline_s:
             raise InstrumentError(f"the database server did not end within {_END_LIMIT_S:g} s")
         time.sleep(0.05)
@@ -177,15 +178,15 @@ MYSQL = ServerMake(
 
 
 def files(host: Host) -> tuple[str, ...]:
-    """Return its files for an image; none if it is not available."""
+    """Return the path of a copy of MySQL's files for an image; empty if the user has not provided MySQL."""
     try:
-        return (_own.gathered(host, "mysql", sources(host)),)
+        return (_own.gather_files(host, "mysql", sources(host)),)
     except LastroError:
         return ()
 
 
 def sources(host: Host) -> dict[str, Path]:
-    """Return its directories. Raises: Unavailable."""
+    """Return the directories of the user's MySQL, by name. Raises: Unavailable if it is missing or incomplete."""
     program = Path(host.require("mysqld", _HINT)).resolve()
     home = program.parent.parent
     if program.parent.name != "bin" or home == Path("/usr") or not (home / "share").is_dir():

@@ -1,7 +1,7 @@
 """The test plan of a closed load in JMeter's format, which an editor and JMeter's GUI can open (`jmeter -t FILE`).
 
-A thread group stands for the clients of one proxy; its loops are the requests of each client. The body of one request
-in a hundred is hashed, outside of the measured time. Source: JMeter 5.6 component reference. Odd names in the format,
+A thread group represents the clients of one proxy; its loops are the requests of each client. The body of one request
+in a hundred is hashed, outside the measured time. Source: JMeter 5.6 component reference. Misspelt names in the format,
 such as "Asserion.test_strings", are JMeter's."""
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
-from lastro.instruments.http_load import ClosedLoad, Endpoint, clients_of_each
+from lastro.instruments.http_load import ClosedLoad, Endpoint, clients_per_proxy
 
 WARM_UP, REQUEST, HASHED = "warm-up", "request", "request, body hashed"
 _HASHED_OF = 100
 
 
 def group_name(proxy: Endpoint | None, warm_up: bool = False) -> str:
-    """Return the prefix of the names of a group's threads."""
+    """Return the name of the thread group for the clients of a proxy, or of the server: a prefix of thread names."""
     return f"{'warm-up' if warm_up else 'clients'} {f'of {proxy}' if proxy else 'straight'}"
 
 
-def shares(load: ClosedLoad) -> list[tuple[Endpoint | None, int]]:
-    """Return the number of clients of each proxy, split as evenly as possible; a proxy without clients is left out."""
-    ways: Sequence[Endpoint | None] = load.proxies or (None,)
-    return [(way, clients) for way, clients in zip(ways, clients_of_each(load), strict=True) if clients]
+def clients_by_proxy(load: ClosedLoad) -> list[tuple[Endpoint | None, int]]:
+    """Return each proxy that has clients, with their number; None stands for the server itself."""
+    proxies: Sequence[Endpoint | None] = load.proxies or (None,)
+    return [(proxy, clients) for proxy, clients in zip(proxies, clients_per_proxy(load), strict=True) if clients]
 
 
 def test_plan(load: ClosedLoad) -> str:
+    """Return the test plan as XML: for each proxy a thread group, and before it one for the warm-up, if any."""
     title = f"{load.clients} clients, {load.requests} requests each, {len(load.proxies) or 'no'} proxies"
     parts = [_defaults(load), *_assertions(load)]
-    for proxy, clients in shares(load):
+    for proxy, clients in clients_by_proxy(load):
         if load.warm_up:
             sampler = _sampler(WARM_UP, load.keep_alive)
             parts.append(_group("SetupThreadGroup", proxy, clients, load.warm_up, True, [sampler]))
@@ -41,13 +42,15 @@ def test_plan(load: ClosedLoad) -> str:
 
 
 def _requests(load: ClosedLoad) -> list[str]:
-    """Return the elements for a total of `requests`: plain ones first, then rounds that each end with a hashed one."""
+    """Return the loops for a client's requests, in rounds of about a hundred.
+
+    Each round ends with a request whose body is hashed. Requests that do not fill a round are sent first."""
     rounds = max(1, load.requests // _HASHED_OF)
-    plain, before = load.requests // rounds - 1, load.requests % rounds
+    plain, remainder = load.requests // rounds - 1, load.requests % rounds
     request = _sampler(REQUEST, load.keep_alive)
     hashed = _sampler(HASHED, load.keep_alive, [_md5(load.page.md5)])
     inner = [_loop(f"{plain} requests", plain, [request])] if plain else []
-    first = [_loop(f"{before} requests before", before, [request])] if before else []
+    first = [_loop(f"{remainder} requests before", remainder, [request])] if remainder else []
     return [*first, _loop(f"{rounds} times", rounds, [*inner, hashed])]
 
 
@@ -105,7 +108,7 @@ def _loop(name: str, loops: int, parts: list[str]) -> str:
 
 
 def _loops(loops: int, *, again: bool) -> str:
-    """Return the lines of a loop. With `again`, it restarts with the enclosing loop, as by default in JMeter."""
+    """Return the properties of a loop. With `again`, it restarts when the enclosing loop does, JMeter's default."""
     return f"{_int('LoopController.loops', loops)}\n{_bool('LoopController.continue_forever', again)}"
 
 
@@ -126,10 +129,8 @@ def _md5(digest: str) -> str:
     )
 
 
-# XML: an element, and after it the tree of the elements below it.
-
-
 def _node(kind: str, name: str, lines: Sequence[str], parts: Sequence[str] = (), gui: str | None = None) -> str:
+    """Return the element `kind` with its properties `lines`, and after it the tree of the elements below it."""
     head = f'<{kind} guiclass="{gui or kind + "Gui"}" testclass="{kind}" testname={quoteattr(name)}>'
     return "\n".join([head, *map(_indented, lines), f"</{kind}>", _tree(parts)])
 

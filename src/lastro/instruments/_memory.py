@@ -1,4 +1,4 @@
-"""The base of memory instruments: a size beyond all caches, and a remark if a cache may hold their data."""
+"""The base of memory instruments: data larger than all caches, and a remark if a cache may hold it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _USUAL_BYTES = 128 << 20  # if the size of the cache is unknown
 class MemoryWorkload(Workload):
     """A workload that works repeatedly on pieces of memory; `pieces` is the word for them in messages.
 
-    Their size is the option `sized_by` or, if that is 0, four times the last-level cache of its CPUs. `bandwidths` are
-    the metrics that would measure the cache, not the memory, if the pieces fit into the cache."""
+    The option named `sized_by` sets the size of a piece; 0 stands for four times the last-level cache of the CPUs.
+    `bandwidths` are the metrics that would measure the cache, not the memory, if the pieces fit into the cache."""
 
     sized_by: ClassVar[str]
     pieces: ClassVar[str]
@@ -32,14 +32,14 @@ class MemoryWorkload(Workload):
 
     @abstractmethod
     def asked_bytes(self) -> int:
-        """Return the size of a piece according to the option; 0: four times the cache."""
+        """Return the size of a piece that the option requests; 0: four times the last-level cache."""
 
     @abstractmethod
     def level_of(self, piece_bytes: int) -> int | str:
-        """Return the option's value for pieces of at least this size."""
+        """Return the level of the option `sized_by` for pieces of at least this size."""
 
     def piece_for(self, cache_bytes: int) -> int:
-        """Return the size of a piece on CPUs with this much last-level cache (0: unknown)."""
+        """Return the size of a piece, in bytes, on CPUs with `cache_bytes` of last-level cache (0: unknown)."""
         return self.asked_bytes() or _TIMES_CACHE * cache_bytes or _USUAL_BYTES
 
     @property
@@ -50,9 +50,9 @@ class MemoryWorkload(Workload):
         return self.piece_for(last_level_cache_bytes(host, cpuset))
 
     def piece_here(self, cpus: float) -> int:
-        """Return the size of a piece for plans, on the CPUs that a scenario takes by default."""
-        first = sorted(os.sched_getaffinity(0))[: math.ceil(cpus)]
-        return self.piece_for(cache_here_bytes(",".join(map(str, first))))
+        """Return the size of a piece, in bytes, on the first `cpus` CPUs of this machine, for plans."""
+        first_cpus = sorted(os.sched_getaffinity(0))[: math.ceil(cpus)]
+        return self.piece_for(cache_here_bytes(",".join(map(str, first_cpus))))
 
     def prepare(self, instance: Instance) -> None:
         """Set the size of the pieces by the host's last-level cache, even if a machine reports another to its guest."""
@@ -61,13 +61,14 @@ class MemoryWorkload(Workload):
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         reading = super().run(instance, limit_s, watch)
-        if not (warning := cache_warning(self.pieces, self.piece_bytes, self._cache_bytes)):
+        warning = cache_warning(self.pieces, self.piece_bytes, self._cache_bytes)
+        if not warning:
             return reading
         return replace(reading, remarks=(*reading.remarks, Remark(THROUGH_CACHE, warning, self.bandwidths)))
 
 
 def cache_warning(pieces: str, piece_bytes: int, cache_bytes: int) -> str:
-    """Return why a bandwidth may be that of a cache, or '' if it is that of the memory."""
+    """Return why the cache may have been measured instead of the memory; '' if the pieces exceed the cache."""
     size = human_bytes(piece_bytes)
     if not cache_bytes:
         return f"the size of the last-level cache is unknown: it may hold {pieces} of {size}"

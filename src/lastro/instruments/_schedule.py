@@ -1,9 +1,8 @@
-"""When a packet should have left, from the times when it did: waiting counts from there, so that no delay hides.
+"""Compute when packets were due, from the times at which they left; delays count from when a packet was due. Pure.
 
-A generator that keeps a constant rate sends packet n at `begin + n * period`, or as soon after as it can. When it is
-late, it catches up. So its schedule is the latest line of this slope that no packet precedes. A generator that is
-stopped, or blocked by a full queue, then shows its own delay in every packet that was due meanwhile (coordinated
-omission: Tene 2013). Pure."""
+A generator with a constant rate sends packet n at `begin + n * period`, or as soon after that as it can. After a delay
+it catches up. So its schedule is the latest line with this slope that no packet precedes. If the generator is stopped,
+or blocked by a full queue, all packets that were due meanwhile show this delay (coordinated omission: Tene 2013)."""
 
 from __future__ import annotations
 
@@ -18,20 +17,20 @@ if TYPE_CHECKING:
     Times = NDArray[np.float64]
 
 _WINDOW = 512  # packets in which the schedule drifts by much less than a period
-_ALIKE = 0.5  # the length of the mean of unit vectors with these phases; 1 if all are equal
+_ALIKE = 0.5  # least agreement of the phases in a window, as `_phase` returns it: 1 if all are equal
 _EARLY = 0.02  # of a period: how much the phase of a packet on time varies
-_ON_TIME = 0.05  # of the packets, at least
-_ROUNDS, _SLOPES = 4, 21  # of the search for the period, at least
-_ENOUGH = 20_000  # packets for that search
-_CLOSE_NS = 1.0  # by which the last packet may be wrong after it
+_ON_TIME = 0.05  # least fraction of the packets that leave on time
+_ROUNDS, _SLOPES = 4, 21  # of the search for the period: least number of rounds, and slopes tried in each
+_MOST_SEARCHED = 20_000  # packets in that search; more would take time without making it more precise
+_PRECISION_NS = 1.0  # of the due time of the last packet after that search
 
 
 def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[float, float] = (0.0, 0.0)) -> Times:
-    """Return when each packet was due, in nanoseconds, from the times when they left, in order.
+    """Return when each packet was due, in nanoseconds, from the ordered times at which the packets left.
 
-    `gaps` is true if some packets of the schedule are not among them, such as those without an answer: their places are
-    found by the phase of the others. The true period differs from `period_ns` by `slack_ns`, such as (-1, 0), at most:
-    generators round it to ticks of their clock."""
+    `gaps` is true if `sent_ns` lacks packets of the schedule, such as those without an answer; the phases of the others
+    then show which are missing. The true period is `period_ns` plus a value in the range `slack_ns`, such as (-1, 0),
+    because generators round the period to ticks of their clock."""
     if not len(sent_ns):
         return sent_ns
     if gaps:
@@ -48,23 +47,27 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
 
 
 def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
-    """Return how much longer than its nominal value the period is, in nanoseconds, from `low` to `high`.
+    """Return the difference between the true and the nominal period, in nanoseconds, between `low` and `high`.
 
-    With the right period, the packets that were sent on time are the closest to their schedule: the shortest interval
-    that holds their deviations is the narrowest."""
-    best, every = (low + high) / 2, math.ceil(len(places) / _ENOUGH)
+    `early_ns` are the times at which packets left, relative to the nominal schedule. With the true period, the packets
+    on time deviate least from their schedule, so the search minimizes the width of their deviations."""
+    best, every = (low + high) / 2, math.ceil(len(places) / _MOST_SEARCHED)
     places, early_ns = places[::every], early_ns[::every]
-    rounds = math.ceil(math.log10(max(1.0, (high - low) * float(places[-1]) / _CLOSE_NS)))
-    for _ in range(max(_ROUNDS, rounds) if low < high else 0):
+    if low >= high:
+        return best
+    rounds = math.ceil(math.log10(max(1.0, (high - low) * float(places[-1]) / _PRECISION_NS)))
+    for _ in range(max(_ROUNDS, rounds)):
         slopes = np.linspace(low, high, _SLOPES)
-        widths = [width for slope in slopes for _, width in [_densest(early_ns - slope * places)]]
+        widths = [_densest(early_ns - slope * places)[1] for slope in slopes]
         best, step = float(slopes[int(np.argmin(widths))]), (high - low) / (_SLOPES - 1)
         low, high = best - step, best + step
     return best
 
 
 def _densest(values: Times) -> tuple[float, float]:
-    """Return the lower end and the width of the shortest interval that holds the packets on time."""
+    """Return the lower end and the width of the shortest interval that contains the fraction `_ON_TIME` of the values.
+
+    The interval contains three values or more, if there are three."""
     ordered = np.sort(values)
     n = min(len(ordered) - 1, max(2, int(_ON_TIME * len(ordered))))
     widths = ordered[n:] - ordered[: len(ordered) - n]
@@ -73,18 +76,18 @@ def _densest(values: Times) -> tuple[float, float]:
 
 
 def _places(turns: Times, slack: float) -> Times:
-    """Return the number of each packet in the schedule, from 0, if some are missing.
+    """Return the position of each packet in the schedule, from 0, when packets are missing.
 
-    `turns` are the times in periods, which may be wrong by the fraction `slack` at most.
+    `turns` are the times at which packets left, in periods; the length of a period may be wrong by the fraction
+    `slack`.
 
-    Many packets leave on time, so their phases are alike, and their places are certain. A packet that is late has the
-    place before it, which is too high if it is late by more than a period. But no two packets have the same place, so a
-    burst that catches up is numbered from its end."""
+    Many packets leave on time: their phases agree, and their positions are certain. A late packet gets the last
+    position that was due, which is too high if it is late by more than a period. But no two packets have the same
+    position, so a burst that catches up is numbered backwards from its end."""
     windows = [turns[start : start + _WINDOW] for start in range(0, len(turns), _WINDOW)]
-    of_windows = [_phase(window) for window in windows]
-    likeness = np.array([each for _, each in of_windows])
-    alike = likeness >= min(_ALIKE, likeness.max())  # in a burst that catches up, phases are not alike
-    phases = np.unwrap(np.array([phase for phase, _ in of_windows])[alike], period=1.0)
+    window_phases, agreements = np.array([_phase(window) for window in windows]).T
+    alike = agreements >= min(_ALIKE, agreements.max())  # in a burst that catches up, phases do not agree
+    phases = np.unwrap(window_phases[alike], period=1.0)
     middles = np.array([window.mean() for window in windows])[alike]
     drift = float(np.clip(np.polyfit(middles, phases, 1)[0], -slack, slack)) if len(phases) > 1 else 0.0
     steady = turns - drift * turns
@@ -96,7 +99,9 @@ def _places(turns: Times, slack: float) -> Times:
 
 
 def _phase(turns: Times) -> tuple[float, float]:
-    """Return the phase of the packets on time, as a fraction of a period, and how closely all phases agree."""
+    """Return the phase of the packets on time, as a fraction of a period, and the agreement of all phases.
+
+    The agreement is the length of the mean of unit vectors with these phases: 1 if all are equal."""
     mean = np.exp(2j * np.pi * turns).mean()
     centre = np.angle(mean) / (2 * np.pi)
     around = (turns - centre + 0.5) % 1 - 0.5

@@ -1,4 +1,4 @@
-"""The parser of sysbench's reports. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
+"""Options and reports that all sysbench tests share. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
 
 @dataclass(frozen=True, slots=True)
 class SysbenchResult:
-    """The results at the end of every sysbench test. Latencies are of events, in ms."""
+    """The results at the end of every sysbench test; latencies are those of one event."""
 
     total_s: float
     events: int
@@ -29,7 +29,7 @@ class SysbenchResult:
 
 
 def report(text: str) -> SysbenchResult:
-    """Parse a report. Raises: InstrumentError when this is not a report, or nothing was done."""
+    """Parse a report. Raises: InstrumentError when the text is not a report, or reports no events or no time."""
     return SysbenchResult(
         total_s=positive("sysbench's total time", field(text, "total time", rf"total time: +{NUMBER}s")),
         events=int(positive("sysbench's number of events", field(text, "events", r"number of events: +(\d{1,15})\s"))),
@@ -40,43 +40,47 @@ def report(text: str) -> SysbenchResult:
 
 
 def field(text: str, what: str, pattern: str) -> float:
-    """Return the one number that a pattern finds in a report. Raises: InstrumentError unless there is exactly one."""
+    """Return the number that the pattern captures in a report; errors call it `what`.
+
+    Raises: InstrumentError unless the pattern matches exactly once."""
     matches = re.findall(pattern, text, re.ASCII | re.MULTILINE)
     if len(matches) != 1:
         raise InstrumentError(f"sysbench printed its {what} {len(matches)} times: …{text[-80:]!r}")
     return float(matches[0])
 
 
-def limits(chosen: Mapping[str, Level]) -> list[str]:
-    """Return the words for EVENTS or else TIME_S, and for THREADS."""
+def limit_words(chosen: Mapping[str, Level]) -> list[str]:
+    """Return sysbench's options for the threads, and for the number of events or, if that is 0, the time."""
     events = EVENTS.of(chosen)
     return [f"--threads={THREADS.of(chosen)}", f"--events={events}", f"--time={0 if events else TIME_S.of(chosen)}"]
 
 
 def limits_reasons(done: SysbenchResult, chosen: Mapping[str, Level]) -> tuple[str, ...]:
-    """Return how the test differed from the `limits` that were asked for."""
+    """Return reasons for invalidity if threads, events or time of the test are not those of its options."""
     events, reasons = EVENTS.of(chosen), threads_reasons(done, THREADS.of(chosen))
     if not events:
         return reasons + length_reasons(done, TIME_S.of(chosen))
-    return reasons if done.events == events else (*reasons, f"sysbench did {done.events} events instead of {events}")
+    if done.events != events:
+        return (*reasons, f"sysbench did {done.events} events instead of {events}")
+    return reasons
 
 
 def threads_reasons(done: SysbenchResult, threads: int) -> tuple[str, ...]:
-    """Return a reason if the test did not use the requested number of threads."""
+    """Return a reason for invalidity if the test did not use the requested number of threads."""
     return () if done.threads == threads else (f"sysbench worked with {done.threads} threads instead of {threads}",)
 
 
 def rate_reasons(rate: float, done: SysbenchResult) -> tuple[str, ...]:
-    """Return a reason if sysbench's rate contradicts its own count over its own time.
+    """Return a reason for invalidity if the rate that sysbench reports contradicts its events and its time.
 
-    The two may differ by a quarter of a second, or of a shorter test: sysbench reads the clock for each at another
-    time, and a machine on a busy host may be paused in between (0.16 s was seen)."""
-    counted = done.events / done.total_s
-    if abs(rate - counted) <= (0.02 + 0.25 / max(1.0, done.total_s)) * counted + 2:
+    sysbench reads the clock once for the rate and once for the time. In between, a virtual machine on a busy host may
+    be paused (0.16 s was measured), so the times may differ by 0.25 s, or by a quarter of a test of less than 1 s."""
+    computed = done.events / done.total_s
+    if abs(rate - computed) <= (0.02 + 0.25 / max(1.0, done.total_s)) * computed + 2:
         return ()
     return (f"sysbench counts {done.events} events in {done.total_s:g} s but reports a rate of {rate:g}/s",)
 
 
 def length_reasons(done: SysbenchResult, asked_s: float) -> tuple[str, ...]:
-    """Return a reason if the test was too short. It may be longer, since a running event is finished."""
+    """Return a reason for invalidity if the test was shorter than asked. It may be longer, to finish an event."""
     return () if done.total_s >= 0.95 * asked_s else (f"sysbench ran for {done.total_s:g} s instead of {asked_s:g} s",)

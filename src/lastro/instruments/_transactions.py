@@ -14,7 +14,7 @@ QUANTILES = {50: "median", 90: "90th percentile", 99: "99th percentile"}  # by t
 
 
 def time_metrics(prefix: str, what: str) -> tuple[Metric, ...]:
-    """Return the metrics of times; `what` says of what."""
+    """Return the metrics `PREFIX_p50`, `PREFIX_p90` and `PREFIX_p99`; `what` describes the times in summaries."""
     return tuple(
         Metric(
             f"{prefix}_p{percent}", "ms", "lower",
@@ -24,7 +24,7 @@ def time_metrics(prefix: str, what: str) -> tuple[Metric, ...]:
     )  # fmt: skip
 
 
-def times(prefix: str, at_percent: Mapping[int, float], n: int) -> Reading:
-    """Return a reading of percentiles, in ms, of `n` transactions."""
-    kept = {f"{prefix}_p{percent}": at_percent[percent] for percent in QUANTILES if n >= least_n_for(percent / 100)}
-    return Reading(kept, remarks=(Remark(CLOSED_LOOP, "", tuple(kept)),) if kept else ())
+def times_reading(prefix: str, time_ms: Mapping[int, float], n: int) -> Reading:
+    """Return a reading of the percentiles that `n` transactions allow; `time_ms` maps a percent to its percentile."""
+    values = {f"{prefix}_p{percent}": time_ms[percent] for percent in QUANTILES if n >= least_n_for(percent / 100)}
+    return Reading(values, remarks=(Remark(CLOSED_LOOP, "", tuple(values)),) if values else ())

@@ -1,4 +1,4 @@
-"""The reports of our own programs: lines with a name and values, `name value value …`, and a last line `end`."""
+"""Parse the reports of our own programs: lines of a name and values, `name value value …`, and a last line `end`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from lastro.grouping import by_key
 _MOST_CHARS = 40
 
 
-def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
-    """Return the other words of every line, by its first word. Raises: InstrumentError if the report is incomplete."""
+def parse_report(text: str, program: str) -> dict[str, list[list[str]]]:
+    """Return, by the name of a line, the values of each line with this name, as words.
+
+    Raises: InstrumentError if the report is incomplete."""
     lines = text.splitlines()
     if not lines or lines[0] != f"{program} 1" or lines[-1] != "end":
         raise InstrumentError(f"{program} printed an incomplete report: {text[:80]!r}")

@@ -1,9 +1,9 @@
 """TCP connections with one request and one response each, one after the other, by ab against nginx.
 
-Each transaction opens a connection, sends a request, and reads the response until the server closes: what a function
-does for each new flow is in it, as in netperf's TCP_CRR. The server is one process, which answers from memory and logs
-nothing. A file of ab has the percentiles to the microsecond; its report has whole milliseconds. Written for ab 2.3 of
-Debian 12; source: ab(1)."""
+Each transaction opens a connection, sends a request, and reads the response until the server closes, as in netperf's
+TCP_CRR. So it includes the work of a function for a new flow. The server is one process, which answers from memory and
+logs nothing. Percentiles come from a file that ab writes, which has microseconds; the report of ab has whole
+milliseconds. Written for ab 2.3 of Debian 12; source: ab(1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments._transactions import time_metrics, times
+from lastro.instruments._transactions import time_metrics, times_reading
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
@@ -87,26 +87,27 @@ class Ab(Instrument):
         return self.read(done.text, duration_s)
 
     def read(self, text: str, duration_s: float) -> Reading:
-        """Parse the report, and the table behind it. A pure function. Raises: InstrumentError."""
-        found = {name: pattern.findall(text) for name, pattern in _REPORT.items()}
+        """Parse ab's report, and the table of percentiles after it. A pure function. Raises: InstrumentError."""
+        matches = {name: pattern.findall(text) for name, pattern in _REPORT.items()}
         rows = [(int(percent), float(ms)) for percent, ms in _ROW.findall(text)]
-        if any(len(values) != 1 for values in found.values()):
+        if any(len(values) != 1 for values in matches.values()):
             raise InstrumentError(f"ab printed no report: {text.strip()[-80:]!r}")
-        lasted_s, complete, failed = float(found["lasted"][0]), int(found["complete"][0]), int(found["failed"][0])
+        report = {name: values[0] for name, values in matches.items()}
+        lasted_s, complete, failed = float(report["lasted"]), int(report["complete"]), int(report["failed"])
         if complete and [percent for percent, _ in rows] != [*range(100)]:
             raise InstrumentError(f"ab printed no percentiles: {text.strip()[-80:]!r}")
         # Where there are few transactions, ab reads the last rows from beyond its samples, and prints zeros.
-        sound = [ms for percent, ms in rows if (100 - percent) * complete > 50]
-        if not lasted_s > 0 or failed > complete or any(later < ms for ms, later in pairwise(sound)):
+        times_ms = [ms for percent, ms in rows if (100 - percent) * complete > 50]
+        if not lasted_s > 0 or failed > complete or any(later < ms for ms, later in pairwise(times_ms)):
             raise InstrumentError(f"ab's numbers contradict each other: {text.strip()[-80:]!r}")
         reasons = []
         if lasted_s < _LEAST_LASTED * duration_s:  # it ends later where it waits for a packet that was lost
             reasons.append(f"ab ended after {lasted_s:g} of {duration_s:g} s")
         if not complete:
             reasons.append("no TCP connection was answered")
-        elif failed or "Non-2xx responses" in text or int(found["length"][0]) != _BODY_BYTES:
+        elif failed or "Non-2xx responses" in text or int(report["length"]) != _BODY_BYTES:
             reasons.append(f"{failed} of {complete} requests failed, or got another response than that of the server")
-        timed = times(_TIMES, dict(rows), complete)
+        timed = times_reading(_TIMES, dict(rows), complete)
         reading = replace(
             timed,
             measurements={self.metrics[0].name: complete / lasted_s, **timed.measurements},

@@ -13,9 +13,10 @@ _LAST_WORDS = 300  # characters
 
 
 def wait_for_answer(instance: Instance, process: Process, ask: Sequence[str], what: str, limit_s: float) -> None:
-    """Wait until the command `ask` succeeds inside. `what` names the server in errors, such as "the HTTP server".
+    """Repeat the command `ask` in the instance until it succeeds; errors call the server `what`.
 
-    Raises: InstrumentError, with the server's last output, when it has ended, or has not answered after `limit_s`."""
+    `process` is the server. Raises: InstrumentError when it has exited, with its last output, or when `ask` has not
+    succeeded within `limit_s` seconds."""
     deadline_s = time.monotonic() + limit_s
     while instance.run(ask, check=False).returncode != 0:
         if not process.alive():

@@ -20,7 +20,7 @@ WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, even with
 KILLED = 128 + 9
 _INTERPRETERS = ("sh", "php")
 PREPARATION_LIMIT_S = 600.0
-_CLEARLY = 5  # times a message to the instance: shorter times contain too much of its variation
+_FEWEST_MESSAGES = 5  # a workload that takes less time than this number of messages is timed imprecisely
 TIME_HOST = Metric(
     "time_host", "s", "lower", "time of the workload on the host's clock, from its start inside to its end"
 )
@@ -30,7 +30,7 @@ TIME_TOOL = Metric("time_tool", "s", "lower", "time of the workload as its tool 
 class Watch:
     """A context around the command of a workload, between exec into the instance and the reading of its output.
 
-    This one does nothing; that of a scenario reads meters."""
+    The base class does nothing; the subclass of a scenario reads meters."""
 
     def __enter__(self) -> None: ...
 
@@ -41,7 +41,9 @@ UNWATCHED = Watch()
 
 
 class Instrument(Part):
-    """An instrument. `metrics` are what it measures; `version_argv`, run inside an instance, prints its version."""
+    """An instrument that measures the path from a client to a server with one tool.
+
+    `metrics` are what it measures; `version_argv`, run inside an instance, prints the tool's version."""
 
     kind = "instrument"
     metrics: ClassVar[tuple[Metric, ...]]
@@ -51,9 +53,9 @@ class Instrument(Part):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        """Measure once, from `client` to the address `target` of `server`.
+        """Measure once, from `client` to the address `target` of `server`, and return the metrics and series.
 
-        `watch` is entered for the command that measures alone, which runs by `Instance.measure`.
+        The measuring command runs by `Instance.measure` within `watch`; all other commands run outside it.
 
         Raises: InstrumentError when the tool's output cannot be a measurement; CommandFailed; CommandTimeout."""
 
@@ -62,8 +64,8 @@ class Workload(Part):
     """An instrument that runs inside one instance: one tool, its options as levels of a study, and its metrics.
 
     `options` are chosen like those of a platform, `sysbench-cpu:primes=200000` or `"instrument.threads" = [1, 2]`.
-    `packages` are Debian packages that it needs in the image. All metrics are by the instance's clock, except those
-    named in `by_host_clock`. Override `run` if one command is not enough."""
+    `packages` are Debian packages that the tool needs in the image. Metrics are measured by the instance's clock,
+    except those named in `by_host_clock`. Override `run` if one command is not enough."""
 
     kind = "instrument"
     metrics: ClassVar[tuple[Metric, ...]]
@@ -75,32 +77,32 @@ class Workload(Part):
 
     @classmethod
     def needs(cls, host: Host) -> ImageAdditions:
-        """Return its requirements of the image: packages and programs.
+        """Return the packages and programs that the image must contain for this workload.
 
-        They are empty if a program is not available; the probe then reports that it is missing."""
+        Return nothing to add if this host cannot provide a program; the probe then reports that it is missing."""
         with suppress(LastroError):
             return ImageAdditions(cls.packages, cls.programs(host))
         return ImageAdditions()
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        """Return the programs of this host that it needs: provided by the user, or built from our source.
+        """Return the paths, on this host, of programs to copy into the image: the user's, or built from our source.
 
         Raises: Unavailable if this host lacks something to build or copy them, such as a compiler."""
         return ()
 
     @abstractmethod
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        """Estimate its time, with preparation, on this number of ordinary CPUs, for plans only.
+        """Estimate the seconds of preparation and run on `cpus` ordinary CPUs, for plans only.
 
         `slowdown` is the factor by which the platform slows a computation; a workload of fixed duration ignores it."""
 
     @abstractmethod
     def brief(self) -> Self:
-        """Return a short version, of about a second, which the probe runs to test the workload."""
+        """Return a workload with options for a run of about a second, which the probe runs as a test."""
 
     def argv(self) -> list[str]:
-        """Return the command; empty if it is more than one."""
+        """Return the command that is measured; empty if `run` is overridden and runs several commands."""
         return []
 
     def read(self, text: str) -> Reading:
@@ -113,24 +115,26 @@ class Workload(Part):
         cls.programs(host)
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
-        """Return the memory that its data needs in an instance on these CPUs of the host; 0 if it is little."""
+        """Return the bytes of memory that the workload's data needs in an instance on the host CPUs `cpuset`.
+
+        0 if the data is small."""
         return 0
 
     def prepare(self, instance: Instance) -> None:
-        """Prepare the instance before the measured time, for example with a file below WORK_DIR. Raises: as `run`."""
+        """Prepare the instance before the measured time, for example make a file below WORK_DIR. Raises: as `run`."""
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
-        """Prepare the instance, and keep other components of the workload, such as a server, inside the block.
+        """Prepare the instance, and keep helper processes of the workload, such as a server, running inside the block.
 
         `limit_s` is the time limit of a preparation that may be long. Raises: as `run`."""
         self.prepare(instance)
         yield
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """Run the workload in a prepared instance; `limit_s` is the time limit.
+        """Run the workload in a prepared instance within `limit_s` seconds, and return its metrics.
 
-        `run_timed` enters `watch` only for the command of the workload, not for commands before or after it.
+        `watch` is entered only for the command of the workload, not for commands before or after it.
 
         Raises: InstrumentError when the tool was killed, filled the disk, or printed anything but a measurement;
         CommandFailed; CommandTimeout."""
@@ -139,7 +143,7 @@ class Workload(Part):
 
 
 def cpus_inside(instance: Instance) -> int:
-    """Return the number of CPUs on which the instance may run. Raises: InstrumentError when it does not report it."""
+    """Return the number of CPUs that `nproc` reports inside the instance. Raises: InstrumentError for other output."""
     text = instance.run(["nproc"]).text.strip()
     if not text.isdigit():
         raise InstrumentError(f"the instance did not report its CPUs: {text[-80:]!r}")
@@ -148,10 +152,11 @@ def cpus_inside(instance: Instance) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TimedCommand:
-    """A command that ran in an instance, with its time on the host's clock: from its start to its end inside.
+    """A command that ran in an instance, and how long it ran by the host's clock.
 
-    `host_s` is None for a command that took less time than a message to an instance with another clock, by which it is
-    timed; `message_s` is the time of such a message, 0 if the instance has the host's clock."""
+    An instance with another clock is timed by messages at the start and the end of the command. `message_s` is the time
+    of one message, 0 if the instance has the host's clock. `host_s` is None if the command took less time than a
+    message."""
 
     done: Completed
     host_s: float | None
@@ -159,14 +164,14 @@ class TimedCommand:
 
     @property
     def too_short(self) -> str:
-        """The reason why the time is imprecise; empty if it is precise.
+        """The reason why `host_s` is imprecise; empty if it is precise.
 
         An imprecise time is kept, because leaving out short times would bias the mean of a treatment."""
         if self.host_s is None:
             return "the workload took less time than a message to the instance: it has no time on the host's clock"
-        if self.host_s < _CLEARLY * self.message_s:
+        if self.host_s < _FEWEST_MESSAGES * self.message_s:
             return (
-                f"the workload took {self.host_s:.3f} s, less than {_CLEARLY} times a message to the instance"
+                f"the workload took {self.host_s:.3f} s, less than {_FEWEST_MESSAGES} times a message to the instance"
                 f" ({self.message_s:.3f} s), which varies"
             )
         return ""
@@ -175,25 +180,28 @@ class TimedCommand:
 def run_timed(
     instance: Instance, argv: Sequence[str], limit_s: float, *, watch: Watch = UNWATCHED, name: str = ""
 ) -> TimedCommand:
-    """Run a command in an instance by `Instance.measure`, and return it with its time.
+    """Run a command in an instance by `Instance.measure`, and return its output and its time.
 
-    `name` is the name in errors of a command that is a shell script.
+    If the command is a shell script, errors call it `name`.
 
     Raises: as `Workload.run`."""
     measured = instance.measure(argv, timeout_s=limit_s, check=False, watch=watch)
-    if (done := measured.done).returncode != 0:
+    done, message_s = measured.done, measured.message_s
+    if done.returncode != 0:
         raise failure(instance, argv, done, name)
-    return TimedCommand(done, done.duration_s if done.duration_s > measured.message_s else None, measured.message_s)
+    return TimedCommand(done, done.duration_s if done.duration_s > message_s else None, message_s)
 
 
 def failure(
     instance: Instance, argv: Sequence[str], done: Completed, name: str = ""
 ) -> InstrumentError | CommandFailed:
-    """Return why a tool ended with an error, as far as its output shows."""
-    words, tool = f"{done.error_text}\n{done.text}", _tool(argv, name)
-    if "No space left on device" in words:
+    """Return the error that explains why a tool failed: a full disk, too many threads, a kill, or CommandFailed.
+
+    The caller raises it. If the command is a shell script, the error calls it `name`."""
+    output, tool = f"{done.error_text}\n{done.text}", _tool_name(argv, name)
+    if "No space left on device" in output:
         return InstrumentError(f"{tool} filled the instance's disk", "give it a larger disk, or less to write")
-    if "Thread creation failed" in words or "Resource temporarily unavailable" in words:
+    if "Thread creation failed" in output or "Resource temporarily unavailable" in output:
         hint = "use fewer threads, or more memory: the kernel of a machine allows threads in proportion to it"
         return InstrumentError(f"{tool} could not start all of its threads in this instance", hint)
     if done.returncode == KILLED:
@@ -203,28 +211,28 @@ def failure(
     return CommandFailed(argv, done.returncode, done.error_text or done.text)
 
 
-def _tool(argv: Sequence[str], name: str) -> str:
-    """Return the program that `env` runs, or the first word; for a script, `name` if it is given."""
+def _tool_name(argv: Sequence[str], name: str) -> str:
+    """Return the program's name: the first word, or the word after `env`; `name`, if any, for a script."""
     words = [word for word in argv if "=" not in word and not word.startswith(("-", "/"))]
     program = (words[1] if words[0] == "env" and len(words) > 1 else words[0]).rpartition("/")[2]
     return name if name and program in _INTERPRETERS else program
 
 
 def with_host_time(reading: Reading, timed: TimedCommand, *others: str) -> Reading:
-    """Return the reading with the host's time beside the tool's.
+    """Return the reading with the metric `time_host` added, if the time is known.
 
-    If that time is imprecise, a remark says so, for it and for the metrics `others`, which are computed from it."""
-    known = {} if timed.host_s is None else {TIME_HOST.name: timed.host_s}
+    If the time is imprecise, a remark is added for `time_host` and for the metrics `others`, which depend on it."""
+    host_time = {} if timed.host_s is None else {TIME_HOST.name: timed.host_s}
     remarks = (Remark(TOO_SHORT, timed.too_short, (TIME_HOST.name, *others)),) if timed.too_short else ()
-    measured = {**known, **reading.measurements}
+    measured = {**host_time, **reading.measurements}
     return replace(reading, measurements=measured, remarks=(*reading.remarks, *remarks))
 
 
 def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
-    """Return a reason if the two times contradict each other. Only for instances whose clock is known to be right.
+    """Return a reason for invalidity if the tool reports more time than its process ran on the host's clock.
 
-    A tool cannot work for longer than its process runs. With another clock, the error of `host_s` is the difference
-    between two messages, so the reason may also be that the host was busy at that moment."""
+    Only for instances whose clock is known to be right. If the instance has another clock than the host, the error of
+    `host_s` is the difference between two messages, so the cause may also be that the host was busy at that moment."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
     return (

@@ -1,10 +1,10 @@
 """Bonnie++: a large file written, rewritten and read in blocks, seeks in it, and many small files.
 
-Trindade (2018, section 7.3) uses writing, reading and seeks, the seeks by four processes of Bonnie++, for 25, 50 and
-100 files. Bonnie++ makes processes only for its seekers: its option for concurrency (-c) only labels the report, and -p
-and -y join programs that are started separately. It counts files in units of 1024 (-n): 25 units of 41 files are one of
-them. It reports no rate for a phase of less than half a second; that metric is then missing. Source: bonnie++(8) and
-the code of version 2.00a. Its format (1.98) is that of Debian 12 and 13; other formats are rejected."""
+Trindade (2018, section 7.3) measures writing, reading, and seeks by four processes of Bonnie++, with 25, 50 and 100
+files. Bonnie++ starts processes only for seeks: its option for concurrency (-c) only labels the report, and -p and -y
+join programs that are started separately. It counts small files in units of 1024 (-n). It reports no rate for a phase
+of less than half a second; the metric is then missing. Source: bonnie++(8) and the code of version 2.00a. Its format
+(1.98) is that of Debian 12 and 13; other formats are rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CSV = "1.98"
 _THOUSAND = 1024  # Bonnie++ takes only multiples of it
 _SHORT = "+++++"  # printed by Bonnie++ instead of a rate that it does not know
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,3})?", re.ASCII)
-# Columns of the format 1.98. Rates of the file are in KiB/s.
+# Columns of the format 1.98. Rates of the large file are in KiB/s.
 _VERSION_AT, _SIZE_AT, _SEEKS_AT, _PROCESSES_AT, _FILES_AT, _N_COLUMNS = 0, 5, 7, 8, 21, 50
 _IN_FILE = {"bonnie_write": 11, "bonnie_rewrite": 13, "bonnie_read": 17}
 _SEEK = {"bonnie_seeks": 19}
@@ -70,7 +70,7 @@ class Bonnie(DiskWorkload):
 
     @property
     def thousands(self) -> int:
-        """The number of small files in the unit of Bonnie++; at least one if there are any."""
+        """The number of small files in Bonnie++'s unit of 1024 files, rounded; at least 1 unless there are none."""
         files = _FILES.of(self.chosen) * _UNIT.of(self.chosen)
         return max(1, round(files / _THOUSAND)) if files else 0
 
@@ -83,14 +83,14 @@ class Bonnie(DiskWorkload):
         return ["bonnie++", *where, "-f", "-r", "0", "-s", file, "-n", str(self.thousands), *modes]
 
     def read(self, text: str) -> Reading:
-        cells = columns(text)
+        cells = parse_cells(text)
         reasons = self._not_as_asked(cells)
-        values = {name: positive(name, found) for name, found in rates(cells).items()}
-        short = sorted(name for name, at in _PLACES.items() if cells[at] == _SHORT)
-        words = "Bonnie++ reports no rate for a phase of less than half a second"
-        remarks = (Remark(TOO_SHORT, words, tuple(short)),) if short else ()
+        values = {name: positive(name, value) for name, value in rates(cells).items()}
+        too_short = sorted(name for name, column in _PLACES.items() if cells[column] == _SHORT)
+        text = "Bonnie++ reports no rate for a phase of less than half a second"
+        remarks = (Remark(TOO_SHORT, text, tuple(too_short)),) if too_short else ()
         if not values:
-            reasons += (f"{words}: choose a larger `size`",)
+            reasons += (f"{text}: choose a larger `size`",)
             return Reading({}, invalid_because=reasons, remarks=remarks)
         measured = {name: value / 1024 if name in _IN_FILE else value for name, value in values.items()}
         if (tool_s := self._tool_time_s(cells, values)) is not None:
@@ -98,26 +98,30 @@ class Bonnie(DiskWorkload):
         return bounded(self.metrics, Reading(measured, invalid_because=reasons, remarks=remarks))
 
     def _tool_time_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
-        """Return the least time of all phases: Bonnie++ cuts the fractions off all rates except that of seeks.
+        """Return the least possible time of all phases together, computed from their rates.
 
-        None when a phase was too short for a rate: the sum of the others would not be the time of the whole task."""
-        if _SHORT in (cells[at] for at in (*_PLACES.values(), *_OTHER_OF_FILES)):
+        Bonnie++ cuts the fractions off all rates except that of seeks, so the true rates may be higher. None when a
+        phase was too short for a rate: the sum of the other phases would not be the time of the whole task."""
+        if _SHORT in (cells[column] for column in (*_PLACES.values(), *_OTHER_OF_FILES)):
             return None
-        small = [found for at in (*_OF_FILES.values(), *_OTHER_OF_FILES) if (found := rate(cells, at)) is not None]
-        return (
-            sum(self.size_mib * 1024 / (values[name] + 1) for name in _IN_FILE if name in values)
-            + sum(_SEEKS.of(self.chosen) / (values[name] + 0.05) for name in _SEEK if name in values)
-            + sum(self.thousands * _THOUSAND / (found + 1) for found in small)
-        )
+        total_s = sum(self.size_mib * 1024 / (values[name] + 1) for name in _IN_FILE if name in values)
+        total_s += sum(_SEEKS.of(self.chosen) / (values[name] + 0.05) for name in _SEEK if name in values)
+        for column in (*_OF_FILES.values(), *_OTHER_OF_FILES):
+            files_per_s = rate(cells, column)
+            if files_per_s is not None:
+                total_s += self.thousands * _THOUSAND / (files_per_s + 1)
+        return total_s
 
     def _not_as_asked(self, cells: list[str]) -> tuple[str, ...]:
-        """Return how the reported task differs from the one asked for."""
-        asked = {_FILES_AT: str(self.thousands or "")}
+        """Return reasons for invalidity if the reported files, seeks, processes or size are not those of the task."""
+        asked = [(_FILES_AT, "thousand files", str(self.thousands or ""))]
         if self.size_mib:
-            asked |= {_SEEKS_AT: str(_SEEKS.of(self.chosen)), _PROCESSES_AT: str(_PROCESSES.of(self.chosen))}
-        names = {_FILES_AT: "thousand files", _SEEKS_AT: "seeks", _PROCESSES_AT: "processes"}
-        reasons = [f"Bonnie++ reports {cells[at] or 0} {names[at]} instead of {word or 0}"
-                   for at, word in asked.items() if cells[at] != word]  # fmt: skip
+            asked.append((_SEEKS_AT, "seeks", str(_SEEKS.of(self.chosen))))
+            asked.append((_PROCESSES_AT, "processes", str(_PROCESSES.of(self.chosen))))
+        reasons = []
+        for column, name, number in asked:
+            if cells[column] != number:
+                reasons.append(f"Bonnie++ reports {cells[column] or 0} {name} instead of {number or 0}")
         size = f"{self.size_mib // 1024}G" if self.size_mib % 1024 == 0 else f"{self.size_mib}M"
         if cells[_SIZE_AT] != (size if self.size_mib else ""):
             reasons.append(f"Bonnie++ reports a file of {cells[_SIZE_AT] or 0} instead of {size}")
@@ -134,8 +138,8 @@ class Bonnie(DiskWorkload):
         return type(self)(**{**self.chosen, "files": 1, "unit": _THOUSAND, "size": "8M", "seeks": 100, "synced": NO})
 
 
-def columns(text: str) -> list[str]:
-    """Return the cells of the only line of results. Raises: InstrumentError when there is none, or another format."""
+def parse_cells(text: str) -> list[str]:
+    """Return the cells of the only line of results. Raises: InstrumentError for several lines, or another format."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) != 1:
         raise InstrumentError(f"Bonnie++ printed {len(lines)} lines of results: …{text[-80:]!r}")
@@ -149,13 +153,16 @@ def columns(text: str) -> list[str]:
 
 
 def rates(cells: list[str]) -> dict[str, float]:
-    """Return the reported rates by metric, in Bonnie++'s own units."""
-    return {name: rates_read for name, at in _PLACES.items() if (rates_read := rate(cells, at)) is not None}
+    """Return the reported rates by metric, in Bonnie++'s units; phases that were left out or too short are missing."""
+    by_metric = {name: rate(cells, column) for name, column in _PLACES.items()}
+    return {name: value for name, value in by_metric.items() if value is not None}
 
 
-def rate(cells: list[str], at: int) -> float | None:
-    """Return a rate; None if the phase was left out or too short. Raises: InstrumentError if it is not a number."""
-    cell = cells[at]
+def rate(cells: list[str], column: int) -> float | None:
+    """Return the rate in a column; None if the phase was left out or too short.
+
+    Raises: InstrumentError if the cell is not a number."""
+    cell = cells[column]
     if cell in ("", _SHORT):
         return None
     if not _NUMBER.fullmatch(cell):

@@ -16,10 +16,10 @@ from lastro.instruments.http_load import (
     HttpLoad,
     LoadOrigin,
     Request,
-    clients_of_each,
+    clients_per_proxy,
     metrics,
     read,
-    sent_by,
+    request_notes,
 )
 from lastro.requirements import Requirements
 from lastro.results.samples import Reading
@@ -39,14 +39,14 @@ class Curl(HttpLoad):
         return host.run(["curl", "--version"]).text.splitlines()[0]
 
     def script(self, directory: str, load: ClosedLoad) -> str:
-        """Return a script that runs all clients at the same time, then prints a line per response, then begin and end.
+        """Return a shell script that runs all clients at the same time, and reports their responses.
 
-        `directory` must be empty: each client has a file in it."""
+        The script prints a line for each response, then a line with the times of its start and end, in seconds.
+        `directory` must be empty: each client writes a file in it."""
         lines = [f"cd {shlex.quote(directory)} || exit", "began=$(date +%s.%N)"]
         kept = "" if load.keep_alive else " --no-keepalive --header 'Connection: close'"
         for client in range(load.clients):
-            proxy = load.proxies[client % len(load.proxies)] if load.proxies else None
-            through = f"http://{proxy}" if proxy else "''"
+            through = f"http://{load.proxies[client % len(load.proxies)]}" if load.proxies else "''"
             pages = shlex.quote(f"{load.page.url}#[1-{load.requests}]")
             lines.append(
                 f"curl --disable --silent --max-time {load.timeout_s:g} --proxy {through}{kept} --output /dev/null"
@@ -54,10 +54,10 @@ class Curl(HttpLoad):
             )
         return "\n".join([*lines, "wait", "ended=$(date +%s.%N)", "cat *", "echo $began $ended", ""])
 
-    def measure(self, station: LoadOrigin, load: ClosedLoad) -> Reading:
-        station.host.run(["rm", "-rf", station.directory])
-        station.host.run(["mkdir", "-p", station.directory])
-        done = station.measure(["sh"], stdin=self.script(station.directory, load), timeout_s=load.limit_s)
+    def measure(self, origin: LoadOrigin, load: ClosedLoad) -> Reading:
+        origin.host.run(["rm", "-rf", origin.directory])
+        origin.host.run(["mkdir", "-p", origin.directory])
+        done = origin.measure(["sh"], stdin=self.script(origin.directory, load), timeout_s=load.limit_s)
         return self.read(load, done.text)
 
     def read(self, load: ClosedLoad, text: str) -> Reading:
@@ -68,29 +68,32 @@ class Curl(HttpLoad):
             samples = _samples(load, lines)
         except (KeyError, ValueError) as error:
             raise InstrumentError(f"curl printed an invalid result: {text[-120:]!r}") from error
-        wanted = load.clients * load.requests
-        missing = [Request(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
-        if len(samples) > wanted or not ended_s > began_s:
+        n_requests = load.clients * load.requests
+        missing = [Request(0.0, 0.0, "", "no answer at all")] * (n_requests - len(samples))
+        if len(samples) > n_requests or not ended_s > began_s:
             raise InstrumentError(
-                f"curl reports {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s"
+                f"curl reports {len(samples)} answers to {n_requests} requests in {ended_s - began_s:g} s"
             )
-        shares = [clients * load.requests for clients in clients_of_each(load)]
+        requests_per_proxy = [clients * load.requests for clients in clients_per_proxy(load)]
         reading = read("", [*samples, *missing], load.page)
         measured = reading.measurements
         if "requests_per_s" in measured:  # by the script's clock: curl itself takes some time between two responses
             measured = {**measured, "requests_per_s": len(samples) / (ended_s - began_s)}
-        return replace(reading, measurements=measured, notes={**reading.notes, "http": sent_by(shares)})
+        notes = {**reading.notes, "http": request_notes(requests_per_proxy)}
+        return replace(reading, measurements=measured, notes=notes)
 
 
 def _samples(load: ClosedLoad, lines: list[str]) -> list[Request]:
-    """Parse the lines; those of a client are in sequence. Raises: ValueError, KeyError for lines in another format."""
-    found, passed_ms = [], dict.fromkeys(range(load.clients), 0.0)
+    """Parse the script's lines, one for each response; the lines of a client are in sequence.
+
+    A request begins when the response before it has ended. Raises: ValueError, KeyError for lines in another format."""
+    requests, client_ms = [], dict.fromkeys(range(load.clients), 0.0)
     for line in lines:
         client, status, n_bytes, time_s, code = line.split()
-        time_ms, began_ms = 1000 * _seconds(time_s), passed_ms[int(client)]
-        passed_ms[int(client)] += time_ms
-        found.append(Request(began_ms, time_ms, client, _wrong(load, int(status), int(n_bytes), code)))
-    return found
+        time_ms, began_ms = 1000 * _seconds(time_s), client_ms[int(client)]
+        client_ms[int(client)] += time_ms
+        requests.append(Request(began_ms, time_ms, client, _fault(load, int(status), int(n_bytes), code)))
+    return requests
 
 
 def _seconds(word: str) -> float:
@@ -100,7 +103,8 @@ def _seconds(word: str) -> float:
     return float(word)
 
 
-def _wrong(load: ClosedLoad, status: int, n_bytes: int, code: str) -> str:
+def _fault(load: ClosedLoad, status: int, n_bytes: int, code: str) -> str:
+    """Return the fault of a response; empty for a correct one. `code` is the exit code of curl for this request."""
     if code != "0":
         return f"curl error {code}"
     if status != 200:

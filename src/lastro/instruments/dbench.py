@@ -77,9 +77,10 @@ class Dbench(DiskWorkload):
         reasons: tuple[str, ...] = ()
         if {int(clients), int(processes)} != {asked}:
             reasons += (f"dbench ran {clients} clients in {processes} processes instead of {asked}",)
-        left = int(endings[-1]) if (endings := _ENDING.findall(text)) else asked
-        if left:
-            reasons += (f"{left} of dbench's clients did not finish",)
+        endings = _ENDING.findall(text)
+        unfinished = int(endings[-1]) if endings else asked
+        if unfinished:
+            reasons += (f"{unfinished} of dbench's clients did not finish",)
         last_s = max(map(int, _TICK.findall(text)), default=0)
         if last_s < 0.9 * time_s - 2:
             reasons += (f"dbench measured for {last_s} s instead of {time_s} s",)

@@ -1,4 +1,4 @@
-"""The base of disk instruments: a directory of their own on the disk, and the caches that may hide the disk."""
+"""The base of disk instruments: a directory on the instance's disk, and remarks on caches that may hide the disk."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _HOST_CACHE = {
     "unsafe": "in use, and flushes are ignored (cache=unsafe)",
 }
 _ZFS, _ARC = "zfs", "ZFS's own (ARC), in the host's memory, outside every instance's limit"
-_ENOUGH = 2  # times the memory: Bonnie++'s own rule for files that a cache cannot hold
+_TIMES_MEMORY = 2  # Bonnie++'s own rule for files that a cache cannot hold
 
 
 class DiskWorkload(Workload):
-    """A workload on files in a directory of its own, on the instance's own disk."""
+    """A workload on files in the directory `place` of the instance's own disk."""
 
     @property
     def place(self) -> str:
@@ -38,7 +38,7 @@ class DiskWorkload(Workload):
     @property
     @abstractmethod
     def file_bytes(self) -> int:
-        """The approximate maximum size of all its files."""
+        """The approximate maximum size of all files of the workload together."""
 
     @property
     def direct(self) -> bool:
@@ -50,7 +50,7 @@ class DiskWorkload(Workload):
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """Run the workload, then remove its files, because a volume may outlive its instance.
 
-        After a failure the files stay; `prepare` removes them before the next run there."""
+        After a failure the files stay; `prepare` removes them before the next run in this instance."""
         reading = super().run(instance, limit_s, watch)
         instance.run(["rm", "-rf", self.place], timeout_s=_TIDY_LIMIT_S)
         return with_caches(reading, self.file_bytes, self.direct, instance)
@@ -61,38 +61,45 @@ def with_caches(
 ) -> Reading:
     """Return the reading with a description of the caches, and a remark if they may hide the disk.
 
-    `apart` are metrics that no cache changes."""
+    The remark is on all metrics except those in `apart`, which no cache changes."""
     memory_bytes = instance.spec.resources.memory_bytes
     facts = cache_facts(file_bytes, memory_bytes, direct, instance.shares_kernel, instance.host_cache)
-    hidden = cache_warning(file_bytes, memory_bytes, direct)
+    warning = cache_warning(file_bytes, memory_bytes, direct)
     if not instance.shares_kernel and instance.host_cache not in _BYPASSED:
-        words = f"the host's page cache may hide the machine's disk: {facts[HOST_CACHE]}"
-        hidden = f"{hidden}; {words}" if hidden else words
-    concerned = tuple(name for name in reading.measurements if name not in apart)
-    remarks = (Remark(THROUGH_CACHE, hidden, concerned),) if hidden else ()
+        host_warning = f"the host's page cache may hide the machine's disk: {facts[HOST_CACHE]}"
+        warning = f"{warning}; {host_warning}" if warning else host_warning
+    affected = tuple(name for name in reading.measurements if name not in apart)
+    remarks = (Remark(THROUGH_CACHE, warning, affected),) if warning else ()
     return replace(reading, remarks=(*reading.remarks, *remarks), really={**reading.really, **facts})
 
 
 def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[str] = ()) -> Reading:
-    """Return a disk's reading with a note and a remark on the cache of ZFS (ARC), if the file system `under` it is ZFS.
+    """Return the reading of a disk workload with a remark on the cache of ZFS (ARC), if its files are on ZFS.
 
-    The ARC does not count as memory of a container, so it may hold files of any size. O_DIRECT bypasses it only from
+    `under` names the file systems: "file system" of the instance, and "host's file system" below a machine's disk. The
+    ARC does not count as memory of a container, so it may hold files of any size. O_DIRECT bypasses it only from
     OpenZFS 2.3 on, for requests that fit its records (zfsprops(7), `direct`). `apart`: as in `with_caches`."""
-    inside, below = under.get("file system"), under.get("host's file system")
-    if PAGE_CACHE not in reading.really or _ZFS not in (inside, below):
+    instance_fs, host_fs = under.get("file system"), under.get("host's file system")
+    if PAGE_CACHE not in reading.really or _ZFS not in (instance_fs, host_fs):
         return reading
-    words = "ZFS's own cache may hide the disk: it is in the host's memory, outside the instance's limit"
-    others = [each for each in reading.remarks if each.kind != THROUGH_CACHE]
-    known = next((each for each in reading.remarks if each.kind == THROUGH_CACHE), None)
-    metrics = known.metrics if known else tuple(name for name in reading.measurements if name not in apart)
-    remark = Remark(THROUGH_CACHE, f"{known.text}; {words}" if known else words, metrics)
-    cache = HOST_CACHE if HOST_CACHE in reading.really and inside != _ZFS else PAGE_CACHE
-    return replace(reading, remarks=(*others, remark), really={**reading.really, cache: _ARC})
+    text = "ZFS's own cache may hide the disk: it is in the host's memory, outside the instance's limit"
+    metrics = tuple(name for name in reading.measurements if name not in apart)
+    others = []
+    for remark in reading.remarks:
+        if remark.kind == THROUGH_CACHE:
+            text, metrics = f"{remark.text}; {text}", remark.metrics
+        else:
+            others.append(remark)
+    cache = HOST_CACHE if HOST_CACHE in reading.really and instance_fs != _ZFS else PAGE_CACHE
+    remarks = (*others, Remark(THROUGH_CACHE, text, metrics))
+    return replace(reading, remarks=remarks, really={**reading.really, cache: _ARC})
 
 
 def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> str:
-    """Return a warning if the instance's memory may have been measured instead of the disk, else ''."""
-    if direct or (memory_bytes is not None and file_bytes >= _ENOUGH * memory_bytes):
+    """Return a warning if the instance's memory may have been measured instead of the disk, else ''.
+
+    `memory_bytes` is the limit of the instance; None if it may use all memory of the host."""
+    if direct or (memory_bytes is not None and file_bytes >= _TIMES_MEMORY * memory_bytes):
         return ""
     memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "all of the host's memory"
     return f"the page cache may hide the disk: {human_bytes(file_bytes)} of files, and {memory}"
@@ -101,11 +108,11 @@ def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> st
 def cache_facts(
     file_bytes: int, memory_bytes: int | None, direct: bool, shares_kernel: bool, host_cache: str = ""
 ) -> dict[str, str]:
-    """Describe the caches that may affect the measurement.
+    """Describe the caches that may affect the measurement, by name, such as "page cache".
 
-    The cache of a container counts as its memory (cgroups(7)). A virtual machine has the cache of its kernel.
-    `host_cache` is the mode in which the host also caches the machine's disk in its free memory (with QEMU's names;
-    empty if unknown)."""
+    The page cache of a container counts as its memory (cgroups(7)). A virtual machine has the page cache of its own
+    kernel, and the host may cache the machine's disk, too; `host_cache` is the mode of that cache, with QEMU's names,
+    empty if unknown."""
     facts = {"files": human_bytes(file_bytes)}
     if direct:
         facts[PAGE_CACHE] = "bypassed (O_DIRECT)" if shares_kernel else "bypassed inside (O_DIRECT)"

@@ -2,8 +2,8 @@
 
 Writing ends when the data has reached the disk (`end_fsync`). Before each phase, fio drops the file from the cache of
 the instance's kernel (`invalidate`, on by default). Without `direct`, data that is read twice, or that the host of a
-virtual machine has cached, is still read from memory. The jobs are threads: if one of several processes is killed, the
-others wait for ever. Source: fio(1), version 3.33."""
+virtual machine has cached, is still read from memory. The jobs are threads, not processes: if one of several processes
+were killed, the others would wait for ever. Source: fio(1), version 3.33."""
 
 from __future__ import annotations
 
@@ -60,27 +60,29 @@ class Fio(DiskWorkload):
         ]  # fmt: skip
 
     def read(self, text: str) -> Reading:
-        jobs = phases(text)
-        written, read_, random = (jobs[name]["write" if name == _WRITE else "read"] for name in PHASES)
-        reasons = tuple(
-            f"fio moved {done:.0f} bytes of {self.file_bytes} in its phase '{name}'"
-            for name, phase in ((_WRITE, written), (_READ, read_))
-            if (done := number(phase, "io_bytes")) != self.file_bytes // self._block * self._block
-        )
-        reasons += tuple(reason for name in PHASES for reason in rate_reasons(name, jobs[name]))
+        by_phase = phases(text)
+        write, read, random = (by_phase[name] for name in PHASES)
+        reasons = []
+        whole_blocks = self.file_bytes // self._block * self._block
+        for name in (_WRITE, _READ):
+            moved = number(by_phase[name], "io_bytes")
+            if moved != whole_blocks:
+                reasons.append(f"fio moved {moved:.0f} bytes of {self.file_bytes} in its phase '{name}'")
+        for phase in by_phase.values():
+            reasons += rate_reasons(phase)
         random_s = number(random, "runtime") / 1e3
         if random_s < 0.95 * _TIME_S.of(self.chosen):
-            reasons += (f"fio read at random for {random_s:g} s instead of {_TIME_S.of(self.chosen)} s",)
+            reasons.append(f"fio read at random for {random_s:g} s instead of {_TIME_S.of(self.chosen)} s")
         values = {
-            "time_tool": sum(number(phase, "runtime") for phase in (written, read_, random)) / 1e3,
-            "fio_write": number(written, "bw_bytes") / MIB,
-            "fio_read": number(read_, "bw_bytes") / MIB,
+            "time_tool": sum(number(phase, "runtime") for phase in (write, read, random)) / 1e3,
+            "fio_write": number(write, "bw_bytes") / MIB,
+            "fio_read": number(read, "bw_bytes") / MIB,
             "fio_random_reads": number(random, "iops"),
             "fio_random_read_mean": number(random, "clat_ns", "mean") / 1e6,
             "fio_random_read_p99": number(random, "clat_ns", "percentile", "99.000000") / 1e6,
         }
         measured = {name: positive(name, value) for name, value in values.items()}
-        return bounded(self.metrics, Reading(measured, invalid_because=reasons))
+        return bounded(self.metrics, Reading(measured, invalid_because=tuple(reasons)))
 
     @property
     def _block(self) -> int:
@@ -94,7 +96,9 @@ class Fio(DiskWorkload):
 
 
 def phases(text: str) -> dict[str, Mapping[str, Any]]:
-    """Return fio's report of each phase; lines before the JSON are its remarks. Raises: InstrumentError."""
+    """Return fio's numbers for each phase, by name, in the order of PHASES. Raises: InstrumentError.
+
+    Lines before the JSON are remarks of fio."""
     try:
         report = json.loads(text[text.index("{\n") :])
         jobs = {job["jobname"]: job for job in report["jobs"]}
@@ -105,10 +109,11 @@ def phases(text: str) -> dict[str, Mapping[str, Any]]:
         raise InstrumentError(f"fio failed in {', '.join(failed)[:200]}")
     if set(jobs) != set(PHASES) or len(report["jobs"]) != len(PHASES):
         raise InstrumentError(f"fio reports {', '.join(map(str, jobs))[:200] or 'nothing'}, not {', '.join(PHASES)}")
-    for name in PHASES:
-        if not isinstance(jobs[name].get("write" if name == _WRITE else "read"), dict):
+    by_phase = {name: jobs[name].get("write" if name == _WRITE else "read") for name in PHASES}
+    for name, phase in by_phase.items():
+        if not isinstance(phase, dict):
             raise InstrumentError(f"fio reports nothing on its phase '{name}'")
-    return jobs
+    return by_phase
 
 
 def number(report: Mapping[str, Any], *path: str) -> float:
@@ -124,9 +129,10 @@ def number(report: Mapping[str, Any], *path: str) -> float:
     raise InstrumentError(f"fio reports no number for {'.'.join(path)}: {str(value)[:40]}")
 
 
-def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a reason if fio's rate contradicts its own bytes over its own time, which it reports in whole ms."""
-    phase = job["write" if name == _WRITE else "read"]
+def rate_reasons(phase: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a reason for invalidity if the rate of a phase contradicts its bytes and its time.
+
+    fio reports the time in whole milliseconds."""
     reported, moved, runtime_ms = (number(phase, key) for key in ("bw_bytes", "io_bytes", "runtime"))
     lowest, highest = moved * 1e3 / (runtime_ms + 2), moved * 1e3 / max(runtime_ms - 2, 0.5)
     if 0.99 * lowest <= reported <= 1.01 * highest:

@@ -34,9 +34,9 @@ def pattern() -> bytes:
     draw = random.Random(2019).random
     letters = "etaoinshrdlucmfwypvbgkjqxz"
     words = ["".join(letters[int(26 * draw() ** 2)] for _ in range(2 + int(8 * draw()))) for _ in range(4096)]
-    upto = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
-    drawn = (words[bisect(upto, draw() * upto[-1], hi=len(words) - 1)] for _ in range(_PATTERN_BYTES // 3))
-    return " ".join(drawn).encode()[:_PATTERN_BYTES]
+    cumulative = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+    positions = (bisect(cumulative, draw() * cumulative[-1], hi=len(words) - 1) for _ in range(_PATTERN_BYTES // 3))
+    return " ".join(words[position] for position in positions).encode()[:_PATTERN_BYTES]
 
 
 @cache
@@ -93,22 +93,25 @@ class Gzip(base.Workload):
     def run(self, instance: Instance, limit_s: float, watch: base.Watch = base.UNWATCHED) -> Reading:
         """Compress, and remove the files: otherwise cached data would be written to the disk during the next trial."""
         timed = base.run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
-        looking = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
-        reading = self.judged(timed.host_s, instance.run(["sh", "-c", looking]).text)
+        script = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
+        reading = self.read_result(timed.host_s, instance.run(["sh", "-c", script]).text)
         reading = base.with_host_time(reading, timed, "gzip_rate")
         return with_caches(reading, self.size, False, instance, apart=self.past_caches)
 
-    def judged(self, host_s: float | None, output: str) -> Reading:
-        """Judge the compressed file by its size and its last bytes. Source: RFC 1952, section 2.3.1."""
+    def read_result(self, host_s: float | None, output: str) -> Reading:
+        """Return the rate and the ratio; the reading is invalid if the trailer is not that of the file.
+
+        `output` has the size of the compressed file and its last eight bytes, as numbers: the CRC-32 and the length of
+        the original (RFC 1952, section 2.3.1). Raises: InstrumentError for other output."""
         try:
-            compressed, *tail = (int(word) for word in output.split())
-            trailer = bytes(tail)
+            compressed, *last_bytes = (int(word) for word in output.split())
+            trailer = bytes(last_bytes)
         except ValueError:
             raise InstrumentError(f"gzip's result cannot be read: {output[:80]!r}") from None
         if len(trailer) != 8:
             raise InstrumentError(f"gzip's result has no trailer: {output[:80]!r}")
         base.positive("the compressed size", compressed)
-        crc, length = (int.from_bytes(trailer[place : place + 4], "little") for place in (0, 4))
+        crc, length = int.from_bytes(trailer[:4], "little"), int.from_bytes(trailer[4:], "little")
         reasons: tuple[str, ...] = ()
         if length != self.size % 2**32 or crc != checksum(self.size):
             reasons = ("gzip did not compress the file that was made",)

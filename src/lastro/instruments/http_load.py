@@ -1,21 +1,21 @@
 """The common part of the instruments that load an HTTP server, directly or through proxies.
 
-A scenario writes `tool.measure(Station.beside(client), tool.load(page, proxies, settings))`. Without a study's
+A scenario writes `tool.measure(LoadOrigin.beside(client), tool.load(page, proxies, settings))`. Without a study's
 settings:
 
-    station = Station.beside(client)                   # a `native` instance that stands for the role: its namespace,
-                                                       # CPUs and control group, but the host's files and programs
-    reading = Jmeter().measure(station, ClosedLoad(page, proxies, clients=10, requests=1000))
-    reading = Vegeta().measure(station, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
+    origin = LoadOrigin.beside(client)   # `client` is a `native` instance: the load runs in its network namespace, on
+                                         # its CPUs and in its control group, with the host's files and programs
+    reading = Jmeter().measure(origin, ClosedLoad(page, proxies, clients=10, requests=1000))
+    reading = Vegeta().measure(origin, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
 
 Here `page` is `RequestedPage.of("http://198.19.2.10/object", body)`, and `proxies` is a tuple of `Endpoint(ip, port)`.
-Without proxies, requests go directly to the server, which shows the capacity of the generator. Clients, or the rate,
-are split evenly.
+Clients, or the rate, are split evenly over the proxies. Without proxies, requests go directly to the server, which
+shows the capacity of the generator.
 
 A reading has the metrics of `Jmeter.metrics` or, with names that begin with `open_`, of `Vegeta.metrics`, and the times
 of all requests as a series. Its notes have `http`: among others the number of all requests that reached a proxy or the
-server (`sent`), checks and warm-up included, which the logs of a server must account for. One wrong response makes the
-trial invalid, without any times and rates: a fast error must not look like speed."""
+server (`sent`), including checks and warm-up; the logs of the servers must have the same number. One wrong response
+makes the trial invalid, without any times and rates: a fast error must not look like speed."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class RequestedPage:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoad:
-    """Concurrent `clients`; each sends `requests` one after the other, as soon as the last one was answered.
+    """A load by `clients` that run at the same time; each sends its next request when the last one was answered.
 
-    Before that, each client sends `warm_up` requests through the same proxies, which are not measured: a Java program
+    Each client sends `requests`. Before that, it sends `warm_up` requests, which are not measured, since a Java program
     is slow at first. With `keep_alive`, a client uses its connection again for the next request."""
 
     page: RequestedPage
@@ -95,10 +95,11 @@ class ClosedLoad:
     limit_s: float = 600.0
 
 
-def clients_of_each(load: ClosedLoad) -> list[int]:
-    """Return the number of clients of each proxy in turn, or of the server, split as evenly as possible."""
-    least, more = divmod(load.clients, max(1, len(load.proxies)))
-    return [least + (position < more) for position in range(max(1, len(load.proxies)))]
+def clients_per_proxy(load: ClosedLoad) -> list[int]:
+    """Return the number of clients of each proxy, in their order, or of the server, split as evenly as possible."""
+    n_routes = max(1, len(load.proxies))
+    least, remainder = divmod(load.clients, n_routes)
+    return [least + (position < remainder) for position in range(n_routes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,10 @@ class OpenLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadOrigin:
-    """The origin of a load: a host, the prefix of commands in the client's namespace and cgroup, and a directory.
+    """Where the programs of a load run: on `host`, in the client's network namespace and cgroup.
 
-    `watching` is a context for the command of the load, in which what the apparatus does is counted."""
+    `enter` is the prefix of a command that runs there; `directory` is for files of the load. `watching` makes a context
+    for the command of the load, which counts the activity of Lastro meanwhile."""
 
     host: Host
     enter: tuple[str, ...]
@@ -126,20 +128,22 @@ class LoadOrigin:
 
     @classmethod
     def beside(cls, client: Instance) -> LoadOrigin:
-        """Return a station in the namespace and cgroup of an instance on the host's kernel, but outside its files."""
-        bed = client.testbed
-        enter = (*bed.cgroups.entering(client.cgroup), "nsenter", f"--net={NETNS_DIR / client.netns}")
-        witness = ApparatusWitness(bed.apparatus, bed.session, bed.cgroups)
-        return cls(bed.host, enter, str(bed.scratch_dir / client.spec.name / "load"), witness.watching)
+        """Return the origin in the network namespace and cgroup of a client that shares the host's kernel.
+
+        Its programs and files are the host's, not those of the client's root filesystem."""
+        testbed = client.testbed
+        enter = (*testbed.cgroups.entering(client.cgroup), "nsenter", f"--net={NETNS_DIR / client.netns}")
+        witness = ApparatusWitness(testbed.apparatus, testbed.session, testbed.cgroups)
+        return cls(testbed.host, enter, str(testbed.scratch_dir / client.spec.name / "load"), witness.watching)
 
     def run(self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True) -> Completed:
-        """Run a command at the station, like `Host.run`."""
+        """Run a command in the client's network namespace and cgroup, like `Host.run`."""
         return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
 
     def measure(
         self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True
     ) -> Completed:
-        """Run the load. Its programs are the host's own: no exec is between, and their output is in memory."""
+        """Run the measured command of the load within `watching`, otherwise like `run`."""
         with self.watching():
             return self.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
 
@@ -150,20 +154,20 @@ class LoadOrigin:
 class HttpLoad(Part):
     """An instrument that requests one page many times, with programs of the client's host.
 
-    Its readings note all requests that it sent, even those not measured, under "http": their number in "sent", and in
-    the list "shares" the number through each proxy in turn, or directly to the server."""
+    The notes of a reading have all requests that were sent, even those not measured, under "http": their number in
+    "sent", and the numbers through each proxy, or directly to the server, in the list "shares"."""
 
     kind = "instrument"
     metrics: ClassVar[tuple[Metric, ...]]
-    start_s: ClassVar[float] = 0.0  # about what the program itself takes
+    start_s: ClassVar[float] = 0.0  # approximate time until the program sends
 
     @classmethod
     @abstractmethod
     def require(cls, host: Host) -> str:
-        """Return its version on this host. Raises: Unavailable, with the remedy."""
+        """Return the version of the tool on this host. Raises: Unavailable, with the remedy, if it is missing."""
 
     def load(self, page: RequestedPage, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> Any:
-        """Return the load that a study's settings ask for; a closed load, unless overridden."""
+        """Return the load with a study's settings; a closed load, unless a subclass overrides this."""
         return ClosedLoad(
             page,
             tuple(proxies),
@@ -176,21 +180,23 @@ class HttpLoad(Part):
 
     @classmethod
     def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
-        """Estimate how long a measurement takes, for plans only.
+        """Estimate the seconds of a measurement, for plans only.
 
         `slowdown` is the factor by which a request takes longer than through one proxy on a bare and idle host."""
         per_client = WARM_UP.of(settings) + REQUESTS.of(settings)
         return cls.start_s + slowdown * _REQUEST_S * CLIENTS.of(settings) * per_client
 
     @abstractmethod
-    def measure(self, station: LoadOrigin, load: Any) -> Reading:
-        """Measure once.
+    def measure(self, origin: LoadOrigin, load: Any) -> Reading:
+        """Run the load once, and return its metrics.
 
         Raises: Unavailable; InstrumentError for output that cannot be a measurement; CommandFailed; CommandTimeout."""
 
 
 def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
-    """Return the metrics that every loop has. `loop` names it in their summaries."""
+    """Return the metrics of every HTTP load, with names that begin with `prefix`.
+
+    `loop`, "open loop" or "closed loop", is part of their summaries."""
     percentiles = (
         Metric(
             f"{prefix}request_time_{name}",
@@ -219,7 +225,9 @@ class Request:
 
 
 def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Reading:
-    """Return the reading of one load; its series is in the order in which the requests began.
+    """Return the metrics of one load, and the times of its requests as a series, in the order in which they began.
+
+    If a response was wrong, the reading is invalid, and has only the percentage of errors.
 
     Raises: InstrumentError when there are no samples, or their total time is zero."""
     if not samples:
@@ -250,16 +258,16 @@ def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Readin
     return bounded(metrics(prefix, ""), reading)
 
 
-def kept_text(host: Host, path: str) -> str:
-    """Read a file in pieces that a transcript does not shorten, so that a campaign stores all output of a tool."""
+def read_in_pieces(host: Host, path: str) -> str:
+    """Return the text of a file, read in pieces that a transcript does not shorten, so that it stores them whole."""
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == _PIECE_BYTES:
-        place = [f"bs={_PIECE_BYTES}", f"skip={len(pieces)}", "count=1", "iflag=fullblock", "status=none"]
-        pieces.append(host.run(["dd", f"if={path}", *place]).stdout)
+        operands = [f"bs={_PIECE_BYTES}", f"skip={len(pieces)}", "count=1", "iflag=fullblock", "status=none"]
+        pieces.append(host.run(["dd", f"if={path}", *operands]).stdout)
     return b"".join(pieces).decode(errors="replace")
 
 
-# curl checks whole bodies by their hash, beside the load rather than within it, since hashing takes time.
+# curl checks whole bodies by their hash. These requests are not part of the load, since hashing takes time.
 
 CHECK = """\
 check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
@@ -276,34 +284,34 @@ def check_line(page: RequestedPage, proxy: Endpoint | None, timeout_s: float) ->
     return f"check {proxy or 'straight'} {way} --max-time {timeout_s:g} {shlex.quote(page.url)}"
 
 
-def not_right(reasons: Sequence[str], n: int) -> Reading:
-    """Return an invalid reading without a load: of `n` checks of the page, some failed for these reasons."""
-    return Reading({}, invalid_because=tuple(reasons), notes={"http": sent_by([1] * n)})
+def failed_check_reading(reasons: Sequence[str], n: int) -> Reading:
+    """Return the invalid reading of a load that was not run, because some of `n` checks of the page failed."""
+    return Reading({}, invalid_because=tuple(reasons), notes={"http": request_notes([1] * n)})
 
 
-def sent_by(shares: Sequence[int]) -> dict[str, object]:
-    """Return a reading's notes on the requests through each proxy."""
-    return {"sent": sum(shares), "shares": list(shares)}
+def request_notes(requests_per_proxy: Sequence[int]) -> dict[str, object]:
+    """Return the notes "sent" and "shares" of a reading, as `HttpLoad` describes them."""
+    return {"sent": sum(requests_per_proxy), "shares": list(requests_per_proxy)}
 
 
-def check(station: LoadOrigin, page: RequestedPage, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
-    """Request the page once through every proxy, or directly, and return why a response is not the page.
+def check(origin: LoadOrigin, page: RequestedPage, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
+    """Request the page once through every proxy, or directly, and return the faults of the responses.
 
     Raises: CommandFailed; CommandTimeout."""
-    ways: Sequence[Endpoint | None] = proxies or (None,)
-    script = CHECK + "".join(check_line(page, proxy, timeout_s) + "\n" for proxy in ways)
-    done = station.run(["sh"], stdin=script, timeout_s=len(ways) * timeout_s + CHECK_MARGIN_S)
-    return check_reasons(done.text, page, len(ways))
+    routes: Sequence[Endpoint | None] = proxies or (None,)
+    script = CHECK + "".join(check_line(page, proxy, timeout_s) + "\n" for proxy in routes)
+    done = origin.run(["sh"], stdin=script, timeout_s=len(routes) * timeout_s + CHECK_MARGIN_S)
+    return check_reasons(done.text, page, len(routes))
 
 
 def check_reasons(text: str, page: RequestedPage, n: int) -> list[str]:
-    """Return the faults in the output of `check`, which must have `n` lines. A pure function."""
+    """Return the faults in the output of the shell function `check`, which must have `n` lines. A pure function."""
     rows = [line.split() for line in text.splitlines() if line.startswith("check ")]
     reasons = [] if len(rows) == n else [f"{len(rows)} of {n} bodies were checked"]
-    right = ["200", str(page.length_bytes), page.sha256]
-    for _, way, *received in ((*row, "?") for row in rows):
-        if received[:3] != right:
-            status, length, digest = (*received, "?", "?", "?")[:3]
-            what = f"status {status}, {length} bytes, SHA-256 {digest[:12]}…"
-            reasons.append(f"the response ({way}) is not the page of {page.length_bytes} bytes: {what}")
+    expected = ("200", str(page.length_bytes), page.sha256)
+    for row in rows:
+        route, status, length, digest = (*row[1:], "?", "?", "?", "?")[:4]  # curl prints less if it fails
+        if (status, length, digest) != expected:
+            response = f"status {status}, {length} bytes, SHA-256 {digest[:12]}…"
+            reasons.append(f"the response ({route}) is not the page of {page.length_bytes} bytes: {response}")
     return reasons

@@ -41,11 +41,11 @@ class Iperf2Udp(UdpLoad):
 
     def read(self, text: str) -> UdpFlow:
         """Parse the client's report. Raises: InstrumentError when it is not a report, or contradicts itself."""
-        own, heading, servers = text.partition("Server Report:")
+        client_text, heading, server_text = text.partition("Server Report:")
         if not heading:
             raise InstrumentError(f"iperf printed no server report: …{text[-80:]!r}")
-        sent_s, sent_bytes, _ = _total("client", own)
-        received_s, received_bytes, rest = _total("server", servers)
+        sent_s, sent_bytes, _ = _total("client", client_text)
+        received_s, received_bytes, rest = _total("server", server_text)
         match = _RECEIVED.fullmatch(rest)
         if not match:
             raise InstrumentError(f"iperf's server report has no jitter and loss: {rest[:80]!r}")
@@ -56,7 +56,9 @@ class Iperf2Udp(UdpLoad):
 
 
 def _total(side: str, text: str) -> tuple[float, int, str]:
-    """Return (seconds, bytes, the rest of the line) from the only line of totals."""
+    """Return (seconds, bytes, the rest of the line) from the only line of totals in the report of a side.
+
+    Raises: InstrumentError if there is no such line or several, or if the rate contradicts seconds and bytes."""
     totals = _TOTAL.findall(text)
     if len(totals) != 1:
         raise InstrumentError(f"iperf printed {len(totals)} totals of its {side}: …{text[-80:]!r}")

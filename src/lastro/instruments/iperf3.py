@@ -20,7 +20,7 @@ _NO_NUMBER = re.compile(r'"(\w{1,60})":\s*([-+]?(?:nan|inf)\w*)', re.IGNORECASE)
 def run(
     client: Instance, server: Instance, target: str, duration_s: float, options: Sequence[str], watch: Watch = UNWATCHED
 ) -> dict[str, Any]:
-    """Run one test, and return iperf3's report as the client prints it. `watch` is entered for the client alone.
+    """Run one test, and return the client's JSON report. Only the client runs within `watch`.
 
     Raises: InstrumentError when the report is not valid, or says that the test failed."""
     listener = ["iperf3", "--server", "--one-off", "--forceflush", "--port", str(PORT)]
@@ -31,6 +31,7 @@ def run(
 
 
 def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> dict[str, Any]:
+    """Parse the client's JSON report. Raises: InstrumentError; CommandFailed if iperf3 failed without a reason."""
     try:
         report = json.loads(text)
     except (ValueError, RecursionError):
@@ -70,7 +71,7 @@ def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def check_duration(measured_s: float, asked_s: float, tool: str = "iperf3") -> tuple[str, ...]:
-    """Return a reason if a test was shorter or longer than it should be: it is then not comparable with the others."""
+    """Return a reason for invalidity if a test was shorter or longer than `asked_s`; else an empty tuple."""
     if abs(measured_s - asked_s) <= max(0.2 * asked_s, 0.5):
         return ()
     return (f"{tool} says that it ran for {measured_s:.2f} s instead of {asked_s:g} s",)

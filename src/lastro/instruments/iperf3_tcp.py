@@ -57,7 +57,7 @@ class Iperf3Tcp(Instrument):
 
 
 def _require_agreement(throughput: float, n_bytes: float, seconds: float) -> None:
-    """Raise InstrumentError if a rate in Mbit/s is not that of the bytes and the time beside it."""
+    """Raise InstrumentError if the throughput in Mbit/s contradicts the reported bytes and seconds."""
     if abs(throughput * 1e6 * seconds - 8 * n_bytes) > 8 * (_ROUNDING * n_bytes + 1):
         raise InstrumentError(
             f"impossible number: iperf3 reports {throughput:g} Mbit/s, but {n_bytes:g} bytes in {seconds:g} s"

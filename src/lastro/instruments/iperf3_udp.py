@@ -1,7 +1,7 @@
 """Jitter and loss of a UDP flow at a fixed rate, by iperf3.
 
-Jitter is the value of iperf3: the smoothed difference of transit times at the receiver, as defined for RTP (RFC 3550,
-section 6.4.1: J += (|D| - J) / 16)."""
+Jitter is the value that iperf3 reports: the smoothed difference of transit times at the receiver, as defined for RTP
+(RFC 3550, section 6.4.1: J += (|D| - J) / 16)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from lastro.errors import InstrumentError
 from lastro.instruments import iperf3
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import bounded, possible
+from lastro.instruments.bounds import bounded, require_possible
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Level, Setting
@@ -61,5 +61,5 @@ class Iperf3Udp(Instrument):
             payload_bytes=int(received_bytes),
             invalid_because=tuple(reasons),
         )
-        possible("offered rate", offered_bps / 1e6, "Mbit/s")
+        require_possible("offered rate", offered_bps / 1e6, "Mbit/s")
         return bounded(self.metrics, reading, duration_s)

@@ -21,7 +21,7 @@ class Iperf3UdpLoad(UdpLoad):
         return self.read(iperf3.run(client, server, target, offer.duration_s, options, watch))
 
     def read(self, report: Mapping[str, object]) -> UdpFlow:
-        """Return the flow in a report. Raises: InstrumentError."""
+        """Return the bytes, seconds and jitter of both ends from iperf3's report. Raises: InstrumentError."""
         sent, received = ("end", "sum_sent"), ("end", "sum_received")
         return UdpFlow(
             sent_bytes=iperf3.number(report, *sent, "bytes"),

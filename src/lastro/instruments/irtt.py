@@ -1,9 +1,9 @@
 """Round-trip times of datagrams at a constant rate, by irtt, which sends regardless of answers.
 
-Each time counts from when its datagram was due: a sender that is late, as it is when it waits for a CPU, adds to the
-time, and hides nothing (coordinated omission: Tene 2013). irtt sleeps for most of an interval and keeps a CPU busy for
-the rest, the same on every platform: with Go's timers alone, it would be late by up to a millisecond. Its report comes
-at the end, as JSON. Written for 0.9; source: irtt-client(1)."""
+Each time counts from when its datagram was due, so it includes the delay of a sender that waits for a CPU (coordinated
+omission: Tene 2013). On every platform, irtt sleeps for most of an interval and keeps a CPU busy for the rest: with
+Go's timers alone, it would be late by up to a millisecond. It prints its report at the end, as JSON. Written for 0.9;
+source: irtt-client(1)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ LOADED_LOSS = Metric("loss_loaded", "%", "lower", "datagrams of the probe withou
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 _SLEEPS = 0.95  # of each interval
 _WAIT_S, _PATIENCE_S = 1.0, 15.0
-_MOST_OWN = 0.5  # of a percentile
+_MOST_OWN = 0.5  # fraction of a percentile
 _NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedRoundTrips:
-    """Round trips from when each datagram was due, and how late each was sent, in ms; `lost` got no answer.
+    """Round-trip times from when each datagram was due, and how long after that each was sent, in ms.
 
-    Datagrams that irtt skipped are among them; `answered` counts those alone that left and came back."""
+    `lost` is the number of datagrams without an answer. All three include datagrams that irtt skipped because it was
+    late. `answered` is the number of datagrams that were sent and answered."""
 
     trips_ms: tuple[float, ...]
     late_ms: tuple[float, ...]
@@ -62,8 +63,8 @@ class Irtt(Instrument):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        """Probe for `loaded_s`, every `probe_interval_ms`."""
-        return loaded(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
+        """Send a datagram every `probe_interval_ms`, for `loaded_s`, and return the metrics beside a TCP stream."""
+        return loaded_reading(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
 
     def probe(
         self,
@@ -74,10 +75,12 @@ class Irtt(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> ProbedRoundTrips:
-        """Send datagrams every `probe_interval_ms`. Raises: InstrumentError; CommandFailed; CommandTimeout."""
-        interval_ms, ip = PROBE_INTERVAL_MS.of(settings), "-6" if ":" in target else "-4"
-        address = f"[{target}]:{PORT}" if ip == "-6" else f"{target}:{PORT}"
-        argv = ["irtt", "client", ip, "-Q", "-i", f"{interval_ms:g}ms", "-d", f"{1000 * duration_s:.0f}ms"]
+        """Send a datagram every `probe_interval_ms`, for `duration_s`, and return the round trips.
+
+        Raises: InstrumentError; CommandFailed; CommandTimeout."""
+        interval_ms = PROBE_INTERVAL_MS.of(settings)
+        ip_option, address = ("-6", f"[{target}]:{PORT}") if ":" in target else ("-4", f"{target}:{PORT}")
+        argv = ["irtt", "client", ip_option, "-Q", "-i", f"{interval_ms:g}ms", "-d", f"{1000 * duration_s:.0f}ms"]
         argv += [f"--timer=hybrid:{_SLEEPS}", f"--wait={_WAIT_S:g}s", "-o", "-", address]
         with server.during(["irtt", "server", "-i", "0", "-b", address], "[ListenerStart]"):
             done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
@@ -93,21 +96,23 @@ class Irtt(Instrument):
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise InstrumentError(f"irtt's report is not one of round trips: {text.strip()[-80:]!r}") from error
         wanted = duration_s * 1000 / interval_ms
-        if not 0.1 * wanted <= len(sent_ms) <= wanted + 1:  # skipped ones count as having waited
+        if not 0.1 * wanted <= len(sent_ms) <= wanted + 1:  # fewer: irtt skips datagrams when it is late
             raise InstrumentError(f"irtt sent {len(sent_ms)} datagrams instead of {wanted:.0f}")
-        most_ms = 1000 * (duration_s + _PATIENCE_S)
-        if any(later <= earlier for earlier, later in pairwise(sent_ms)) or any(
-            back is not None and not sent < back < sent + most_ms for sent, back in zip(sent_ms, back_ms, strict=True)
-        ):
+        longest_ms = 1000 * (duration_s + _PATIENCE_S)
+        in_order = all(earlier < later for earlier, later in pairwise(sent_ms))
+        possible_trips = all(
+            back is None or sent < back < sent + longest_ms for sent, back in zip(sent_ms, back_ms, strict=True)
+        )
+        if not in_order or not possible_trips:
             raise InstrumentError("irtt's report has times that go backwards, or beyond its own duration")
-        return _probed(sent_ms, back_ms, interval_ms)
+        return _round_trips(sent_ms, back_ms, interval_ms)
 
 
-def loaded(probed: ProbedRoundTrips) -> Reading:
-    """Return percentiles of the probe, in ms; one that is mostly irtt's own lateness is dropped, with a remark."""
+def loaded_reading(probed: ProbedRoundTrips) -> Reading:
+    """Return the metrics LOADED and LOADED_LOSS. A percentile that is mostly irtt's own lateness becomes a remark."""
     if not probed.trips_ms:
         return Reading({LOADED_LOSS.name: 100.0}, invalid_because=("no datagram of the probe was answered",))
-    found, late, remarks = dict[str, float](), dict[str, float](), list[Remark]()
+    latency_ms, late_ms, remarks = dict[str, float](), dict[str, float](), list[Remark]()
     for name, q in _QUANTILES:
         # A datagram without an answer is later than all others.
         value = quantile_if_estimable((*probed.trips_ms, *(math.inf,) * probed.lost), q)
@@ -115,34 +120,41 @@ def loaded(probed: ProbedRoundTrips) -> Reading:
         metric = f"latency_{name}_loaded"
         if value is None or own_delay is None:
             continue
-        if not math.isfinite(value):
+        if math.isfinite(value):
+            latency_ms[metric], late_ms[metric] = value, own_delay
+        else:
             text = f"{probed.lost} of {probed.sent} datagrams got no answer"
             remarks.append(Remark(AMONG_LOST, text, (metric,)))
-            continue
-        found[metric], late[metric] = value, own_delay
-    kept, dropped = without_own_lateness(found, late)
+    latency_ms, late_remarks = without_own_lateness(latency_ms, late_ms)
     return Reading(
-        {LOADED_LOSS.name: 100 * probed.lost / probed.sent, **kept},
+        {LOADED_LOSS.name: 100 * probed.lost / probed.sent, **latency_ms},
         (Series("rtt_loaded", "ms", probed.trips_ms),),
         payload_bytes=Irtt.packet_bytes * probed.answered,
-        remarks=(*remarks, *dropped),
+        remarks=(*remarks, *late_remarks),
     )
 
 
 def without_own_lateness(
-    found: Mapping[str, float], late: Mapping[str, float]
+    latency_ms: Mapping[str, float], late_ms: Mapping[str, float]
 ) -> tuple[dict[str, float], tuple[Remark, ...]]:
-    """Return the metrics, in ms, without those that are mostly irtt's own lateness, and a remark for each of these.
+    """Return the latencies, in ms, that are not mostly irtt's own lateness, and a remark for each that is dropped.
 
-    `late` has the same statistics of how late datagrams were sent."""
-    own = {name for name, value in found.items() if late.get(name, 0.0) > _MOST_OWN * value}
-    text = "{:.3f} ms; irtt itself sent as late as {:.3f} ms, since it had no CPU"
-    remarks = [Remark(GENERATOR_DELAY, text.format(found[name], late[name]), (name,)) for name in found if name in own]
-    return {name: value for name, value in found.items() if name not in own}, tuple(remarks)
+    `late_ms` has, for each metric, the same statistic of how long after it was due a datagram was sent."""
+    kept, remarks = dict[str, float](), list[Remark]()
+    for name, value in latency_ms.items():
+        own_delay = late_ms.get(name, 0.0)
+        if own_delay > _MOST_OWN * value:
+            text = f"{value:.3f} ms; irtt itself sent as late as {own_delay:.3f} ms, since it had no CPU"
+            remarks.append(Remark(GENERATOR_DELAY, text, (name,)))
+        else:
+            kept[name] = value
+    return kept, tuple(remarks)
 
 
 def _times_ms(trip: Mapping[str, object]) -> tuple[float, float | None]:
-    """Return when a datagram was sent, and when its answer came, by the client's monotonic clock."""
+    """Return when a datagram was sent, and when its answer came (None: lost), by the client's monotonic clock.
+
+    Raises: KeyError, TypeError, ValueError for a report in another format."""
     client: Mapping[str, Mapping[str, int]] = trip["timestamps"]["client"]  # type: ignore[index]
     sent = client["send"]["monotonic"]
     back = client["receive"]["monotonic"] if trip["lost"] == "false" else None
@@ -152,19 +164,20 @@ def _times_ms(trip: Mapping[str, object]) -> tuple[float, float | None]:
     return sent / _NS_PER_MS, None if back is None else back / _NS_PER_MS
 
 
-def _probed(sent_ms: Sequence[float], back_ms: Sequence[float | None], interval_ms: float) -> ProbedRoundTrips:
-    """Return round trips from when each datagram was due.
+def _round_trips(sent_ms: Sequence[float], back_ms: Sequence[float | None], interval_ms: float) -> ProbedRoundTrips:
+    """Return round trips from when each datagram was due, given when it was sent and when its answer came.
 
-    irtt sends at multiples of the interval after its first datagram. When it is late beyond one of them, it skips it.
-    The datagram that it skipped would have left with the next one, and counts as if it had."""
-    trips_ms, late_ms, lost, place = list[float](), list[float](), 0, 0
+    irtt sends at multiples of the interval after its first datagram. If it is late by an interval or more, it skips the
+    datagrams that were due meanwhile. A skipped datagram counts as if it had left together with the next one."""
+    trips_ms, late_ms, lost, next_number = list[float](), list[float](), 0, 0
     for sent, back in zip(sent_ms, back_ms, strict=True):
-        reached = max(place, math.floor((sent - sent_ms[0]) / interval_ms))
-        for due in (min(sent, sent_ms[0] + missed * interval_ms) for missed in range(place, reached + 1)):
+        number = max(next_number, math.floor((sent - sent_ms[0]) / interval_ms))
+        for skipped_or_sent in range(next_number, number + 1):
+            due = min(sent, sent_ms[0] + skipped_or_sent * interval_ms)
             late_ms.append(sent - due)
             if back is None:
                 lost += 1
             else:
                 trips_ms.append(back - due)
-        place = reached + 1
+        next_number = number + 1
     return ProbedRoundTrips(tuple(trips_ms), tuple(late_ms), lost, sum(back is not None for back in back_ms))

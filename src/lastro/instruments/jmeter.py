@@ -59,27 +59,27 @@ class Jmeter(HttpLoad):
             raise host.lacks(f"JMeter in {HOME}", str(cls.requirements.remedy)) from error
         return f"Apache JMeter {VERSION}"
 
-    def measure(self, station: LoadOrigin, load: ClosedLoad) -> Reading:
-        version = self.require(station.host)
+    def measure(self, origin: LoadOrigin, load: ClosedLoad) -> Reading:
+        version = self.require(origin.host)
         if load.requests < 1 or load.clients < max(1, len(load.proxies)):
             asked = f"{load.clients} clients with {load.requests} requests each over {len(load.proxies)} proxies"
             raise InstrumentError(f"{asked}: some would get no requests", "set `clients` to at least `proxies`")
-        if reasons := http_load.check(station, load.page, load.proxies, load.timeout_s):
-            return http_load.not_right(reasons, max(1, len(load.proxies)))
-        reading = self.read(self._run(station, load), load)
-        reasons = http_load.check(station, load.page, load.proxies, load.timeout_s)
+        if reasons := http_load.check(origin, load.page, load.proxies, load.timeout_s):
+            return http_load.failed_check_reading(reasons, max(1, len(load.proxies)))
+        reading = self.read(self._run(origin, load), load)
+        reasons = http_load.check(origin, load.page, load.proxies, load.timeout_s)
         # Two more for each proxy (or the server): the checks before and after.
-        shares = [clients * (load.warm_up + load.requests) + 2 for clients in http_load.clients_of_each(load)]
+        per_client = load.warm_up + load.requests
+        requests_per_proxy = [clients * per_client + 2 for clients in http_load.clients_per_proxy(load)]
         notes: dict[str, object] = {
             "version": version,
             "heap": _HEAP[0][4:],
             "warm_up": load.warm_up,
             "keep_alive": load.keep_alive,
         }
-        notes |= {**http_load.sent_by(shares), "command": shlex.join(self.argv(station.directory))}
-        return replace(
-            reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes | reading.notes}
-        )
+        notes |= http_load.request_notes(requests_per_proxy)
+        notes |= {"command": shlex.join(self.argv(origin.directory))} | reading.notes
+        return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})
 
     def argv(self, directory: str) -> list[str]:
         """Return JMeter's command, to run in the client's namespace; `directory` contains the plan `load.jmx`."""
@@ -90,45 +90,48 @@ class Jmeter(HttpLoad):
             *(f"-Jjmeter.save.saveservice.{name}=false" for name in _LEFT_OUT),
         ]  # fmt: skip
 
-    def _run(self, station: LoadOrigin, load: ClosedLoad) -> str:
+    def _run(self, origin: LoadOrigin, load: ClosedLoad) -> str:
         """Run JMeter once, and return its results file."""
-        jtl = station.file("load.jtl")
-        station.host.run(["rm", "-rf", station.directory])
-        station.host.write_text(station.file("load.jmx"), _jmeter_plan.test_plan(load))
-        argv = self.argv(station.directory)
-        done = station.measure(argv, timeout_s=_START_S + load.limit_s, check=False)
+        jtl = origin.file("load.jtl")
+        origin.host.run(["rm", "-rf", origin.directory])
+        origin.host.write_text(origin.file("load.jmx"), _jmeter_plan.test_plan(load))
+        argv = self.argv(origin.directory)
+        done = origin.measure(argv, timeout_s=_START_S + load.limit_s, check=False)
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        text = http_load.kept_text(station.host, jtl)
+        text = http_load.read_in_pieces(origin.host, jtl)
         if not text:
             raise InstrumentError(f"JMeter wrote no results: {done.text.strip()[-300:]}")
         return text
 
     def read(self, text: str, load: ClosedLoad) -> Reading:
-        """Parse the results file (CSV, with the names of its columns). A pure function. Raises: InstrumentError."""
+        """Parse the results file, CSV with a header line. A pure function. Raises: InstrumentError."""
         rows = [_row(row) for row in _table(text)]
-        shares = _jmeter_plan.shares(load)
-        for warm_up, requests in ((True, load.warm_up), (False, load.requests)):
-            _require_all_requests([row for row in rows if row.warm_up is warm_up], shares, requests)
-        reading = http_load.read("", [row.sample for row in rows if not row.warm_up], load.page)
-        early = Counter(row.sample.wrong for row in rows if row.warm_up and row.sample.wrong)
-        if early:
-            reason = f"{early.total()} warm-up requests got no correct response: {early.most_common(1)[0][0][:200]}"
+        warm_up, measured = [row for row in rows if row.warm_up], [row for row in rows if not row.warm_up]
+        clients = _jmeter_plan.clients_by_proxy(load)
+        _require_all_requests(warm_up, clients, load.warm_up)
+        _require_all_requests(measured, clients, load.requests)
+        reading = http_load.read("", [row.sample for row in measured], load.page)
+        faults = Counter(row.sample.wrong for row in warm_up if row.sample.wrong)
+        if faults:
+            (commonest, _), *_ = faults.most_common(1)
+            reason = f"{faults.total()} warm-up requests got no correct response: {commonest[:200]}"
             return replace(reading, measurements={}, series=(), invalid_because=(*reading.invalid_because, reason))
         if reading.invalid_because:
             return reading
-        measured = [row for row in rows if not row.warm_up]
         by_client = by_key((row.sample.client, row.sample) for row in measured)
-        cycles_ms = [_lasted_ms(own) / len(own) for own in by_client.values()]
-        notes = {"connect_mean_ms": fmean(row.connect_ms for row in measured),
-                 "first_byte_mean_ms": fmean(row.latency_ms for row in measured),
-                 "by_proxy_ms": _by_proxy(measured)}  # fmt: skip
+        cycles_ms = [_lasted_ms(samples) / len(samples) for samples in by_client.values()]
+        notes = {
+            "connect_mean_ms": fmean(row.connect_ms for row in measured),
+            "first_byte_mean_ms": fmean(row.latency_ms for row in measured),
+            "by_proxy_ms": _mean_ms_by_proxy(measured),
+        }
         return replace(reading, measurements={**reading.measurements, "request_cycle": fmean(cycles_ms)}, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of the results file. `group` names the thread group; times to connect and to the first byte are in ms."""
+    """A line of the results file: `group` names the thread group, `latency_ms` is the time to the first byte."""
 
     sample: Request
     group: str
@@ -174,21 +177,23 @@ def _whole_number(name: str, word: str) -> float:
     return float(word)
 
 
-def _require_all_requests(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], requests: int) -> None:
-    """Check that every client of every proxy sent all of its requests. Raises: InstrumentError if one did not."""
+def _require_all_requests(rows: Sequence[_Row], clients: Sequence[tuple[Endpoint | None, int]], requests: int) -> None:
+    """Raise InstrumentError unless `rows` has `requests` of each client; `clients` is their number by proxy.
+
+    All rows are of the warm-up, or all are measured."""
     counts = Counter((row.group, row.sample.client) for row in rows)
-    clients = Counter(group for group, _ in counts)
+    clients_by_group = Counter(group for group, _ in counts)
     warm_up = bool(rows) and rows[0].warm_up
-    wanted = {_jmeter_plan.group_name(proxy, warm_up): n for proxy, n in shares} if requests else {}
-    if dict(clients) != wanted or any(n != requests for n in counts.values()):
-        found_text = f"JMeter's results have {len(rows)} requests from {len(counts)} clients"
-        raise InstrumentError(f"{found_text} instead of {requests} from each of {sum(wanted.values())}")
+    expected = {_jmeter_plan.group_name(proxy, warm_up): n for proxy, n in clients} if requests else {}
+    if clients_by_group != expected or any(n != requests for n in counts.values()):
+        reported = f"JMeter's results have {len(rows)} requests from {len(counts)} clients"
+        raise InstrumentError(f"{reported} instead of {requests} from each of {sum(expected.values())}")
 
 
 def _lasted_ms(samples: Sequence[Request]) -> float:
-    return max(one.began_ms + one.time_ms for one in samples) - min(one.began_ms for one in samples)
+    return max(sample.began_ms + sample.time_ms for sample in samples) - min(sample.began_ms for sample in samples)
 
 
-def _by_proxy(rows: Sequence[_Row]) -> dict[str, float]:
+def _mean_ms_by_proxy(rows: Sequence[_Row]) -> dict[str, float]:
     by_group = by_key((row.group.split()[-1], row.sample.time_ms) for row in rows)
     return {proxy: round(fmean(times_ms), 3) for proxy, times_ms in sorted(by_group.items())}

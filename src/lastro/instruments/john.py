@@ -53,8 +53,8 @@ class John(Workload):
         rate = positive("john's rate", float(real) * _PREFIXES[real_prefix])
         cpu_rate = positive("john's rate by CPU time", float(virtual) * _PREFIXES[virtual_prefix])
         asked, reported = _THREADS.of(self.chosen), _REPORTED_THREADS.findall(text)
-        had = int(reported[0]) if reported else 1
-        reasons = () if had == asked else (f"john ran {had} threads instead of {asked}",)
+        threads = int(reported[0]) if reported else 1
+        reasons = () if threads == asked else (f"john ran {threads} threads instead of {asked}",)
         values = {"john_rate": rate, "john_cpu_rate": cpu_rate}
         return bounded(self.metrics, Reading(values, invalid_because=reasons))
 

@@ -1,13 +1,13 @@
 """Meters of latency under an open load: packets leave at a constant rate, regardless of earlier ones.
 
-    with meter.answering(way):
-        trips = meter.round_trips(way, traffic, rate_fps=50_000, duration_s=5.0)
+    with meter.answering(direction):
+        trips = meter.round_trips(direction, traffic, rate_fps=50_000, duration_s=5.0)
     own = meter.own_delay(source, traffic, 50_000, 1.0)   # without the function, on the loopback of the source
-    reading = judged(trips.histogram, own.histogram, "latency_{}_at_50pct".format)
+    reading = percentiles_reading(trips.histogram, own.histogram, "latency_{}_at_50pct".format)
 
 Each time counts from when its packet was due, not from when it was sent, and a packet without an answer counts as later
-than all others. So neither a stopped function nor a stopped generator hides the waiting that it caused, which a closed
-loop such as ping does (coordinated omission)."""
+than all others. So the delay that a stopped function or generator causes is measured. A closed loop, such as ping,
+would hide it (coordinated omission)."""
 
 from __future__ import annotations
 
@@ -35,21 +35,22 @@ LATENCY_S = Setting("latency_s", 3.0, "length of the latency measurement at each
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999))
 MAX = "max"  # of the packets that were answered
 STATISTICS = (*(name for name, _ in QUANTILES), MAX)
-MOST_OWN = 0.5  # of a latency: what is more than half the generator's own delay is not a property of the path
+MOST_OWN = 0.5  # a latency of which the generator's own delay may be more than half is not a property of the path
 _LOOPBACK = "127.0.0.1"
 _NS_PER_US = 1000.0
 
 
 class MeasurementDisturbed(InstrumentError):
-    """Other work on the host disturbed a measurement for a moment: it can be repeated."""
+    """Other work on the host disturbed a measurement for a moment; the measurement can be repeated."""
 
 
 @dataclass(frozen=True, eq=False)
 class RoundTrips:
-    """The packets that asked for an answer, and got one, in the order in which they were due.
+    """The times of the packets that requested an answer and got one, in the order in which they were due.
 
-    All times are nanoseconds of the sender's clock. `lost` packets got no answer. `sent` counts all packets that left
-    in `lasted_s`, `asked` those of them that asked for an answer; both include a warm-up without times."""
+    All times are nanoseconds of the sender's clock. `lost` is the number of packets that got no answer. `sent` is the
+    number of packets that left in `lasted_s`, and `asked` the number of them that requested an answer; both include a
+    warm-up, whose packets have no times."""
 
     due_ns: Times
     sent_ns: Times
@@ -68,15 +69,15 @@ class RoundTrips:
 
     @property
     def rate_fps(self) -> float:
-        """The rate of the load: packets that were sent, and the answers for which they asked."""
+        """The rate of the load: packets sent and answers requested, per second."""
         return (self.sent + self.asked) / self.lasted_s
 
 
 class LatencyMeter(Instrument):
     """A generator of an open load that times some of its packets.
 
-    `packages` are Debian packages that it needs in the image; `step_s` is the unit of its durations. One packet of
-    `answers_every` asks for an answer, which is part of the load."""
+    `packages` are Debian packages that it needs in the image; durations are multiples of `step_s` (0: any). One packet
+    of `answers_every` requests an answer, which is part of the load."""
 
     packages: ClassVar[tuple[str, ...]] = ()
     step_s: ClassVar[float] = 0.0
@@ -84,45 +85,50 @@ class LatencyMeter(Instrument):
 
     @abstractmethod
     def answering(self, direction: Direction) -> AbstractContextManager[Process]:
-        """Answer packets inside the block, at the receiver of a way. Raises: CommandFailed; CommandTimeout."""
+        """Run a server at the receiver that answers packets inside the block. Raises: CommandFailed; CommandTimeout."""
 
     @abstractmethod
     def round_trips(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> RoundTrips:
-        """Send packets whose rate is `rate_fps` with their answers, and time them.
+        """Send packets for `duration_s`, and return the times of those that request an answer.
 
-        Raises: MeasurementDisturbed when it did not run as long as it should; InstrumentError when its report cannot be
-        right, or when nothing was answered; CommandFailed; CommandTimeout."""
+        `rate_fps` is the rate of packets and answers together. Raises: MeasurementDisturbed when the run was shorter or
+        longer than `duration_s`; InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
 
     def own_delay(self, sender: Instance, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
-        """Time packets that never leave the sender: what the meter, its sockets and the scheduler take by themselves.
+        """Return the round trips on the sender's loopback: the delay of the meter, its sockets and the scheduler.
 
         Raises: as `round_trips`."""
-        alone = Direction(sender, sender, _LOOPBACK)
-        with self.answering(alone):
-            return self.round_trips(alone, traffic, rate_fps, duration_s)
+        loopback = Direction(sender, sender, _LOOPBACK)
+        with self.answering(loopback):
+            return self.round_trips(loopback, traffic, rate_fps, duration_s)
 
 
-def judged(
+def percentiles_reading(
     trips: Histogram,
     of_generator: Histogram | None,
     name: Callable[[str], str],
     lost_by_receiver: int = 0,
     own_is: str = "the generator alone, on its loopback",
 ) -> Reading:
-    """Return the percentiles in microseconds that the samples allow; `name` makes a metric's name of 'p99' or 'max'.
+    """Return the percentiles of `trips` in microseconds; `name` makes the name of a metric from 'p99' or 'max'.
 
-    A percentile is dropped, with a remark, if fewer than ten packets lie beyond it, here or with the generator alone;
-    if it lies among packets without an answer; or if more than half of it may be the own delay of the generator, which
-    `own_is` describes. Of the packets without an answer, `lost_by_receiver` had reached the receiver: if these are most
-    of them, they are the generator's. They raise every percentile, so one that would be less than half without them is
-    dropped, too. The maximum is that of the answered packets, so packets without an answer make it a lower bound."""
+    `of_generator` are the delays of the generator alone, if known; `own_is` describes them in remarks. Of the packets
+    without an answer, `lost_by_receiver` had reached the receiver, whose program lost them.
+
+    A percentile is dropped, with a remark, in these cases:
+    - fewer than ten packets are beyond it, in `trips` or in `of_generator`;
+    - it is that of a packet without an answer. If the receiver lost most of these, the remark blames the generator;
+    - more than half of it may be the delay of the generator alone;
+    - it would be less than half without the packets that the receiver lost.
+
+    The maximum is that of the answered packets; if others got no answer, a remark says that it is a lower bound."""
     from lastro.stats.histograms import Histogram  # loads numpy
 
     values: dict[str, float] = {}
     remarks = []
-    others = Histogram(trips.counts, trips.lost - lost_by_receiver)
+    without_lost = Histogram(trips.counts, trips.lost - lost_by_receiver)
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
         metric = name(statistic)
         value = _quantile(trips, q) / _NS_PER_US
@@ -144,8 +150,8 @@ def judged(
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
             text = f"{value:.1f} µs; {own_is}: {alone}"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
-        elif (of_others_us := _quantile(others, q) / _NS_PER_US) < MOST_OWN * value:
-            text = f"{value:.1f} µs; {of_others_us:.1f} µs without the packets that the receiver lost"
+        elif (without_lost_us := _quantile(without_lost, q) / _NS_PER_US) < MOST_OWN * value:
+            text = f"{value:.1f} µs; {without_lost_us:.1f} µs without the packets that the receiver lost"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
             values[metric] = value
@@ -155,15 +161,15 @@ def judged(
     return Reading(values, remarks=tuple(remarks))
 
 
-def stored(name: str, histogram: Histogram) -> PackedHistogram:
-    """Return a histogram of nanoseconds as a trial stores it."""
+def pack_histogram(name: str, histogram: Histogram) -> PackedHistogram:
+    """Return a histogram of nanoseconds in the compact form in which a trial stores it."""
     from lastro.results.hdr import packed  # loads numpy
 
     return PackedHistogram(name, "ns", packed(histogram))
 
 
 def _quantile(histogram: Histogram, q: float) -> float:
-    """Return a quantile of all packets; the maximum is that of the packets with an answer. 0 without any."""
+    """Return a quantile of all packets, 0 without packets; for q = 1, the maximum of the packets with an answer."""
     if q == 1:
         return histogram.maximum
     return histogram.quantile(q) if histogram.n_in_all else 0.0

@@ -1,4 +1,4 @@
-"""Generators of frames: each offers a constant rate for a time, and reports what it sent.
+"""Generators of frames: each offers a constant rate for a time, and reports the frames that it sent.
 
     direction = Direction(source, sink, "198.18.1.10")
     with generator.receiving(direction):
@@ -28,9 +28,9 @@ _HEADERS_BYTES = {"4": 14 + 20 + 8, "6": 14 + 40 + 8}  # of Ethernet, IP and UDP
 LEAST_BYTES, MOST_BYTES = 64, 1518
 IMIX = "imix"
 _IMIX = (64, 64, 570, 64, 64, 570, 64, 570, 64, 64, 570, 1518)  # 7 : 4 : 1, mixed
-# Of a socket, by sockperf's option --buffer-size: as long as the function's kernel has not taken up a frame, it counts
-# against its sender's buffer. The usual buffer holds fewer frames than the kernel's queue in front of the function. A
-# function that is too slow would then block its sender, as no wire could, and never lose a frame.
+# The socket buffer, for sockperf's option --buffer-size. A frame occupies its sender's buffer until the function's
+# kernel takes it up. The default buffer holds fewer frames than the kernel's queue in front of the function. So a
+# function that is too slow would block its sender, which no wire could do, and never lose a frame.
 BUFFER_BYTES = 4_000_000
 _PATIENCE_S = 15.0
 # A socket that nothing reads: when its buffer is full, the kernel drops what arrives, without an answer to the sender.
@@ -49,9 +49,9 @@ FRAMES_OFFERED = Metric(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The frames of a load: their sizes in bytes, repeated in this order, and the number of flows they belong to.
+    """The frames of a load: their sizes in bytes, repeated in this order, and the number of flows.
 
-    `ip` is the version of IP that carries their datagrams."""
+    `ip` is the version of IP, "4" or "6"."""
 
     sizes: tuple[int, ...]
     flows: int = 1
@@ -59,22 +59,22 @@ class Traffic:
 
     @classmethod
     def of(cls, size: str, flows: int = 1, ip: str = "4") -> Traffic:
-        """Return the traffic of a frame size as a study has it: '64', or 'imix'. Raises: InputError."""
+        """Return the traffic with a frame size as a study writes it: '64', or 'imix'. Raises: InputError."""
         return cls(sizes_of(size), flows, ip)
 
     @property
     def payload_bytes(self) -> tuple[int, ...]:
-        """The payload of each frame: a datagram over UDP and IP; negative if the frame is too small for the headers."""
+        """The bytes of UDP payload in each frame; negative if the frame is too small for the headers."""
         return tuple(size - _HEADERS_BYTES[self.ip] - CHECK_SEQUENCE_BYTES for size in self.sizes)
 
     @property
     def counted_bytes(self) -> float:
-        """The mean size of a frame as interfaces count it: with the header of Ethernet, without the check sequence."""
+        """The mean size of a frame as interfaces count it: with the Ethernet header, without the check sequence."""
         return sum(self.sizes) / len(self.sizes) - CHECK_SEQUENCE_BYTES
 
 
 def sizes_of(size: str) -> tuple[int, ...]:
-    """Parse a frame size: '64', or 'imix' for 64, 570 and 1518 bytes as 7 : 4 : 1. Raises: InputError."""
+    """Parse a frame size in bytes, or 'imix': a sequence of 64, 570 and 1518 bytes as 7 : 4 : 1. Raises: InputError."""
     if size == IMIX:
         return _IMIX
     if not (size.isascii() and size.isdigit() and len(size) < 6) or not LEAST_BYTES <= int(size) <= MOST_BYTES:
@@ -92,16 +92,16 @@ class Direction:
 
     @property
     def ip(self) -> str:
-        """The version of IP: 4 or 6."""
+        """The version of IP: "4" or "6"."""
         return "6" if ":" in self.target else "4"
 
 
 @dataclass(frozen=True, slots=True)
 class SentLoad:
-    """A load as its generator reports it: frames intended and sent, the seconds it took, and, if known, received.
+    """A load as its generator reports it: the numbers of frames intended and sent, and the seconds of sending.
 
-    Only a generator that has the frames back, or asks its receiver, knows what was received. `waited_s` is the CPU time
-    in which it waited by keeping a CPU busy."""
+    `received` is the number of frames received; None if the generator neither gets the frames back nor asks the
+    receiver. `waited_s` is the CPU time in which the generator waited by keeping a CPU busy."""
 
     intended: int
     sent: int
@@ -111,7 +111,7 @@ class SentLoad:
 
     @property
     def rate_fps(self) -> float:
-        """The frames sent in a second."""
+        """The frames sent per second."""
         return self.sent / self.lasted_s
 
 
@@ -124,10 +124,10 @@ OFFERED_FPS = Setting("offered_fps", 1000.0, "frames a second, of a measurement 
 class LoadGenerator(Instrument):
     """A generator of frames at a constant rate.
 
-    `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` and `least_payload_bytes` say what
-    traffic it can send; `step_s` is the unit of its durations (0: any), `starts_s` what it takes besides them, and
-    `spins` is true if it waits by keeping a CPU busy: it then reports this time in `SentLoad`. `bound_to` is the CPU to
-    which it binds itself, regardless of what it may use; None if it does not."""
+    `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` (of frame sizes) and
+    `least_payload_bytes` describe the traffic that it can send. Durations are multiples of `step_s` (0: any); a run
+    takes `starts_s` more. If `spins` is true, it waits by keeping a CPU busy, and reports this time in `SentLoad`.
+    `bound_to` is the CPU to which it binds itself, whether or not it may use it; None if it does not bind itself."""
 
     metrics = (FRAMES_OFFERED,)
     packages: ClassVar[tuple[str, ...]] = ()
@@ -143,13 +143,14 @@ class LoadGenerator(Instrument):
     def offer(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
-        """Send frames at a constant rate, and return when the last one was sent, or is in a queue that keeps the rate.
+        """Send frames at a constant rate for `duration_s`, and return the generator's report.
 
-        Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
+        At the return, the last frames may still be in a queue that keeps the rate. Only the generator runs within
+        `watch`. Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
 
     @contextmanager
     def receiving(self, direction: Direction) -> Iterator[Process]:
-        """Receive inside the block, so that the receiver's kernel does not refuse what arrives.
+        """Open a socket at the receiver inside the block, so that its kernel does not refuse frames that arrive.
 
         Raises: InstrumentError; CommandTimeout."""
         argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), direction.ip]
@@ -157,12 +158,12 @@ class LoadGenerator(Instrument):
             yield process
 
     def condition(self) -> dict[str, str]:
-        """Return how it really sent, where that matters to a reader; empty if there is nothing to say."""
+        """Return conditions of the load that a report must show, by name; empty if there are none."""
         return {}
 
     @classmethod
     def refusal(cls, traffic: Traffic) -> str:
-        """Return why it cannot send this traffic; empty if it can."""
+        """Return the reason why this generator cannot send this traffic; empty if it can."""
         if traffic.flows > cls.most_flows:
             return f"{cls.name} sends at most {cls.most_flows} flow{'s' * (cls.most_flows > 1)}"
         if len(traffic.sizes) > 1 and not cls.mixes:
@@ -174,7 +175,7 @@ class LoadGenerator(Instrument):
 
     @classmethod
     def remedy(cls, traffic: Traffic) -> str:
-        """Return what to do about traffic that it refuses."""
+        """Return what a user can do about traffic for which `refusal` returns a reason."""
         if traffic.flows > cls.most_flows or (len(traffic.sizes) > 1 and not cls.mixes):
             return 'use instrument = "trafgen"'
         least = min(traffic.sizes) + cls.least_payload_bytes - min(traffic.payload_bytes)
@@ -183,15 +184,17 @@ class LoadGenerator(Instrument):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in this number of `flows`."""
-        way, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings), FLOWS.of(settings))
-        with self.receiving(way):
-            offered = self.offer(way, traffic, OFFERED_FPS.of(settings), PROBE_S.of(settings), watch)
+        """Offer frames by the settings `offered_fps`, `probe_s`, `frame_size` and `flows`; return the rate sent."""
+        direction, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings), FLOWS.of(settings))
+        with self.receiving(direction):
+            offered = self.offer(direction, traffic, OFFERED_FPS.of(settings), PROBE_S.of(settings), watch)
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})
 
 
-def checked(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
-    """Return what a generator reported. Raises: InstrumentError for impossible numbers."""
+def check_sent_load(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
+    """Return the load that a generator reported. Raises: InstrumentError for impossible numbers.
+
+    `intended` frames in `duration_s` were requested from the generator, which errors call `tool`."""
     positive(f"{tool}'s number of frames sent", sent)
     positive(f"{tool}'s time of sending", lasted_s)
     if sent > 1.05 * intended + 100:

@@ -1,4 +1,4 @@
-"""The bandwidth of copying memory by mbw: one array to another, as programs do. It takes the place of RAMspeed.
+"""The bandwidth of copying memory by mbw: one array to another, as programs do. It replaces RAMspeed.
 
 To vary the size of the arrays from below to above the size of a cache, make it a factor: `"instrument.array" = [...]`;
 below 1 MiB, use `block` of sysbench-memory. Results for arrays that may fit into a cache are marked."""
@@ -71,8 +71,8 @@ class Mbw(MemoryWorkload):
         for number, method, elapsed_s, size_mib, rate in runs_done:
             if method != _METHOD.of(self.chosen).upper() or float(size_mib) != array:
                 reasons.add(f"mbw ran {method} over {size_mib} MiB instead of {_METHOD.of(self.chosen)} over {array}")
-            grain_s = 0.6e-5
-            if not array / (float(elapsed_s) + grain_s) <= 1.001 * float(rate):
+            rounding_s = 0.6e-5
+            if not array / (float(elapsed_s) + rounding_s) <= 1.001 * float(rate):
                 reasons.add(f"mbw's run {number} reports {rate} MiB/s, but {elapsed_s} s for {array} MiB")
         rates = tuple(positive("mbw's rate", float(rate)) for *_, rate in runs_done)
         mean = 1 / fmean(1 / rate for rate in rates)  # all runs copy the same bytes, so this is all bytes over all time

@@ -1,9 +1,9 @@
 """One-way delays under an open load, from captures at both ends of the path, by the clock of one kernel.
 
-tcpdump keeps the packets of sockperf that ask for an answer: one in ten. The kernel notes when the sender's interface
-got each of them, and when the receiver's did, both by the same clock. What a packet waited before it left counts, too:
-its schedule is found from the times at which packets left, as for round trips. Sources: tcpdump(1), pcap-savefile(5),
-`MsgHeader` in message.h of sockperf."""
+tcpdump stores the packets of sockperf that request an answer: one in ten. The kernel records when each packet passed
+the sender's interface, and when it passed the receiver's, by the same clock. Delays count from when a packet was due,
+as for round trips; `_schedule` computes this from the times at which packets left. Sources: tcpdump(1),
+pcap-savefile(5), `MsgHeader` in message.h of sockperf."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILTER = f"udp dst port {PORT} and {_FLAGS} & 6 = 2"
 _BYTES = 64  # kept of each packet: headers and the number
 _NUMBER_AT = 14 + 20 + 8
 _PATIENCE_S = 15.0
-_RETIRED_S = 1.2  # the kernel hands over a part of its buffer when it is full, or after a second
+_FLUSH_S = 1.2  # the kernel hands over a part of its buffer when it is full, or after a second
 _MAGIC = 0xA1B23C4D  # of files with nanoseconds
 _FILE_HEADER, _RECORD = struct.Struct("<IHHiIII"), struct.Struct("<IIII")
 _ETHERNET = 1
@@ -46,10 +46,11 @@ _CLOCK = 0.02  # by which sockperf's period may differ from the kernel's clock
 
 @dataclass(frozen=True, eq=False)
 class OneWay:
-    """The packets that asked for an answer and arrived, in the order in which they were due; `lost` did not arrive.
+    """The times of the packets that requested an answer and arrived, in the order in which they were due.
 
-    All times are nanoseconds of the kernel's clock: when a packet was due, left its sender, and arrived. `waits_ns` are
-    the delays of all that left, the lost ones too, from when they were due until they left."""
+    For each of these packets, in nanoseconds of the kernel's clock: when it was due, when it left its sender, and when
+    it arrived. `lost` is the number of packets that left and did not arrive. `waits_ns` has a delay for each packet
+    that left, whether it arrived or was lost: the time from when the packet was due until it left."""
 
     due_ns: Times
     left_ns: Times
@@ -59,14 +60,14 @@ class OneWay:
 
     @cached_property
     def histogram(self) -> Histogram:
-        """Delays from when packets were due, in nanoseconds. Raises: ValueError for impossible times."""
+        """Delays of the packets, in nanoseconds from when each was due. Raises: ValueError for impossible times."""
         from lastro.stats.histograms import Histogram  # loads numpy
 
         return Histogram.of((self.arrived_ns - self.due_ns).round(), self.lost)
 
     @cached_property
-    def own(self) -> Histogram:
-        """The part of the generator: how late packets left."""
+    def generator_delays(self) -> Histogram:
+        """Delays in the generator, in nanoseconds: how long after it was due each packet left."""
         from lastro.stats.histograms import Histogram
 
         return Histogram.of(self.waits_ns.round())
@@ -74,7 +75,7 @@ class OneWay:
 
 @dataclass(slots=True)
 class PacketCapture:
-    """A capture on an interface, and what it holds when it has ended."""
+    """A capture on the interface `device` of an instance; `data` is its file, in tcpdump's format, after `running`."""
 
     instance: Instance
     device: str
@@ -82,24 +83,26 @@ class PacketCapture:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Capture inside the block. Raises: CommandFailed; CommandTimeout; InstrumentError if packets are missing."""
-        file = f"{self.instance.memory_dir}/{_FILE}"  # the disk has no part in the delays
+        """Capture inside the block, and set `data` at its end.
+
+        Raises: CommandFailed; CommandTimeout; InstrumentError if the kernel dropped packets."""
+        file = f"{self.instance.memory_dir}/{_FILE}"  # in memory, so that the disk causes no delays
         argv = ["tcpdump", "-i", self.device, "-p", "-Z", "root", "-s", str(_BYTES), "-B", "8192"]
         argv += ["--time-stamp-precision=nano", "-w", file, _FILTER]
         with self.instance.during(argv, "listening on", _PATIENCE_S) as process:
             yield
-            time.sleep(_RETIRED_S)
-        words = process.stop().error_text
-        if _DROPPED.findall(words) != ["0"]:
-            raise InstrumentError(f"the capture on {self.device} lost packets: {words.strip()[-120:]!r}")
+            time.sleep(_FLUSH_S)
+        summary = process.stop().error_text
+        if _DROPPED.findall(summary) != ["0"]:
+            raise InstrumentError(f"the capture on {self.device} lost packets: {summary.strip()[-120:]!r}")
         self.data = self.instance.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", file]).stdout
 
 
 def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay:
-    """Return the one-way delays from the captures at both ends. Pure.
+    """Return the one-way delays from the captures at the sender and at the receiver. Pure.
 
-    A packet is due every `period_ns`; its number is `step` above that of the one before. Raises: InstrumentError if a
-    capture is incomplete."""
+    A packet is due every `period_ns`; packets are numbered in steps of `step`. Raises: InstrumentError if a capture is
+    incomplete, or if packets arrived twice or before they left."""
     import numpy as np
 
     from lastro.instruments._schedule import due_times
@@ -114,16 +117,16 @@ def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay
     due_ns = due_times(left_ns, period_ns, False, (-_CLOCK * period_ns, _CLOCK * period_ns))
     timed = due_ns >= due_ns[0] + _WARM_UP_NS
     waits_ns = (left_ns - due_ns)[timed]
-    places = {number: place for place, number in enumerate(received_numbers.tolist())}
-    received_at = np.array([place for place in map(places.get, numbers[timed].tolist()) if place is not None], np.int64)
-    kept = timed & np.isin(numbers, received_numbers)
-    if (arrived_ns[received_at] < left_ns[kept]).any():
+    arrived = timed & np.isin(numbers, received_numbers)
+    index_received = {number: index for index, number in enumerate(received_numbers.tolist())}
+    arrived_ns = arrived_ns[[index_received[number] for number in numbers[arrived].tolist()]]
+    if (arrived_ns < left_ns[arrived]).any():
         raise InstrumentError("packets arrived before they left: the clock was set meanwhile")
-    return OneWay(due_ns[kept], left_ns[kept], arrived_ns[received_at], waits_ns, int(timed.sum() - kept.sum()))
+    return OneWay(due_ns[arrived], left_ns[arrived], arrived_ns, waits_ns, int(timed.sum() - arrived.sum()))
 
 
 def _times(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each packet in a capture, and its nanoseconds. Raises: InstrumentError."""
+    """Return the number and the time (ns since the epoch) of each packet in a capture file. Raises: InstrumentError."""
     import numpy as np
 
     if len(data) < _FILE_HEADER.size:

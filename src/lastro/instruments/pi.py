@@ -1,9 +1,9 @@
 """Digits of pi on several threads, with computation and output timed separately, as y-cruncher does.
 
-The program is our own: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads; the
-last division and the conversion to decimal run on one, so threads reduce its time less than that of y-cruncher. The
-digits are checked at powers of ten, against values from another algorithm, and at the end, where the conversion may
-have an error, against the binary number."""
+The program is ours: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads. The last
+division and the conversion to decimal run on one, so threads speed it up less than y-cruncher. The digits are checked
+twice: at powers of ten against values from another algorithm, and at the end against the binary number, since the
+conversion to decimal may fail."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Pi(Workload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.built(host, "pi", ("gmp",), cls.requirements.install),)
+        return (_own.build_program(host, "pi", ("gmp",), cls.requirements.install),)
 
     def prepare(self, instance: Instance) -> None:
         self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
@@ -60,7 +60,7 @@ class Pi(Workload):
         return [PROGRAM, *map(str, task), f"{WORK_DIR}/lastro-pi.txt"]
 
     def read(self, text: str) -> Reading:
-        lines = _words.lines_of(text, PROGRAM)
+        lines = _words.parse_report(text, PROGRAM)
         reasons = []
         for option in (_DIGITS, _THREADS):
             asked, reported = option.of(self.chosen), _words.number(lines, option.name)
@@ -69,28 +69,29 @@ class Pi(Workload):
         computed_s = positive("the time of the computation", _words.number(lines, "computation"))
         output_s = _words.number(lines, "output")
         values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}
-        wrong = (*reasons, *_wrong_digits(lines, _DIGITS.of(self.chosen)))
-        return bounded(self.metrics, Reading(values, invalid_because=wrong))
+        reasons += _wrong_digits(lines, _DIGITS.of(self.chosen))
+        return bounded(self.metrics, Reading(values, invalid_because=tuple(reasons)))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = _DIGITS.of(self.chosen)
-        alone_s = digits * math.log2(digits) ** 2 / _SPEED
-        sum_s = 0.75 * alone_s / min(cpus, _THREADS.of(self.chosen) or cpus)  # the rest runs on one thread
-        return slowdown * (0.25 * alone_s + sum_s)
+        one_thread_s = digits * math.log2(digits) ** 2 / _SPEED
+        sum_s = 0.75 * one_thread_s / min(cpus, _THREADS.of(self.chosen) or cpus)  # the rest runs on one thread
+        return slowdown * (0.25 * one_thread_s + sum_s)
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "digits": min(100_000, _DIGITS.of(self.chosen))})
 
 
 def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
-    """Return reasons to think that some digits are not those of pi."""
+    """Return reasons for invalidity if the reported residues show that some digits are wrong."""
     residues = dict[int, int]()
     for words in lines.get("residue", []):
         n, residue = _words.whole_numbers("residue", words, 2)
         residues[n] = residue
     wrong = [n for n, residue in KNOWN.items() if n <= digits and residues.get(n) != residue]
     reasons = [f"the first {wrong[0]} digits are not those of pi"] if wrong else []
-    (binary,) = _words.whole_numbers("binary", next(iter(lines.get("binary", [])), []), 1)
+    binary_lines = lines.get("binary", [])
+    (binary,) = _words.whole_numbers("binary", binary_lines[0] if binary_lines else [], 1)
     if residues.get(digits) != binary:
         reasons.append("the digits differ from the computed number: its conversion to decimal failed")
     return reasons

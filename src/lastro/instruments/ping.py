@@ -1,8 +1,8 @@
 """Round-trip times by ping on an idle link, all of which are stored; percentiles only if the sample is large enough.
 
 Below 10 ms between two requests, ping does not sleep: it keeps a CPU busy, which is then awake when an answer comes.
-That is another method, with other times, so shorter intervals belong to irtt. Source:
-main_loop in ping_common.c of iputils."""
+The times of this method are not comparable, so only irtt measures at shorter intervals. Source: main_loop in
+ping_common.c of iputils."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARKED_PERCENT = Setting(
     0,
     100,
 )
-PATTERN = "ping_pattern"  # the key of the bytes, in hexadecimal, that fill the payload of these requests
+PATTERN = "ping_pattern"  # the setting with the bytes, in hexadecimal, that fill the payload of marked requests
 
 
 class Ping(Instrument):
@@ -55,14 +55,13 @@ class Ping(Instrument):
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         duration_s, interval_s = PING_S.of(settings), PING_INTERVAL_MS.of(settings) / 1000
-        n, marked = requests(settings)
-        filled = [(marked, ["-p", str(settings.get(PATTERN))]), (n - marked, [])]
-        runs = [
+        n, marked = echo_requests(settings)
+        commands = [
             ["ping", "-n", "-i", f"{interval_s:g}", "-c", str(count), *filling, "-W", "1", target]
-            for count, filling in filled
+            for count, filling in [(marked, ["-p", str(settings.get(PATTERN))]), (n - marked, [])]
             if count
         ]
-        argv = runs[0] if len(runs) == 1 else ["sh", "-c", "; ".join(map(shlex.join, runs))]
+        argv = commands[0] if len(commands) == 1 else ["sh", "-c", "; ".join(map(shlex.join, commands))]
         done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
         return self.read(done.text)
 
@@ -78,18 +77,20 @@ class Ping(Instrument):
         if not rtts_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no echo request was answered",))
         lasted = _LASTED.findall(text)
-        reading = idle(rtts_ms, sent, _ECHO_BYTES)
+        reading = idle_reading(rtts_ms, sent, _ECHO_BYTES)
         return bounded(self.metrics, reading, sum(map(int, lasted)) / 1000 if lasted else LONGEST_S)
 
 
-def requests(settings: Mapping[str, Level]) -> tuple[int, int]:
-    """Return the number of echo requests, and how many of them, the first ones, are filled with the pattern."""
+def echo_requests(settings: Mapping[str, Level]) -> tuple[int, int]:
+    """Return the number of echo requests, and the number of those that carry the pattern, which are sent first."""
     n = max(1, round(1000 * PING_S.of(settings) / PING_INTERVAL_MS.of(settings)))
     return n, round(n * MARKED_PERCENT.of(settings) / 100) if PATTERN in settings else 0
 
 
-def idle(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
-    """Return the reading of round trips on an idle link, in ms, of `sent` packets of this size."""
+def idle_reading(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
+    """Return the latency and loss on an idle link; `rtts_ms` are the round trips of the packets that were answered.
+
+    Percentiles are left out if there are too few times."""
     measurements = {
         "latency_mean": fmean(rtts_ms),
         "latency_max": max(rtts_ms),

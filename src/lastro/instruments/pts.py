@@ -59,7 +59,7 @@ class Pts(Workload):
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
         suite, data = _sources(host)
-        return (_own.gathered(host, cls.name, {"suite": suite, "data": data}),)
+        return (_own.gather_files(host, cls.name, {"suite": suite, "data": data}),)
 
     @classmethod
     def require(cls, host: Host) -> None:
@@ -90,7 +90,7 @@ class Pts(Workload):
 
 
 def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
-    """Return the suite's command line, as its own start script makes it."""
+    """Return the command line of the suite, with the variables that its start script would set."""
     variables = [f"{name}={value}" for name, value in {**_ENVIRONMENT, **environment}.items()]
     return ["env", "-C", f"{_INSIDE}/suite", *variables, "php", _SCRIPT, *words]
 

@@ -1,7 +1,7 @@
 """One flow of datagrams at a constant rate, by sockperf, which keeps a CPU busy while it waits to send.
 
-The time in which it waits is its user time, as counted by the kernel on which it runs: that of the host, of a guest, or
-gVisor. From outside, all work of a guest is user time, including what its kernel does for a frame."""
+The time in which sockperf waits is its user time. The kernel on which it runs counts this time: that of the host, of
+the guest, or gVisor. Seen from the host, all work of a guest is user time, including the work of its kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.instruments.base import UNWATCHED, Watch
-from lastro.instruments.load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
+from lastro.instruments.load_generator import (
+    BUFFER_BYTES,
+    PORT,
+    Direction,
+    LoadGenerator,
+    SentLoad,
+    Traffic,
+    check_sent_load,
+)
 
 _PATIENCE_S = 15.0
 _SENT = re.compile(r"Total of (\d{1,15}) messages sent in (\d{1,9}(?:\.\d{1,9})?) sec")
@@ -44,17 +52,20 @@ class Sockperf(LoadGenerator):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         if direction.ip == "6" and not _SENT.search(done.text):
             raise Unavailable("this version of sockperf sends nothing over IPv6", 'use instrument = "trafgen"')
-        if len(waited := _WAITED.findall(done.error_text)) != 1:
+        waited = _WAITED.findall(done.error_text)
+        if len(waited) != 1:
             raise InstrumentError(f"sockperf's user time is not known: {done.error_text.strip()[-80:]!r}")
         return replace(self.read(done.text, mps, whole_s), waited_s=float(waited[0]))
 
     def read(self, text: str, mps: int, duration_s: int) -> SentLoad:
-        """Return the load that its report states. Raises: InstrumentError.
+        """Return the load that sockperf's report states. Raises: InstrumentError.
 
-        It ends by a timer of the kernel, and counts the time by a clock that it calibrated itself, which may be slow:
-        it would have sent less than it says. So its time is at least the one for which it was asked."""
-        if len(matches := _SENT.findall(text)) != 1:
+        A timer of the kernel ends the run, but sockperf counts the time by a clock that it calibrates itself. If this
+        clock is slow, the reported time is too short and the rate too high. So the returned time is at least
+        `duration_s`."""
+        matches = _SENT.findall(text)
+        if len(matches) != 1:
             raise InstrumentError(f"sockperf did not report what it sent: {text.strip()[-80:]!r}")
         sent, lasted_s = matches[0]
-        checked(self.name, mps * duration_s, int(sent), float(lasted_s), duration_s)
+        check_sent_load(self.name, mps * duration_s, int(sent), float(lasted_s), duration_s)
         return SentLoad(mps * duration_s, int(sent), max(float(lasted_s), duration_s))

@@ -1,7 +1,8 @@
-"""Latency under an open load, by sockperf: it keeps an absolute schedule, and catches up when it is late.
+"""Latency under an open load, by sockperf, which keeps an absolute schedule, and catches up when it is late.
 
-Its own percentiles count from when a packet was sent, so it logs every time (`--full-log`), and `_schedule` finds when
-each packet was due. Written for 3.7 to 3.10; sources: sockperf(1), and `client_statistics` in its client.cpp."""
+The percentiles that sockperf reports count from when a packet was sent. So it logs the times of all packets
+(`--full-log`), and `_schedule` computes when each packet was due. Written for 3.7 to 3.10; sources: sockperf(1), and
+`client_statistics` in its client.cpp."""
 
 from __future__ import annotations
 
@@ -14,14 +15,21 @@ from dataclasses import replace
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Process
 from lastro.instruments.base import UNWATCHED, Watch
-from lastro.instruments.latency import LATENCY_S, LatencyMeter, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments.latency import (
+    LATENCY_S,
+    LatencyMeter,
+    MeasurementDisturbed,
+    RoundTrips,
+    pack_histogram,
+    percentiles_reading,
+)
 from lastro.instruments.load_generator import BUFFER_BYTES, OFFERED_FPS, PORT, SIZE, Direction, Traffic
 from lastro.instruments.packet_capture import OneWay, one_way
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level
 
-ANSWERS_EVERY = 10  # so few that the way back carries a tenth of the load, and enough for the 99th percentile
+ANSWERS_EVERY = 10  # few, so that the way back carries a tenth of the load, but enough for the 99th percentile
 _PATIENCE_S = 15.0
 _UNTIMED_S = 0.45  # at the beginning and the end of a run
 _NS = 1_000_000_000
@@ -56,12 +64,12 @@ class SockperfLatency(LatencyMeter):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        """Offer `offered_fps` packets a second for `latency_s`, of the size `frame_size`, with their answers."""
-        way, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings))
-        with self.answering(way):
-            trips = self.round_trips(way, traffic, OFFERED_FPS.of(settings), LATENCY_S.of(settings), watch)
-        reading = judged(trips.histogram, None, "round_trip_{}".format)
-        return replace(reading, histograms=(stored("round trip", trips.histogram),))
+        """Offer frames of `frame_size` for `latency_s`, `offered_fps` a second including the answers."""
+        direction, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings))
+        with self.answering(direction):
+            trips = self.round_trips(direction, traffic, OFFERED_FPS.of(settings), LATENCY_S.of(settings), watch)
+        reading = percentiles_reading(trips.histogram, None, "round_trip_{}".format)
+        return replace(reading, histograms=(pack_histogram("round trip", trips.histogram),))
 
     @contextmanager
     def answering(self, direction: Direction) -> Iterator[Process]:
@@ -71,12 +79,14 @@ class SockperfLatency(LatencyMeter):
 
     @staticmethod
     def mps(rate_fps: float) -> int:
-        """Return the packets in a second that are sent, if their rate with the answers is `rate_fps`."""
+        """Return the packets per second to send, so that packets and answers together have the rate `rate_fps`."""
         return max(1, round(rate_fps * ANSWERS_EVERY / (ANSWERS_EVERY + 1)))
 
     @classmethod
     def one_way(cls, sent: bytes, received: bytes, rate_fps: float) -> OneWay:
-        """Return the delays in one direction from captures at both ends. Raises: InstrumentError."""
+        """Return the delays in one direction from the captures at sender and receiver. Raises: InstrumentError.
+
+        `rate_fps` is the rate that was requested of `round_trips`."""
         return one_way(sent, received, float(_NS // cls.mps(rate_fps) * ANSWERS_EVERY), ANSWERS_EVERY)
 
     def round_trips(
@@ -96,18 +106,22 @@ class SockperfLatency(LatencyMeter):
         return self.read(direction.sender.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", log]).text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:
-        """Return the round trips of a log. A pure function. Raises: MeasurementDisturbed; InstrumentError."""
+        """Return the round trips of sockperf's log; it sent `mps` packets per second for `duration_s`.
+
+        A pure function. Raises: MeasurementDisturbed when sockperf's clock was wrong, or it had no CPU at the end;
+        InstrumentError when the log cannot be right."""
         import numpy as np
 
         from lastro.instruments._schedule import due_times
 
-        if "No messages were received from the server" in text:  # it then does not say how many it sent
-            sent, none = int(mps * duration_s), np.zeros(0)
-            return RoundTrips(none, none, none, sent // ANSWERS_EVERY, sent, sent // ANSWERS_EVERY, duration_s)
-        run, counts = _RUN.findall(text), _LOST.findall(text)
-        if len(run) != 1 or len(counts) != 1:
+        if "No messages were received from the server" in text:  # sockperf then does not report how many it sent
+            sent, no_times = int(mps * duration_s), np.zeros(0)
+            asked = sent // ANSWERS_EVERY
+            return RoundTrips(no_times, no_times, no_times, asked, sent, asked, duration_s)
+        runs, counts = _RUN.findall(text), _LOST.findall(text)
+        if len(runs) != 1 or len(counts) != 1:
             raise InstrumentError(f"sockperf's log has no summary: {text.strip()[-80:]!r}")
-        lasted_s, sent = float(run[0][0]), int(run[0][1])
+        lasted_s, sent = float(runs[0][0]), int(runs[0][1])
         lost, doubled, disordered = map(int, counts[0])
         rows = _rows(text)
         _require_length(lasted_s, sent / mps, duration_s)
@@ -132,15 +146,15 @@ class SockperfLatency(LatencyMeter):
 
 
 def _require_length(lasted_s: float, sending_s: float, duration_s: float) -> None:
-    """Check that a run took as long by sockperf's clock as by the kernel's timer. Raises: MeasurementDisturbed if not.
+    """Raise MeasurementDisturbed if a run of `duration_s` by the kernel's timer took another time by sockperf's clock.
 
-    `sending_s` is the time in which the packets that it sent were due. A signal ends a run. A sender that waits for a
-    CPU meanwhile sends nothing, and notices the signal late: its clock is right. With a clock that runs fast, it sends
-    until the signal, at a rate that is too high."""
-    most_s = _CLOCK * duration_s + _TIMER_S
-    if abs(lasted_s - duration_s) <= most_s:
+    `lasted_s` is the time by sockperf's clock; `sending_s` is the time in which the packets that were sent were due.
+    The kernel's timer ends a run by a signal. A sender that waits for a CPU sends nothing, and notices the signal late:
+    its clock is right. A sender whose clock runs fast sends until the signal, at a rate that is too high."""
+    tolerance_s = _CLOCK * duration_s + _TIMER_S
+    if abs(lasted_s - duration_s) <= tolerance_s:
         return
-    if lasted_s > duration_s and sending_s <= duration_s + most_s:
+    if lasted_s > duration_s and sending_s <= duration_s + tolerance_s:
         raise MeasurementDisturbed(
             f"sockperf had no CPU at the end of its run: it ran for {lasted_s:g} s instead of {duration_s:g} s",
             "keep other work off this host, or off the generator's CPU",
@@ -156,8 +170,9 @@ def _rows(text: str) -> list[tuple[int, int]]:
         raise InstrumentError(f"sockperf's log has no complete table of packets: {text.strip()[-80:]!r}")
     packets = []
     for number, line in enumerate(lines):
-        at, *times = line.split(", ")
-        if at != str(number) or len(times) != 3 or not all(map(_TIME.fullmatch, times[:2])):
+        cells = line.split(", ")
+        if len(cells) != 4 or cells[0] != str(number) or not all(map(_TIME.fullmatch, cells[1:3])):
             raise InstrumentError(f"line {number} of sockperf's log is not a packet: {line[:80]!r}")
-        packets.append((int(times[0].replace(".", "")), int(times[1].replace(".", ""))))
+        _, sent_s, answered_s, _ = cells
+        packets.append((int(sent_s.replace(".", "")), int(answered_s.replace(".", ""))))  # nine decimals: nanoseconds
     return packets

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments._transactions import QUANTILES, time_metrics, times
+from lastro.instruments._transactions import QUANTILES, time_metrics, times_reading
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.bounds import bounded
 from lastro.instruments.load_generator import PORT
@@ -59,11 +59,11 @@ class SockperfRr(Instrument):
 
     def read(self, text: str, duration_s: float) -> Reading:
         """Parse the summary. A pure function. Raises: InstrumentError."""
-        run, valid = _RUN.findall(text), _VALID.findall(text)
-        if len(run) != 1 or len(valid) != 1:
+        runs, valid_parts = _RUN.findall(text), _VALID.findall(text)
+        if len(runs) != 1 or len(valid_parts) != 1:
             raise InstrumentError(f"sockperf printed no summary of requests and responses: {text.strip()[-80:]!r}")
-        lasted_s, answered = float(run[0][0]), int(run[0][1])
-        valid_s, sent, received = float(valid[0][0]), int(valid[0][1]), int(valid[0][2])
+        lasted_s, answered = float(runs[0][0]), int(runs[0][1])
+        valid_s, sent, received = (float(number) for number in valid_parts[0])
         if not 0 < valid_s <= lasted_s or not received <= min(sent, answered):
             raise InstrumentError(f"sockperf's numbers contradict each other: {text.strip()[-80:]!r}")
         reasons = []
@@ -74,7 +74,8 @@ class SockperfRr(Instrument):
         half_us = {int(percent): float(value) for percent, value in _PERCENTILE.findall(text)}
         if received and not half_us.keys() >= QUANTILES.keys():
             raise InstrumentError(f"sockperf printed no percentiles: {text.strip()[-80:]!r}")
-        timed = times(_TIMES, {percent: 2 * value / 1000 for percent, value in half_us.items()}, received)
+        trip_ms = {percent: 2 * value / 1000 for percent, value in half_us.items()}
+        timed = times_reading(_TIMES, trip_ms, int(received))
         reading = replace(
             timed,
             measurements={self.metrics[0].name: received / valid_s, **timed.measurements},

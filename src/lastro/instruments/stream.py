@@ -1,8 +1,9 @@
 """The bandwidth of memory by four loops over long arrays, as John McCalpin's STREAM defines and counts them.
 
-The program is our own, written to that definition (https://www.cs.virginia.edu/stream/ref.html): Debian does not
-package STREAM. Bytes of an iteration: 16 for copy and scale, 24 for add and triad; 1 MB is 10^6 bytes; the best of the
-repeats counts, without the first; the arrays are checked at the end. Threads beyond the number of CPUs share them."""
+Debian does not package STREAM, so the program is ours, by the definition at
+https://www.cs.virginia.edu/stream/ref.html. An iteration of copy or scale counts as 16 bytes, one of add or triad as 24
+bytes; 1 MB is 10^6 bytes. The fastest repeat counts, except the first. The arrays are checked at the end. If there are
+more threads than CPUs, they share the CPUs."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class Stream(MemoryWorkload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.built(host, "stream", ("m",), cls.requirements.install),)
+        return (_own.build_program(host, "stream", ("m",), cls.requirements.install),)
 
     def asked_bytes(self) -> int:
         return parse_size_bytes(_ARRAY.of(self.chosen))
@@ -79,7 +80,7 @@ class Stream(MemoryWorkload):
         return ["env", *threads, PROGRAM, str(elements), str(_REPEATS.of(self.chosen))]
 
     def read(self, text: str) -> Reading:
-        lines = _words.lines_of(text, PROGRAM)
+        lines = _words.parse_report(text, PROGRAM)
         repeats, elements = _REPEATS.of(self.chosen), int(self.argv()[-2])
         reported = {name: _words.number(lines, name) for name in ("threads", "elements", "repeats")}
         asked = {"threads": _THREADS.of(self.chosen), "elements": elements, "repeats": repeats}
@@ -94,10 +95,10 @@ class Stream(MemoryWorkload):
         total_s = positive("the total time", _words.number(lines, "total"))
         values, series, loops_s = {TIME_TOOL.name: total_s}, [], 0.0
         for name, n_bytes in BYTES.items():
-            times_s = [positive(f"a time of {name}", found) for found in _words.numbers(lines, name)]
+            times_s = [positive(f"a time of {name}", time_s) for time_s in _words.numbers(lines, name)]
             if len(times_s) != repeats or repeats < 2:
                 raise InstrumentError(f"{PROGRAM} printed {len(times_s)} times of {name} instead of {repeats}")
-            rates = tuple(n_bytes * reported["elements"] / 1e6 / found for found in times_s)
+            rates = tuple(n_bytes * reported["elements"] / 1e6 / time_s for time_s in times_s)
             values[f"stream_{name}"] = positive(f"the rate of {name}", max(rates[1:]))
             series.append(Series(f"stream_{name}", "MB/s", rates))
             loops_s += len(times_s) * fmean(times_s)

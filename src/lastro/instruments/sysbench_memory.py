@@ -53,7 +53,7 @@ class SysbenchMemory(MemoryWorkload):
         return parse_size_bytes(_BLOCK.of(self.chosen))
 
     def level_of(self, piece_bytes: int) -> str:
-        """Return a power of two, as sysbench requires. Sizes that users chose stay; sysbench may reject them."""
+        """Return the user's size, or else the next power of two, which sysbench requires."""
         return str(self.asked_bytes() or 1 << (piece_bytes - 1).bit_length())
 
     @property
@@ -104,8 +104,9 @@ class SysbenchMemory(MemoryWorkload):
         return total * slowdown / _SPEED_BPS / min(cpus, THREADS.of(self.chosen))
 
     def brief(self) -> Self:
-        """Return a short version in the same mode, bytes or time, with a small block if the cache decides its size."""
-        total, block = (parse_size_bytes(option.of(self.chosen)) for option in (_TOTAL, _BLOCK))
-        small = _BLOCK.of(self.chosen) if block else _BRIEF_BLOCK
-        few = str(min(total, 64 * parse_size_bytes(small)))
-        return type(self)(**{**self.chosen, "block": small, "total": few, "time_s": 1})
+        """Return a short version with the same limit, bytes or time.
+
+        If the cache would determine the size of the block, the block is small."""
+        block = _BLOCK.of(self.chosen) if self.asked_bytes() else _BRIEF_BLOCK
+        total_bytes = min(parse_size_bytes(_TOTAL.of(self.chosen)), 64 * parse_size_bytes(block))
+        return type(self)(**{**self.chosen, "block": block, "total": str(total_bytes), "time_s": 1})

@@ -1,8 +1,8 @@
 """Transactions on a table of MariaDB or MySQL by sysbench, client and server in one instance unless a client is given.
 
-The study "application" of Trindade (2018, chapter 6) has one table of 1,000,000 rows. Each measurement has its own
-server, with a new data directory and the same rows (from one seed). They are made before the measured time, and counted
-before and after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
+The study "application" of Trindade (2018, chapter 6) has one table of 1,000,000 rows. Each measurement has a new server
+with a new data directory, and the same rows, from one seed. The rows are made before the measured time, and counted
+before and after it. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _READ_ONLY, _READ_WRITE = "read-only", "read-write"
 _MARIADB, _MYSQL = "mariadb", "mysql"
 _DATABASE = "sbtest"
 _ROWS_PER_S, _SERVER_S, _TRANSACTION_S = 150_000, 3.5, 0.003  # of an ordinary host
-_HEAVIER = 1.3  # power of the slowdown for what is not plain computation: system calls, faults, many processes
+_HEAVIER = 1.3  # power of the slowdown for work other than computation: system calls, page faults, many processes
 _BUCKET = re.compile(r"^ +(\d{1,9}\.\d{3}) \|[* ]{40} +(\d{1,15})$", re.MULTILINE | re.ASCII)
 _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p99", 0.99))
 _MODE = Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE))
@@ -67,56 +67,59 @@ class SysbenchOltp(base.Workload):
     def set_client(self, client: Instance, address: str) -> None:
         """Run sysbench in `client`, against the server at `address`, from the next measurement on.
 
-        `client` must use the host's clock: all metrics are then by it."""
+        `client` must use the host's clock, since all metrics are then measured by it."""
         self._client, self._address = client, address
         self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, base.TIME_HOST))
 
-    def _command(self, what: str) -> list[str]:
-        way = [f"--mysql-host={self._address}", f"--mysql-port={_databases.PORT}"]
+    def _command(self, step: str) -> list[str]:
+        """Return sysbench's command for a step: `prepare` fills the table, `run` measures."""
+        connection = [f"--mysql-host={self._address}", f"--mysql-port={_databases.PORT}"]
         if self._address is None:
-            way = [f"--mysql-socket={_databases.SOCKET}"]
+            connection = [f"--mysql-socket={_databases.SOCKET}"]
         script = f"oltp_{_MODE.of(self.chosen).replace('-', '_')}"
         table = ["--tables=1", f"--table-size={_ROWS.of(self.chosen)}", "--rand-seed=1"]
-        user = ["--db-driver=mysql", *way, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
-        return ["sysbench", script, *user, *table, *_sysbench.limits(self.chosen), "--histogram", what]
+        user = ["--db-driver=mysql", *connection, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
+        return ["sysbench", script, *user, *table, *_sysbench.limit_words(self.chosen), "--histogram", step]
 
     def argv(self) -> list[str]:
         return self._command("run")
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = base.PREPARATION_LIMIT_S) -> Iterator[None]:
-        """Start a server and fill the table, all within `limit_s`, until every row is on the disk."""
+        """Run a server inside the block, with a table whose rows are all on the disk within `limit_s` seconds."""
+        kind = _databases.MARIADB
         if _SERVER.of(self.chosen) == _MYSQL:
-            _databases.sources(here(instance.testbed.host))  # raises with the reason if it is not there
-        kind = _databases.MYSQL if _SERVER.of(self.chosen) == _MYSQL else _databases.MARIADB
-        ready = _databases.Deadline.within(limit_s)
-        with _databases.running(instance, ready, self._address, kind) as server:
+            kind = _databases.MYSQL
+            _databases.sources(here(instance.testbed.host))  # raises Unavailable if the user has not provided it
+        deadline = _databases.Deadline.within(limit_s)
+        with _databases.running(instance, deadline, self._address, kind) as server:
             for host in ("localhost", "%"):
                 server.sql(f"CREATE USER {_DATABASE}@'{host}'; GRANT ALL ON {_DATABASE}.* TO {_DATABASE}@'{host}'")
             server.sql(f"CREATE DATABASE {_DATABASE}")
-            self._fill(self._client or instance, ready)
-            server.settle(ready)
+            self._fill(self._client or instance, deadline)
+            server.settle(deadline)
             self._server = server
-            if reasons := self._counted(ready.left_s()):
+            if reasons := self._row_reasons(deadline.left_s()):
                 raise InstrumentError(reasons[0])
             self._variables = server.variables()
             yield
 
-    def _fill(self, client: Instance, ready: _databases.Deadline) -> None:
+    def _fill(self, client: Instance, deadline: _databases.Deadline) -> None:
         argv = self._command("prepare")
-        done = client.run(argv, timeout_s=ready.left_s(), check=False)
+        done = client.run(argv, timeout_s=deadline.left_s(), check=False)
         if done.returncode != 0:
             raise base.failure(client, argv, done, self.name)
         self._filled_s = done.duration_s
 
-    def _counted(self, limit_s: float) -> tuple[str, ...]:
+    def _row_reasons(self, limit_s: float) -> tuple[str, ...]:
+        """Return a reason for invalidity if the table does not have the chosen number of rows."""
         assert self._server is not None, "it is prepared"
         rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", limit_s)
         asked = str(_ROWS.of(self.chosen))
         return () if rows == asked else (f"the table has {rows} rows, not {asked}",)
 
     def run(self, instance: Instance, limit_s: float, watch: base.Watch = base.UNWATCHED) -> Reading:
-        """Run the transactions and count the rows again: read-write transactions delete as many rows as they add."""
+        """Run the transactions, and count the rows again: a read-write transaction deletes a row and adds one."""
         assert self._server is not None, "it is prepared"
         timed = base.run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
         reading = base.with_host_time(self.read(timed.done.text), timed)
@@ -129,7 +132,7 @@ class SysbenchOltp(base.Workload):
             "rows": _ROWS.of(self.chosen),
             "directory": _databases.PLACE,
         }
-        reasons = (*reading.invalid_because, *self._counted(limit_s))
+        reasons = (*reading.invalid_because, *self._row_reasons(limit_s))
         return replace(reading, notes={**reading.notes, "database": database}, invalid_because=reasons)
 
     def read(self, text: str) -> Reading:
@@ -146,22 +149,24 @@ class SysbenchOltp(base.Workload):
             "db_queries": counts["queries"] / done.total_s,
             "db_latency_mean": done.latency_mean_ms,
         }
-        if (n := sum(count for _, count in buckets)) == done.events:
-            values |= {name: _quantile(buckets, q * n) for name, q in _QUANTILES if q == 0.5 or n >= least_n_for(q)}
-        else:
+        n = sum(count for _, count in buckets)
+        if n != done.events:
             reasons += (f"sysbench's histogram has {n} of {done.events} events",)
+        else:
+            values |= {name: _quantile(buckets, q * n) for name, q in _QUANTILES if q == 0.5 or n >= least_n_for(q)}
         return bounded(self.metrics, Reading(values, invalid_because=reasons), values[base.TIME_TOOL.name])
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER
-        ready_s = (_SERVER_S + _ROWS.of(self.chosen) / _ROWS_PER_S) * slowdown
-        if not (events := EVENTS.of(self.chosen)):
-            return ready_s + TIME_S.of(self.chosen)
-        at_once: float = min(cpus, THREADS.of(self.chosen))
-        return ready_s + events * _TRANSACTION_S * slow / at_once
+        preparation_s = (_SERVER_S + _ROWS.of(self.chosen) / _ROWS_PER_S) * slowdown
+        events = EVENTS.of(self.chosen)
+        if not events:
+            return preparation_s + TIME_S.of(self.chosen)
+        concurrent: float = min(cpus, THREADS.of(self.chosen))
+        return preparation_s + events * _TRANSACTION_S * slow / concurrent
 
     def brief(self) -> Self:
-        """Return a short version in the same mode: a number of transactions, or a time."""
+        """Return a short version with the same kind of limit: a number of transactions, or a time."""
         events = min(EVENTS.of(self.chosen), 20 * THREADS.of(self.chosen))
         return type(self)(**{**self.chosen, "rows": 1000, "events": events, "time_s": 1})
 
@@ -171,10 +176,10 @@ _COUNTED = ("transactions", "queries", *_TROUBLE)
 
 
 def _quantile(buckets: Sequence[tuple[float, int]], rank: float) -> float:
-    """Return the bucket that contains the value of this rank. Buckets are in the order of their values."""
-    below = 0
+    """Return the value of the bucket that contains this rank; `buckets` are (value, count), by ascending values."""
+    n_so_far = 0
     for value, count in buckets:
-        below += count
-        if below >= rank:
+        n_so_far += count
+        if n_so_far >= rank:
             return value
     return buckets[-1][0]

@@ -1,13 +1,13 @@
 """Frames of any size in many flows, by trafgen, paced by a token bucket on the sender's link.
 
-The option --rate of trafgen sends the frames of each second in one burst, and then sleeps. So trafgen sends as fast as
-it can here, into a token bucket of the kernel, which lets frames out at the rate and blocks trafgen meanwhile. The
-bucket holds the frames of a millisecond.
+With its option --rate, trafgen sends the frames of each second in one burst, and then sleeps. So here it sends as fast
+as it can, into a token bucket of the kernel, which lets frames out at the rate and blocks trafgen meanwhile. The bucket
+holds the frames of a millisecond.
 
-What blocks trafgen is the buffer of its socket, which a frame fills until a kernel takes it up. A function that is too
-slow would block it, too, before the queue in front of the function is full, as no wire could. So the bucket is on a
-link inside the sender's network namespace, at whose end nftables sends copies of frames, which belong to no socket.
-Source: trafgen(8), tc-tbf(8), nft(8)."""
+trafgen blocks when the buffer of its socket is full; a frame occupies the buffer until the receiving kernel takes it
+up. So a function that is too slow would also block trafgen, before the queue in front of the function is full, which no
+wire could do. To prevent this, the bucket is on a link inside the sender's network namespace. At the other end of this
+link, nftables sends copies of the frames, which occupy no socket. Source: trafgen(8), tc-tbf(8), nft(8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from dataclasses import dataclass, replace
 from lastro.errors import CommandFailed, InstrumentError, hinted
 from lastro.host.base import Completed, Process
 from lastro.instruments.base import UNWATCHED, Watch
-from lastro.instruments.load_generator import MOST_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
+from lastro.instruments.load_generator import (
+    MOST_BYTES,
+    PORT,
+    Direction,
+    LoadGenerator,
+    SentLoad,
+    Traffic,
+    check_sent_load,
+)
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
 
@@ -28,10 +36,11 @@ _PATIENCE_S = 15.0
 _FIRST_PORT = 20_000
 _BUCKET_S = 1e-3  # a timer of the kernel may be late by this much without losing a token
 _QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's limit blocks it, and nothing is dropped
-_LONGEST, _STARTS_S = 1.2, 0.5  # it ends after its start and this multiple of the duration
+_LONGEST, _STARTS_S = 1.2, 0.5  # trafgen is ended after its start and this multiple of the duration
 # With a rate, even one that it never reaches, it sends each frame by a call that blocks, and not through a ring.
 _BLOCKING = ("--qdisc-path", "--rate", "4000000000pps")
-# Its report, and that of the queue which it leaves behind.
+# Prints trafgen's report, then the statistics of the bucket, whose queue may not be empty yet. trafgen makes a file in
+# its working directory, hence `cd`.
 _SCRIPT = """cd /tmp && timeout --preserve-status --signal=INT "$@"
 code=$?
 tc -s qdisc show dev "$0" root
@@ -57,28 +66,28 @@ class Trafgen(LoadGenerator):
 
     @contextmanager
     def receiving(self, direction: Direction) -> Iterator[Process]:
-        """Receive inside the block, and take the bucket off the sender's link afterwards."""
+        """Receive inside the block, and remove the bucket of the sender at its end."""
         with super().receiving(direction) as process:
             try:
                 yield process
             finally:
                 if direction in self._hops:
                     with suppress(CommandFailed):  # a sender that has ended has no link
-                        self._release(direction.sender, self._hops[direction])
+                        self._remove_bucket(direction.sender, self._hops[direction])
 
     def offer(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
         if direction not in self._hops:
-            self._hops[direction] = _paced(direction.sender, _hop(direction))
+            self._hops[direction] = _with_bucket_link(direction.sender, _first_hop(direction))
         hop, count = self._hops[direction], _count(rate_fps, duration_s)
-        self._pace(direction.sender, hop.bucket, traffic, rate_fps)
+        self._set_bucket(direction.sender, hop.bucket, traffic, rate_fps)
         options = ["--out", hop.bucket, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
-        # It makes a file in its working directory. Where it cannot send as fast as asked, SIGINT ends it with a report.
-        ends_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
+        # If trafgen cannot send as fast as asked, SIGINT ends it after this time, and it reports.
+        end_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
         frames = f"{direction.sender.memory_dir}/lastro-frames"
         direction.sender.run(["sh", "-c", 'cat >"$1"', "sh", frames], stdin=_frames(hop, traffic))
-        argv = ["sh", "-c", _SCRIPT, hop.bucket, ends_s, "trafgen", "--conf", frames, *options]
+        argv = ["sh", "-c", _SCRIPT, hop.bucket, end_s, "trafgen", "--conf", frames, *options]
         limit_s = 2 * duration_s + _PATIENCE_S
         done = direction.sender.measure(argv, timeout_s=limit_s, check=False, watch=watch).done
         if done.returncode != 0:
@@ -86,31 +95,32 @@ class Trafgen(LoadGenerator):
         return self.read(done.text, rate_fps, duration_s)
 
     def condition(self) -> dict[str, str]:
-        if not any(way.sender.shares_kernel and hop.bucket == hop.device for way, hop in self._hops.items()):
-            return {}
-        text = "not copied, since nftables or the kernel cannot: a slow function may block the generator"
-        return {"frames of the generator": text}
+        for direction, hop in self._hops.items():
+            if direction.sender.shares_kernel and hop.bucket == hop.device:
+                text = "not copied, since nftables or the kernel cannot: a slow function may block the generator"
+                return {"frames of the generator": text}
+        return {}
 
     def read(self, text: str, rate_fps: float, duration_s: float) -> SentLoad:
-        """Return the load that its report and that of its bucket state. Raises: InstrumentError.
+        """Return the load, from trafgen's report and the statistics of the bucket. Raises: InstrumentError.
 
-        trafgen ends when its last frame is in the bucket's queue. The frames there leave at `rate_fps` at best, so the
-        time that they need is added."""
+        trafgen ends when its last frame is in the bucket's queue. Frames leave the queue at `rate_fps` at best; this
+        time is added to the time of sending."""
         sent, lasted, queued = _SENT.findall(text), _LASTED.findall(text), _QUEUED.findall(text)
         if not len(sent) == len(lasted) == len(queued) == 1:
             raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")
         seconds = int(lasted[0][0]) + int(lasted[0][1]) / 1e6 + int(queued[0]) / rate_fps
         intended = _count(rate_fps, duration_s)
-        return checked(self.name, intended, int(sent[0]), max(seconds, duration_s), duration_s)
+        return check_sent_load(self.name, intended, int(sent[0]), max(seconds, duration_s), duration_s)
 
-    def _pace(self, sender: Instance, device: str, traffic: Traffic, rate_fps: float) -> None:
+    def _set_bucket(self, sender: Instance, device: str, traffic: Traffic, rate_fps: float) -> None:
         rate_bps = 8 * rate_fps * traffic.counted_bytes
         burst = max(2 * MOST_BYTES if len(traffic.sizes) > 1 else 2 * traffic.sizes[0], _BUCKET_S * rate_bps / 8)
         bucket = ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst:.0f}", "limit", str(_QUEUE_BYTES)]
         with hinted(_REMEDY if sender.shares_kernel else None):
             _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
 
-    def _release(self, sender: Instance, hop: _Hop) -> None:
+    def _remove_bucket(self, sender: Instance, hop: _Hop) -> None:
         if hop.bucket == hop.device:
             _tc(sender, ["qdisc", "delete", "dev", hop.device, "root"])
         else:
@@ -124,9 +134,9 @@ def _count(rate_fps: float, duration_s: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Hop:
-    """The first hop of a way: the sender's device and addresses, and the hardware address to which it sends.
+    """The first hop of a direction: the sender's device and addresses, and the MAC address to which it sends.
 
-    `bucket` is the device on which frames are paced."""
+    `bucket` is the device with the token bucket, which may be `device` itself."""
 
     device: str
     bucket: str
@@ -136,26 +146,33 @@ class _Hop:
     next_mac: str
 
 
-def _hop(direction: Direction) -> _Hop:
-    """Return the first hop, as the sender's kernel knows it. Raises: InstrumentError if it does not know it."""
+def _first_hop(direction: Direction) -> _Hop:
+    """Return the first hop, as the sender's kernel routes it. Raises: InstrumentError if the kernel has no route."""
     direction.sender.run(["ping", "-n", "-c", "1", "-w", "5", direction.target], timeout_s=20, check=False)
     try:
         (route,) = json.loads(direction.sender.run(["ip", "-j", "route", "get", direction.target]).text)
         device = str(route["dev"])
-        near = str(route.get("gateway", direction.target))
-        (neighbour,) = json.loads(direction.sender.run(["ip", "-j", "neigh", "show", near, "dev", device]).text)
+        next_address = str(route.get("gateway", direction.target))
+        neighbours = direction.sender.run(["ip", "-j", "neigh", "show", next_address, "dev", device]).text
+        (neighbour,) = json.loads(neighbours)
         (link,) = json.loads(direction.sender.run(["ip", "-j", "link", "show", "dev", device]).text)
         return _Hop(
-            device, device, str(route["prefsrc"]), direction.target, str(link["address"]), str(neighbour["lladdr"])
+            device=device,
+            bucket=device,
+            source=str(route["prefsrc"]),
+            target=direction.target,
+            own_mac=str(link["address"]),
+            next_mac=str(neighbour["lladdr"]),
         )
     except (ValueError, KeyError, TypeError):
         raise InstrumentError(f"the sender has no route and hardware address to {direction.target}") from None
 
 
-def _paced(sender: Instance, hop: _Hop) -> _Hop:
-    """Make the link whose frames are copied to the device, and return the hop with it.
+def _with_bucket_link(sender: Instance, hop: _Hop) -> _Hop:
+    """Make the link for the bucket, whose frames are copied to the device, and return the hop with this link.
 
-    A machine has a kernel of its own, and a kernel may lack what copies: frames are then paced on the device itself."""
+    Return the hop unchanged for a virtual machine, whose network is in another kernel, and where the kernel cannot copy
+    frames: the bucket is then on the device itself."""
     if sender.takes_taps or not sender.shares_kernel:
         return hop
     copied = f'ether saddr {hop.own_mac} dup to "{hop.device}"'
@@ -174,29 +191,31 @@ nft 'table netdev {_TABLE} {{ chain copied {{ {chain} }}; }}'
 
 
 def _frames(hop: _Hop, traffic: Traffic) -> str:
-    """Return the configuration: a frame for each size; flows differ by their source port."""
-    ends = f"sa={hop.source}, da={hop.target}"
-    packet = f"ipv6({ends}, hl=64)" if traffic.ip == "6" else f"ipv4({ends}, ttl=64, df)"
-    n = len(traffic.sizes)
-    lines = [
-        f"{{ eth(da={hop.next_mac}, sa={hop.own_mac}), {packet}, udp(sp={_ports(at, n, traffic.flows)}, dp={PORT})"
-        f"{f', fill(0x00, {payload})' if payload else ''} }}"
-        for at, payload in enumerate(traffic.payload_bytes)
-    ]
-    return "\n".join(lines) + "\n"
+    """Return trafgen's configuration: a frame for each size; flows differ by their source port."""
+    addresses = f"sa={hop.source}, da={hop.target}"
+    packet = f"ipv6({addresses}, hl=64)" if traffic.ip == "6" else f"ipv4({addresses}, ttl=64, df)"
+    lines = []
+    for position, payload in enumerate(traffic.payload_bytes):
+        ports = _source_ports(position, len(traffic.sizes), traffic.flows)
+        fill = f", fill(0x00, {payload})" if payload else ""
+        lines.append(f"{{ eth(da={hop.next_mac}, sa={hop.own_mac}), {packet}, udp(sp={ports}, dp={PORT}){fill} }}\n")
+    return "".join(lines)
 
 
-def _ports(at: int, n: int, flows: int) -> str:
-    """Return the source ports of one of `n` frames: each n-th, so that a round of all frames has n flows, or all.
+def _source_ports(position: int, n_frames: int, flows: int) -> str:
+    """Return the expression for the source port of one of the configured frames.
 
-    trafgen has a counter for each frame: if all were alike, a round of a mix would have one flow. A counter begins
-    again when it exceeds its end, and needs two ports."""
-    ports = range(_FIRST_PORT + at % flows, _FIRST_PORT + flows, n)
-    return f"dinc({ports[0]}, {ports[-1]}, {n})" if len(ports) > 1 else str(ports[0])
+    trafgen sends the configured frames in rounds, and has a counter for each of them. If all counters were alike, a
+    round would have one flow. So frame k of n uses each n-th port, from port k on, and a round has n flows, or all. A
+    counter starts again after its last port, and needs at least two ports."""
+    ports = range(_FIRST_PORT + position % flows, _FIRST_PORT + flows, n_frames)
+    return f"dinc({ports[0]}, {ports[-1]}, {n_frames})" if len(ports) > 1 else str(ports[0])
 
 
 def _tc(instance: Instance, words: Sequence[str]) -> Completed:
-    """Run tc on a link of an instance: inside a virtual machine, else from outside, where no capability is needed."""
+    """Run tc on a link of an instance: inside a virtual machine, or else from the host.
+
+    A container may lack the capability that tc needs."""
     if instance.takes_taps:
         return instance.run(["tc", *words])
     return instance.testbed.host.run(["tc", "-n", instance.netns, *words])

@@ -1,4 +1,4 @@
-"""The base of the UDP instruments: the data sent and the data received, each timed by the clock of its own end."""
+"""The base of the UDP instruments: bytes sent by the sender's clock, and bytes received by the receiver's clock."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LOAD_S = Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 t
 OFFERED = Metric("udp_offered", "Mbit/s", "neither", "UDP payload sent, by the sender's clock")
 ACHIEVED = Metric("udp_throughput", "Mbit/s", "higher", "UDP payload that arrived, by the receiver's clock")
 _JITTER, _LOSS = Iperf3Udp.metrics
-_EXTRA = 16  # datagrams at the end of a flow, which only one of its ends may count
+_EXTRA = 16  # datagrams at the end of a flow, which only the sender or only the receiver may count
 
 
 @dataclass(frozen=True, slots=True)
 class UdpFlow:
-    """One flow, as its two ends report it."""
+    """One flow, as its sender and its receiver report it."""
 
     sent_bytes: float
     sent_s: float
@@ -37,9 +37,11 @@ class UdpFlow:
     jitter_ms: float
 
     def reading(self, tool: str, duration_s: float, datagram_bytes: int) -> Reading:
-        """Return the rates; a sender that does not reach the offered rate does not invalidate the trial.
+        """Return the rates, the loss and the jitter; `tool` names the load generator in errors.
 
-        Loss is computed from the bytes at both ends: gaps in the sequence would miss the loss of the last datagrams.
+        A sender that does not reach the offered rate does not invalidate the trial. Loss is computed from the bytes at
+        both ends: gaps in the sequence would miss the loss of the last datagrams.
+
         Raises: InstrumentError for impossible numbers."""
         sent_bytes = positive(f"{tool}'s number of bytes sent", self.sent_bytes)
         sent_s = positive(f"{tool}'s time of sending", self.sent_s)
@@ -75,7 +77,8 @@ class OfferedLoad:
 class UdpLoad(Instrument):
     """Datagrams of one size at a nominal rate: settings `offered` (bit/s), `datagram_bytes` and `load_s`.
 
-    `by_receiver` are metrics that do not depend on the sender's clock. `packages` are needed in the image."""
+    `by_receiver` are the metrics that do not depend on the sender's clock. `packages` are the Debian packages that the
+    tool needs in the image."""
 
     metrics = (OFFERED, ACHIEVED, _LOSS, _JITTER)
     by_receiver: ClassVar[frozenset[str]] = frozenset({ACHIEVED.name, _LOSS.name})
@@ -91,4 +94,4 @@ class UdpLoad(Instrument):
 
     @abstractmethod
     def flow(self, client: Instance, server: Instance, target: str, offer: OfferedLoad, watch: Watch) -> UdpFlow:
-        """Send one flow, whose client runs in `watched`. Raises: InstrumentError, CommandFailed, CommandTimeout."""
+        """Send one flow, whose client runs within `watch`. Raises: InstrumentError; CommandFailed; CommandTimeout."""

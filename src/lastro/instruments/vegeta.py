@@ -1,9 +1,9 @@
 """An open load by vegeta: requests at a stated rate, sent regardless of responses.
 
-vegeta measures the time from when a request was sent, which hides its delay before sending. Here each time begins when
-the request *should* have been sent, by an evenly spaced schedule that begins with the least late request. So a pause of
-the server shows in every request that was due during it (coordinated omission: Tene 2013). With several proxies there
-is one vegeta for each, with its fraction of the rate."""
+vegeta measures the time from when a request was sent, which hides the delay before sending. Here each time begins when
+the request *should* have been sent, by an evenly spaced schedule in which the least late request was on time. So a
+pause of the server shows in every request that was due during the pause (coordinated omission: Tene 2013). With several
+proxies, one vegeta per proxy sends at an equal fraction of the rate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _LENGTH = re.compile(rb"^Content-Length: (\d{1,15})\r$", re.MULTILINE | re.IGNORECASE)
 _LEAST_SENT = 0.99
 _MOST_LATE = 0.5
-_MOST_OWN = 0.1  # fraction of a percentile
+_MOST_OWN = 0.1  # of a percentile: largest fraction that may be the generator's delay
 _LEAST_ANSWERED, _ALL_BUT_THE_LAST = 0.95, 0.95  # fractions of the rate, and of the requests
 _CHECK_EVERY_S = 1
 _MARGIN_S = 30.0
@@ -70,59 +70,63 @@ class Vegeta(HttpLoad):
     def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
         return cls.start_s + OPEN_S.of(settings)
 
-    def measure(self, station: LoadOrigin, load: OpenLoad) -> Reading:
-        version = self.require(station.host)
+    def measure(self, origin: LoadOrigin, load: OpenLoad) -> Reading:
+        version = self.require(origin.host)
         if not load.rate_per_s * load.duration_s >= max(1, len(load.proxies)):
             raise InstrumentError(f"too few requests: {load.rate_per_s:g} requests/s for {load.duration_s:g} s")
-        if reasons := http_load.check(station, load.page, load.proxies, load.timeout_s):
-            return http_load.not_right(reasons, len(_ways(load)))
-        script = self.script(station.directory, load)
-        station.host.run(["rm", "-rf", station.directory])
-        station.host.write_text(station.file("targets"), f"GET {load.page.url}\n")
+        if reasons := http_load.check(origin, load.page, load.proxies, load.timeout_s):
+            return http_load.failed_check_reading(reasons, len(_routes(load)))
+        script = self.script(origin.directory, load)
+        origin.host.run(["rm", "-rf", origin.directory])
+        origin.host.write_text(origin.file("targets"), f"GET {load.page.url}\n")
         limit_s = load.duration_s + 2 * load.timeout_s + _MARGIN_S
-        done = station.measure(["sh"], stdin=script, timeout_s=limit_s, check=False)
+        done = origin.measure(["sh"], stdin=script, timeout_s=limit_s, check=False)
         if done.returncode != 0:
             raise CommandFailed(["vegeta", "attack"], done.returncode, done.error_text or done.text)
-        files = [station.file(f"{position}.csv") for position, _ in enumerate(_ways(load))]
-        reading = self.read([http_load.kept_text(station.host, file) for file in files], load)
+        files = [origin.file(f"{position}.csv") for position in range(len(_routes(load)))]
+        reading = self.read([http_load.read_in_pieces(origin.host, file) for file in files], load)
         reasons = http_load.check_reasons(done.text, load.page, _n_checks(load))
-        reasons += http_load.check(station, load.page, load.proxies, load.timeout_s)
+        reasons += http_load.check(origin, load.page, load.proxies, load.timeout_s)
         notes = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
         return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})
 
     def script(self, directory: str, load: OpenLoad) -> str:
-        """Return a script that runs all loads at the same time, checks a body each second, and writes the tables."""
-        ways = _ways(load)
+        """Return a shell script that runs vegeta for all proxies at the same time, and writes tables of the requests.
+
+        Meanwhile it checks a body each second."""
+        routes = _routes(load)
         interval_ns = _interval_ns(load)
-        each = (
+        attack = (
             f"vegeta attack -rate=1/{interval_ns}ns -duration={load.duration_s:g}s -timeout={load.timeout_s:g}s "
             f"-keepalive={str(load.keep_alive).lower()} -redirects=-1 -max-body=0 -http2=false "
             "-header='Accept-Encoding: identity' -targets=targets"
         )
         lines = [http_load.CHECK, f"cd {shlex.quote(directory)} || exit", "pids="]
-        for position, proxy in enumerate(ways):
-            by = f"http_proxy=http://{proxy} " if proxy else ""
-            lines.append(f'{by}{each} -output={position}.gob & pids="$pids $!"')
-            if position + 1 < len(ways):  # so that they do not send at the same moments
-                lines.append(f"sleep {interval_ns / len(ways) / 1e9:.6f}")
+        for position, proxy in enumerate(routes):
+            variable = f"http_proxy=http://{proxy} " if proxy else ""
+            lines.append(f'{variable}{attack} -output={position}.gob & pids="$pids $!"')
+            if position + 1 < len(routes):  # so that they do not send at the same moments
+                lines.append(f"sleep {interval_ns / len(routes) / 1e9:.6f}")
         for n in range(_n_checks(load)):
             lines.append(f"sleep {_CHECK_EVERY_S}")
-            lines.append(http_load.check_line(load.page, ways[n % len(ways)], load.timeout_s))
+            lines.append(http_load.check_line(load.page, routes[n % len(routes)], load.timeout_s))
         lines.append("for pid in $pids; do wait $pid || exit; done")
-        lines += [f"vegeta encode --to csv --output {n}.csv {n}.gob || exit" for n, _ in enumerate(ways)]
+        lines += [f"vegeta encode --to csv --output {n}.csv {n}.gob || exit" for n in range(len(routes))]
         return "\n".join([*lines, ""])
 
     def read(self, tables: Sequence[str], load: OpenLoad) -> Reading:
-        """Parse the tables of all proxies. A pure function. Raises: InstrumentError."""
-        rows = [_rows(table) for table in tables]
-        first_ns = min(_number("time", row[0]) for own in rows for row in own)  # relative to it, times stay exact
-        found = [_scheduled(_hits(own, first_ns, load), _interval_ns(load) / 1e6) for own in rows]
-        sent = [hit for own in found for hit in own]
+        """Parse the tables of all proxies, one for each. A pure function. Raises: InstrumentError."""
+        rows_by_proxy = [_rows(table) for table in tables]
+        # Times relative to the first request have fewer digits, so a float holds them exactly.
+        first_ns = min(_number("time", row[0]) for rows in rows_by_proxy for row in rows)
+        hits_by_proxy = [_with_lag(_hits(rows, first_ns, load), _interval_ns(load) / 1e6) for rows in rows_by_proxy]
+        sent = [hit for hits in hits_by_proxy for hit in hits]
         reading = http_load.read(PREFIX, [hit.sample for hit in sent], load.page)
-        notes = http_load.sent_by([len(own) + n for own, n in zip(found, _checks_of_each(load), strict=True)])
+        checks = _checks_per_proxy(load)
+        notes = http_load.request_notes([len(hits) + n for hits, n in zip(hits_by_proxy, checks, strict=True)])
         if reading.invalid_because:
             return replace(reading, notes=notes)
-        rate_per_s = sum(len(own) for own in found) / load.duration_s
+        rate_per_s = len(sent) / load.duration_s
         lag_ms = fmean(hit.lag_ms for hit in sent)
         mean_ms = reading.measurements[f"{PREFIX}request_time"]
         reasons = []
@@ -133,17 +137,22 @@ class Vegeta(HttpLoad):
             delay = f"a request waited in it for {lag_ms:.3f} ms of its {mean_ms:.3f} ms"
             reasons.append(f"the generator was the bottleneck: on average {delay}")
         measured = {**reading.measurements, "open_rate": rate_per_s, "open_lag": lag_ms}
-        own = tuple(_own_delay(sent, measured))
-        for name in (name for remark in own for name in remark.metrics):
-            del measured[name]
+        remarks = list(_generator_remarks(sent, measured))
+        for remark in remarks:
+            for name in remark.metrics:
+                del measured[name]
         times = tuple(name for name in measured if name.startswith(f"{PREFIX}request_time"))
-        whole = replace(reading, measurements=measured, remarks=(*own, *_overload(sent, times)))
-        return replace(whole, invalid_because=tuple(reasons), notes=notes)
+        remarks += _overload_remarks(sent, times)
+        return replace(
+            reading, measurements=measured, remarks=tuple(remarks), invalid_because=tuple(reasons), notes=notes
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A request: its number in the order, the time when it was sent, its duration, and its delay before sending."""
+    """A request: its number in the order of sending, when it was sent, how long it took, and the fault, if any.
+
+    `lag_ms` is its delay before sending: the time from when it was due until it was sent."""
 
     number: int
     left_ms: float
@@ -156,33 +165,36 @@ class _Hit:
         return Request(self.left_ms - self.lag_ms, self.lag_ms + self.took_ms, "", self.wrong)
 
 
-def _ways(load: OpenLoad) -> Sequence[Endpoint | None]:
+def _routes(load: OpenLoad) -> Sequence[Endpoint | None]:
+    """Return the proxies, or None for the direct route to the server."""
     return load.proxies or (None,)
 
 
 def _interval_ns(load: OpenLoad) -> int:
     """Return the interval between two requests through the same proxy, or directly to the server."""
-    return round(1e9 * len(_ways(load)) / load.rate_per_s)
+    return round(1e9 * len(_routes(load)) / load.rate_per_s)
 
 
 def _n_checks(load: OpenLoad) -> int:
     return max(0, int(load.duration_s / _CHECK_EVERY_S) - 1)
 
 
-def _checks_of_each(load: OpenLoad) -> list[int]:
-    """Return the number of checks through each proxy: those during the load in turn, one before and one after."""
-    n = len(_ways(load))
-    return [2 + len(range(position, _n_checks(load), n)) for position in range(n)]
+def _checks_per_proxy(load: OpenLoad) -> list[int]:
+    """Return the number of checks of the page through each proxy: one before, one after, and those during the load.
+
+    The checks during the load use the proxies in turn."""
+    n_routes = len(_routes(load))
+    return [2 + len(range(position, _n_checks(load), n_routes)) for position in range(n_routes)]
 
 
-def _scheduled(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
-    """Compute the delay of each. The schedule begins so that the least late one was on time, and none was early."""
+def _with_lag(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
+    """Return the requests with their delays before sending, by the schedule in which the least late one was on time."""
     begins_ms = min(hit.left_ms - hit.number * interval_ms for hit in hits)
     return [replace(hit, lag_ms=hit.left_ms - hit.number * interval_ms - begins_ms) for hit in hits]
 
 
-def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
-    """Yield remarks on percentiles that come from the generator, not from the server."""
+def _generator_remarks(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
+    """Yield a remark on each percentile that contains too much delay of the generator."""
     lags_ms = [hit.lag_ms for hit in hits]
     for name, q in http_load.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
@@ -191,14 +203,14 @@ def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[
             yield Remark(GENERATOR_DELAY, text, (metric,))
 
 
-def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
+def _overload_remarks(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
     """Yield a remark if responses came at a lower rate than requests. The last few do not count: one may be late."""
     due_ms = sorted(hit.sample.began_ms for hit in hits)
     done_ms = sorted(hit.sample.began_ms + hit.sample.time_ms for hit in hits)
-    most = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
-    sent_ms, answered_ms = due_ms[most] - due_ms[0], done_ms[most] - done_ms[0]
+    last = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
+    sent_ms, answered_ms = due_ms[last] - due_ms[0], done_ms[last] - done_ms[0]
     if 0 < sent_ms < _LEAST_ANSWERED * answered_ms:
-        text = f"responses came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
+        text = f"responses came at {1000 * last / answered_ms:.1f} per second, requests at {1000 * last / sent_ms:.1f}"
         yield Remark(OVERLOADED, text, metrics)
 
 
@@ -215,11 +227,13 @@ def _rows(table: str) -> list[list[str]]:
 
 
 def _hits(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[_Hit]:
-    """Return the requests in the order in which they were sent. Raises: InstrumentError if one is missing."""
-    found = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
-    if [hit.number for hit in found] != list(range(len(found))):
+    """Return the requests in the order in which they were sent, with times relative to `first_ns`.
+
+    Raises: InstrumentError if one is missing or invalid."""
+    hits = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
+    if [hit.number for hit in hits] != list(range(len(hits))):
         raise InstrumentError("vegeta's results do not have each request exactly once")
-    return found
+    return hits
 
 
 def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
@@ -229,11 +243,13 @@ def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
     left_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
     if took_ms <= 0 or not 0 <= left_ms < 1000 * (load.duration_s + _MARGIN_S):
         raise InstrumentError(f"vegeta reports a request that was sent after {left_ms:g} ms and took {took_ms:g} ms")
-    return _Hit(_number("number", number), left_ms, took_ms, _wrong(status, error, head, load.page.length_bytes))
+    return _Hit(_number("number", number), left_ms, took_ms, _fault(status, error, head, load.page.length_bytes))
 
 
-def _wrong(status: str, error: str, head: str, length_bytes: int) -> str:
-    """Return why a response is wrong, or ''. vegeta reports a body that is shorter than its header says as an error."""
+def _fault(status: str, error: str, head: str, length_bytes: int) -> str:
+    """Return the fault of a response; empty for a correct one. `head` is its header in Base64.
+
+    The length in the header suffices: vegeta reports a shorter body as an error."""
     if error or _number("status", status) != 200:
         return error or f"status {status}"
     try:

@@ -44,7 +44,7 @@ class YCruncher(Workload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.gathered(host, cls.name, _sources(host)),)
+        return (_own.gather_files(host, cls.name, _sources(host)),)
 
     @classmethod
     def require(cls, host: Host) -> None:
@@ -60,7 +60,7 @@ class YCruncher(Workload):
 
     def read(self, text: str) -> Reading:
         plain = _COLOURS.sub("", text)
-        computed_s, total_s = (_seconds(plain, name) for name in ("Total Computation Time", "Start-to-End Wall Time"))
+        computed_s, total_s = _seconds(plain, "Total Computation Time"), _seconds(plain, "Start-to-End Wall Time")
         reasons: tuple[str, ...] = ()
         if computed_s > 1.01 * total_s + 0.01:
             reasons = (f"y-cruncher computed for {computed_s:g} s, more than the total of {total_s:g} s",)
@@ -68,7 +68,9 @@ class YCruncher(Workload):
         return bounded(self.metrics, Reading(values, invalid_because=(*reasons, *self._not_as_asked(plain))))
 
     def _not_as_asked(self, text: str) -> tuple[str, ...]:
-        """Return how the result differs from the task: digits, their check, threads if this version reports them."""
+        """Return reasons for invalidity: other digits or threads than asked, or a check of the digits that failed.
+
+        Not all versions report the threads."""
         reasons = []
         digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
         if not digits or digits[1].replace(",", "") != str(_DIGITS.of(self.chosen)):
@@ -93,7 +95,7 @@ class YCruncher(Workload):
 
 
 def _sources(host: Host) -> dict[str, Path]:
-    """Return the user's files that it needs. Raises: Unavailable."""
+    """Return y-cruncher's program and its directory `Binaries`, by name. Raises: Unavailable if one is missing."""
     program = Path(host.require(PROGRAM, _HINT)).resolve()
     if not (program.parent / _BINARIES).is_dir():
         raise Unavailable(f"{program} has no directory '{_BINARIES}' next to it", _HINT)

@@ -1,7 +1,7 @@
-"""A private containerd: its own root, state and socket, in a mount namespace that has a /run of its own.
+"""A private containerd: its own root, state and socket, in a mount namespace with its own /run.
 
-There, the places that containerd, its shims and its client do not let one choose are private, too, such as
-/run/containerd. The root is kept between campaigns, as a cache of the image."""
+So fixed paths of containerd, its shims and its client, such as /run/containerd, are private, too. The root is kept
+between campaigns, as a cache of the image."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lastro.errors import PlatformError, TrialError
 from lastro.host.base import Process
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import close_sockets
-from lastro.platforms._daemons import lasting
-from lastro.platforms.container import kept_mounts
+from lastro.platforms._daemons import must_keep_running
+from lastro.platforms.container import mounts_script
 from lastro.testbed import Testbed
 
-NAMESPACE = "lastro"  # of containerd: it keeps the objects of its clients apart
+NAMESPACE = "lastro"  # of containerd, which separates the objects of its clients by namespaces
 _START_S = 30.0
 _COPY_TIMEOUT_S = 600.0
 _WITHOUT = ("io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing")
-# What a killed session left: containers that do not run, and layers of theirs.
+# Delete what a killed session left: containers that do not run, and their layers.
 _PURGE = """for name in $(ctr containers list --quiet); do ctr containers delete "$name" >/dev/null 2>&1 || :; done
 ctr snapshots list | while read -r key _ kind; do
     [ "$kind" != Active ] || mountpoint -q "$1/$key/rootfs" || ctr snapshots delete "$key" || :
@@ -34,7 +34,10 @@ ctr snapshots commit "$1" "$1-new\""""
 
 
 class Containerd:
-    """A private containerd, which `start` starts. `instances` is the directory of its instances' small files."""
+    """A private containerd. `instances` is the directory for the small files of its instances.
+
+    `home` has its configuration and socket, `root` its layers, and `inside` is the prefix of a command that runs in its
+    mount namespace."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -65,7 +68,7 @@ class Containerd:
         return self._process is not None and self._process.alive()
 
     def start(self) -> None:
-        """Start the daemon, and make the image a snapshot if it is not one.
+        """Start the daemon, or start it again, and copy the image into a snapshot unless it exists.
 
         Raises: Unavailable without its programs; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
@@ -76,14 +79,14 @@ class Containerd:
             host.write_text(str(self.home / "config.toml"), self._settings())
             groups.make(host, self.cgroup)
             self._testbed.apparatus.daemons.add(self.cgroup)
-            host.run(["sh", "-e"], stdin=kept_mounts(self.home, propagation="slave"))
+            host.run(["sh", "-e"], stdin=mounts_script(self.home, propagation="slave"))
         self._process = host.spawn(
             [*groups.entering(self.cgroup), *self.inside, "containerd", "--config", str(self.home / "config.toml")]
         )
-        self._wait()
+        self._wait_for_answer()
         close_sockets(host, self.home)
         self.run(_PURGE, str(self.instances))
-        self._import()
+        self._import_image()
 
     def _settings(self) -> str:
         off = ", ".join(f'"{name}"' for name in _WITHOUT)
@@ -92,19 +95,19 @@ class Containerd:
             f'[grpc]\naddress = "{self.home / "socket"}"\n[debug]\nlevel = "warn"\n'
         )
 
-    def _wait(self) -> None:
+    def _wait_for_answer(self) -> None:
         assert self._process is not None
         ask = "n=0; until ctr version >/dev/null 2>&1; do [ $((n += 1)) -lt 300 ]; sleep 0.05; done"
         try:
             self.run(ask, timeout_s=_START_S)
         except TrialError as error:
-            words = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
+            lines = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
             raise PlatformError(
-                f"containerd did not start: {words[-1]}", "is this version of containerd new enough?"
+                f"containerd did not start: {lines[-1]}", "is this version of containerd new enough?"
             ) from error
 
-    def _import(self) -> None:
-        """Copy the image into a layer, which all instances share: the root is kept between campaigns, as a cache."""
+    def _import_image(self) -> None:
+        """Copy the image into a layer that all instances share, unless an earlier campaign has done so."""
         if not self.run('ctr snapshots info "$1" 2>/dev/null || :', self.base):
             with self._testbed.session.building():
                 places = (str(self._testbed.image.tree), str(self.home / "building"))
@@ -115,7 +118,7 @@ class Containerd:
             self._process.stop()
             self._process = None
 
-    def lasting(self) -> AbstractContextManager[None]:
+    def must_keep_running(self) -> AbstractContextManager[None]:
         """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
         before = self._process
-        return lasting(lambda: None if before is self._process and self.alive() else "containerd")
+        return must_keep_running(lambda: None if before is self._process and self.alive() else "containerd")

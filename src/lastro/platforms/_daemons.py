@@ -1,4 +1,4 @@
-"""A trial's reason when a daemon on which its instances depend has ended."""
+"""Detect that a daemon on which instances depend has ended during a trial."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from lastro.errors import PlatformError, TrialError
 
 
 class DaemonEnded(PlatformError):
-    """A daemon that ended while instances ran, of which some may have gone on without it."""
+    """A daemon ended while its instances ran. Some instances may have continued without it."""
 
 
 @contextmanager
-def lasting(ended: Callable[[], str | None]) -> Iterator[None]:
-    """Check that no daemon ends inside the block; `ended` returns the name of one that has, even if it was replaced.
+def must_keep_running(ended: Callable[[], str | None]) -> Iterator[None]:
+    """Check that no daemon ends inside the block.
 
-    Raises: DaemonEnded, rather than the error that followed from it inside the block."""
+    `ended` returns the name of a daemon that has ended since the beginning of the block, even if another replaced it;
+    otherwise None. Raises: DaemonEnded; it replaces a TrialError inside the block, which the end may have caused."""
     try:
         yield
-    except DaemonEnded:  # another instance has found out
+    except DaemonEnded:  # reported by another instance
         raise
     except TrialError:
         _raise_for(ended())

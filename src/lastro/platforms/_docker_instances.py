@@ -1,4 +1,4 @@
-"""Containers of a Docker daemon, also those whose runtime takes over the links at its start, and sees no later ones.
+"""Containers of a Docker daemon, including those whose runtime takes over the links at its start, and ignores new ones.
 
 Docker makes the network namespace of a container only when it starts the container. So an idle runc container holds the
 namespace, links are connected there, and then the instance starts with them."""
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance, InstanceSpec, Port, Tap
-from lastro.platforms.gvisor import BEHIND, inside_lines
+from lastro.platforms.gvisor import HOST_SYSCTLS, sysctl_script
 from lastro.testbed import Testbed, set_sysctls
 
 
@@ -38,7 +38,7 @@ class LateInstance(DockerInstance):
     starts_on_links = True
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
-        set_sysctls(self.testbed.host, self.netns, BEHIND)
+        set_sysctls(self.testbed.host, self.netns, HOST_SYSCTLS)
         super().plug(ports, taps)
         self.launch()
 
@@ -60,12 +60,12 @@ class RunscInstance(LateInstance):
             self.set_sysctls(self.spec.sysctls)
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
-        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=inside_lines(values))
+        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=sysctl_script(values))
 
 
 class KataInstance(LateInstance):
-    """A guest with one container; the agent in the guest gets the settings together with the container."""
+    """A guest with one container; Kata's agent in the guest applies the container's settings."""
 
     def limits_outside(self) -> Resources:
-        """Return no limits: Kata's configuration decides in which groups its processes are."""
+        """Return no limits, since Kata's configuration determines in which cgroups its processes are."""
         return Resources()

@@ -15,8 +15,8 @@ from lastro.errors import PlatformError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.state_dirs import FIRST_ID, N_IDS, close_sockets
-from lastro.platforms._daemons import lasting
-from lastro.platforms._programs import PROGRAM, linked
+from lastro.platforms._daemons import must_keep_running
+from lastro.platforms._programs import PROGRAM, link_script
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
@@ -30,14 +30,14 @@ _CONTAINERD_PID = Path("exec", "containerd", "containerd.pid")
 # dockerd uses the host's containerd, and with it the user's containers, if it finds the socket. In its own mount
 # namespace that directory is empty, so dockerd starts its own containerd, whose files disappear with the namespace.
 _HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containerd; "
-# A daemon shifts the ids of all its containers or of none, by ranges that two files of the host assign to a user. In
-# its own mount namespace, these files assign a range of Lastro to a user that every distribution has.
+# A daemon shifts the user ids of all its containers, or of none. Two files of the host assign the range of ids to a
+# user. In the daemon's mount namespace, these files assign a range of Lastro to a user that every distribution has.
 _REMAPPED = "daemon"
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
 _IN_PATH = ("containerd", "runc")
-_BESIDE = ("containerd-shim-runc-v2", "containerd-shim")  # of the same build as a containerd
+_SHIMS = ("containerd-shim-runc-v2", "containerd-shim")  # must be of the same build as containerd
 _NO_NETWORK = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
-# Where firewalld runs, dockerd has it make the rules, over D-Bus, in the host's own network namespace. Without a bus,
+# If firewalld runs, dockerd asks it over D-Bus to make the rules, in the host's network namespace. Without a bus,
 # dockerd calls iptables itself, in its own namespace. Source: libnetwork/iptables/firewalld.go in github.com/moby/moby.
 _HIDE_FIREWALLD = "export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null; "
 
@@ -45,9 +45,9 @@ _HIDE_FIREWALLD = "export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null; "
 class Daemon:
     """A private Docker daemon, which `start` starts. If `remapped`, its containers are in user namespaces.
 
-    `hide` is a mount that neither the daemon nor its runtimes may see. `bridge` is the address, in CIDR form, of the
-    bridge of Docker's default network, with its rules and docker-proxy; without it, the daemon has no network.
-    `programs` has the paths of programs that a study chose, by the names of options of the platform."""
+    `hide` is the path of a mount that neither the daemon nor its runtimes may see. `bridge` is the address, in CIDR
+    form, of the bridge of Docker's default network, with its rules and docker-proxy; if empty, the daemon has no
+    network. `programs` has the paths of programs that a study chose, by the names of options of the platform."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class Daemon:
         return self._process is not None and self._process.alive()
 
     def start(self) -> None:
-        """Start the daemon, unless it runs for another object of the session, such as one that names a default option.
+        """Start the daemon, unless another object of the session with the same directories has started it.
 
         Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
         host.require(self._program, "apt-get install docker.io")
         host.require("docker", "apt-get install docker-cli")  # a package of its own since Debian 13
-        if self._runs():
+        if self._is_running():
             return
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
         # This replaces the user's /etc/docker/daemon.json. Newer versions keep images in containerd by default, and
@@ -95,21 +95,21 @@ class Daemon:
         script = _HIDE_CONTAINERD + (f"umount {shlex.quote(self._hide)}; " if self._hide else "")
         script += _HIDE_FIREWALLD if self._bridge else ""
         if self._inside:
-            own = self._run_dir / "bin"
-            host.run(["sh", "-e"], stdin=linked(self._inside, own, _BESIDE))
-            script += f"export PATH={shlex.quote(str(own))}:$PATH; "
+            links = self._run_dir / "bin"
+            host.run(["sh", "-e"], stdin=link_script(self._inside, links, _SHIMS))
+            script += f"export PATH={shlex.quote(str(links))}:$PATH; "
         if self._remapped:
             settings["userns-remap"] = f"{_REMAPPED}:{_REMAPPED}"
-            script += self._give_ids()
+            script += self._id_mapping_lines()
         host.write_text(str(self._run_dir / "daemon.json"), json.dumps(settings, indent=1))
         groups.make(host, self.cgroup)
         self._testbed.apparatus.daemons.add(self.cgroup)
-        for left in reversed(range(_SLOW_TRIES)):
+        for tries_left in reversed(range(_SLOW_TRIES)):
             try:
                 self._run(script)
                 break
             except PlatformError as error:
-                if _SLOW not in error.message or not left:
+                if _SLOW not in error.message or not tries_left:
                     raise
 
     def _run(self, script: str) -> None:
@@ -131,19 +131,21 @@ class Daemon:
                 "--log-level", "warn",
             ]
         )  # fmt: skip
-        self._wait()
+        self._wait_for_answer()
 
-    def _give_ids(self) -> str:
-        """Return shell lines that mount our ranges over the host's files. Raises: Unavailable without such files."""
-        mine, lines = self._run_dir / "ids", ""
-        self._testbed.host.write_text(str(mine), f"{_REMAPPED}:{FIRST_ID}:{N_IDS}\n")
+    def _id_mapping_lines(self) -> str:
+        """Return shell commands that mount a file with our range of ids over the host's files.
+
+        Raises: Unavailable if the host does not have these files."""
+        ids, commands = self._run_dir / "ids", ""
+        self._testbed.host.write_text(str(ids), f"{_REMAPPED}:{FIRST_ID}:{N_IDS}\n")
         for file in _SUBORDINATE:
             if self._testbed.host.run(["test", "-e", file], check=False).returncode != 0:
                 raise Unavailable(f"this host has no {file}, where Docker looks for the ids to use", f"touch {file}")
-            lines += f"mount --bind {shlex.quote(str(mine))} {file}; "
-        return lines
+            commands += f"mount --bind {shlex.quote(str(ids))} {file}; "
+        return commands
 
-    def _wait(self) -> None:
+    def _wait_for_answer(self) -> None:
         assert self._process is not None
         client = shlex.join(self.client)
         ask = f"n=0; until {client} version >/dev/null 2>&1; do [ $((n += 1)) -lt 20 ]; sleep 0.05; done"
@@ -160,17 +162,17 @@ class Daemon:
 
     def _raise_last_words(self) -> None:
         assert self._process is not None
-        words = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
-        place = f"does the file system of {self.data_root} support that driver? `docker:storage=vfs` works on any"
-        if self.storage == "aufs":
-            place = "only Docker before 24 has it, on a kernel with AUFS; `docker:storage=overlay2` replaces it"
-        raise PlatformError(
-            f"dockerd did not start with storage driver {self.storage}: {words[-1]}",
-            place if "graphdriver" in words[-1] else "is this version of Docker new enough?",
-        )
+        last_line = (self._process.stop().error_text.strip().splitlines() or ["it gave no reason"])[-1]
+        if "graphdriver" not in last_line:
+            remedy = "is this version of Docker new enough?"
+        elif self.storage == "aufs":
+            remedy = "only Docker before 24 has it, on a kernel with AUFS; `docker:storage=overlay2` replaces it"
+        else:
+            remedy = f"does the file system of {self.data_root} support that driver? `docker:storage=vfs` works on any"
+        raise PlatformError(f"dockerd did not start with storage driver {self.storage}: {last_line}", remedy)
 
     def import_image(self) -> None:
-        """Import the image once: the data root is kept between campaigns, as a cache."""
+        """Import the image, unless the data root has it, which is kept between campaigns as a cache."""
         tag, tar = self._testbed.image.docker_tag, str(self._testbed.image.tar)
         if self._testbed.host.run([*self.client, "image", "inspect", tag], check=False).returncode != 0:
             with self._testbed.session.building():
@@ -181,35 +183,37 @@ class Daemon:
             self._process.stop()
             self._process = None
 
-    def lasting(self) -> AbstractContextManager[None]:
+    def must_keep_running(self) -> AbstractContextManager[None]:
         """Check that the daemon and its containerd run from the beginning of the block to its end.
 
         dockerd itself starts another containerd when one has ended. Raises: DaemonEnded."""
         before = self._pids()
-        return lasting(lambda: self._ended(before))
+        return must_keep_running(lambda: self._ended_daemon(before))
 
-    def _runs(self) -> bool:
-        """Return whether a daemon serves our socket, whoever started it: a data root can have one daemon."""
+    def _is_running(self) -> bool:
+        """Return whether a daemon with our socket runs, even if another object started it."""
         command = f"/proc/{self._pids()['dockerd']}/cmdline"
         return self._socket in self._testbed.host.view.read([command]).get(command, "")
 
     def _pids(self) -> dict[str, str]:
+        """Return the PIDs of dockerd and containerd, as text from their PID files; empty without a file."""
         files = {"dockerd": self._run_dir / "pid", "containerd": self._run_dir / _CONTAINERD_PID}
         texts = self._testbed.host.view.read([*map(str, files.values())])
         return {name: texts.get(str(file), "").strip() for name, file in files.items()}
 
-    def _ended(self, before: Mapping[str, str]) -> str | None:
+    def _ended_daemon(self, before: Mapping[str, str]) -> str | None:
+        """Return the name of a daemon that has ended since `_pids` returned `before`; None if both still run."""
         now = self._pids()
         for name, pid in before.items():
-            # A dead child of ours has its directory in /proc until we ask for it.
-            ours = name == "dockerd" and self._process is not None
-            lives = self._testbed.host.view.exists(f"/proc/{pid}") and (not ours or self.alive())
-            if now[name] != pid or not lives:
+            # A dead child of this process is in /proc until it is reaped, which `alive` does.
+            is_child = name == "dockerd" and self._process is not None
+            is_alive = self._testbed.host.view.exists(f"/proc/{pid}") and (not is_child or self.alive())
+            if now[name] != pid or not is_alive:
                 return name
         return None
 
     def restart(self) -> None:
-        """Start the daemon again after it was killed. Only the running trial is lost."""
+        """Stop the daemon if it runs, and start it."""
         self.stop()
         self.start()
 

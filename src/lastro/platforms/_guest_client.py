@@ -1,13 +1,13 @@
-"""Run a command in a guest over one of its serial ports: the other end of `lastro/image/guest_agent.pl`.
+"""Run a command in a guest over one of its serial ports: the client of `lastro/image/guest_agent.pl`.
 
-    python3 -I -S _guest_client.py SOCKETS -- ARGV...          run ARGV: its streams, its exit code
+    python3 -I -S _guest_client.py SOCKETS -- ARGV...          run ARGV, with the client's streams and exit code
     python3 -I -S _guest_client.py SOCKETS --wait-ready S      wait up to S seconds until the agent answers
-    python3 -I -S _guest_client.py SOCKETS --hear-ready S      the same, but ask nothing before it has said something
+    python3 -I -S _guest_client.py SOCKETS --hear-ready S      the same, but send nothing before the agent has
     python3 -I -S _guest_client.py SOCKETS --clocks N          N lines in ns: host before, after, guest, its wall clock
 
-SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client holds. A
-symbolic link `N.sock` there leads to the single socket that Firecracker makes for a guest's vsock: the client asks it
-for port N. SIGTERM and SIGINT are passed on to the command. When the client ends, its command is killed.
+SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client uses. A symbolic
+link `N.sock` there points to the single socket that Firecracker makes for a guest's vsock: the client requests port N
+from it. SIGTERM and SIGINT are passed on to the command. When the client ends, its command is killed.
 Exit codes: the command's; 124 when the agent does not answer in time; 125 when the guest is gone.
 
 At run time this is a script, not a part of the package. It is started for each command, so it imports only cheap
@@ -35,9 +35,9 @@ SYNC = PREFIX + b"\x01"
 HELLO = PREFIX + b"\x02"  # from an agent that has just opened a UART
 HEADER = 29
 CHUNK = 32768
-WINDOW = 262144  # bytes of input in flight that the command has not taken yet
+WINDOW = 262144  # bytes of input that may be in flight, not yet read by the command
 ASK_AGAIN_S = 2.0  # when to repeat a request that the line may have lost
-HEAR_LESS_S = 20.0  # before the end, it asks in spite of the silence
+HEAR_LESS_S = 20.0  # before the time limit, the client sends a request even if the agent has sent nothing
 LAST_WORDS_S = 2.0  # how long to wait for the command to end after a signal
 BUSY_S = 0.01
 NEWBORN_S = 0.5  # between bind(2) and listen(2), a monitor that loses its CPU refuses connections
@@ -55,10 +55,10 @@ def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
 
 
 def connect(path: str, patience_s: float) -> Socket:
-    """Return a connection to the agent.
+    """Return a connection to the agent through the socket at `path`.
 
-    It retries while the guest boots and does not yet listen on its vsock, and shortly after a monitor has made its
-    socket. If the monitor has ended, it gives up."""
+    Retry for up to `patience_s` while the guest boots and does not yet listen on its vsock, and for NEWBORN_S on the
+    socket of a new monitor. Raises: GuestGone; OSError if the monitor has ended."""
     began_s = time.monotonic()
     deadline_s, listening_s = began_s + patience_s, began_s + NEWBORN_S
     port = path.rpartition("/")[2].partition(".")[0] if os.path.islink(path) else ""  # noqa: PTH114
@@ -86,7 +86,9 @@ def connect(path: str, patience_s: float) -> Socket:
 
 
 def free_port(directory: str, patience_s: float) -> tuple[Socket, int]:
-    """Return a connected port and the lock that reserves it until this process ends."""
+    """Return a connection to a free port, and the file descriptor of the lock that reserves it for this process.
+
+    Wait if all ports are in use. Raises: GuestGone without sockets; as `connect`."""
     while True:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".sock"))  # noqa: PTH208
         if not names:
@@ -129,17 +131,18 @@ class Channel:
 
     def receive(self) -> list[tuple[bytes, bytes]]:
         """Return the complete frames that are meant for this client, in order."""
-        got = self.line.recv(1 << 18)
-        if not got:
+        data = self.line.recv(1 << 18)
+        if not data:
             raise GuestGone("its monitor closed the connection")
-        self.received += got
-        if self.answered and HELLO in self.received:  # an earlier one was kept for the first client
+        self.received += data
+        if self.answered and HELLO in self.received:  # before the first answer, HELLO may be from the first boot
             raise GuestGone("it has booted again")
         frames = list(self._frames())
         self.answered = self.answered or bool(frames)
         return frames
 
     def _frames(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (kind, body) of the complete frames with our nonce, and remove them from the received data."""
         data = self.received
         ours = SYNC + self.nonce
         at = 0
@@ -152,10 +155,10 @@ class Channel:
         del data[: at if at >= 0 else max(0, len(data) - len(ours) + 1)]
 
     def exchange(self, kind: bytes, timeout_s: float) -> bytes | None:
-        """Send a request and return the answer; None if there was none in time.
+        """Send a request and return the body of the answer; None if there was no answer in time.
 
-        It is asked again when the line may have lost it, so there may be a second answer. The nonce of each exchange is
-        another, so that such an answer is not taken for that to the next request."""
+        The request is repeated, since the line may lose it, so there may be a second answer. Each exchange has a new
+        nonce, so that a second answer is not mistaken for the answer to the next request."""
         self.nonce = os.urandom(8).hex().encode()
         deadline_s, again_s = time.monotonic() + timeout_s, 0.0
         while (now_s := time.monotonic()) < deadline_s:
@@ -187,27 +190,28 @@ class Command:
             on_signal(number, lambda *_: None)
 
     def run(self) -> int:
-        self._ask()
+        """Run the command until it ends, and return its exit code. Raises: GuestGone."""
+        self._request_start()
         while self.exit_code is None:
             self.channel.flush()
-            readable, _, _ = select.select(*self._wanted())
+            readable, _, _ = select.select(*self._select_arguments())
             if self.deadline_s is not None and time.monotonic() > self.deadline_s:
                 return 128 + (self.signalled or SIGTERM)
             if not readable and not self.accepted:
-                self._ask()
+                self._request_start()
             if self.bell in readable:
-                self._pass_on()
+                self._forward_signal()
             if self.channel.fd in readable:
                 for kind, body in self.channel.receive():
-                    self._take(kind, body)
+                    self._handle_frame(kind, body)
             if 0 in readable and self.exit_code is None:
                 self._read_stdin()
         return self.exit_code
 
-    def _ask(self) -> None:
+    def _request_start(self) -> None:
         self.channel.send(b"S", b"\0".join(self.argv))
 
-    def _wanted(self) -> tuple[list[int], list[int], list[int], float | None]:
+    def _select_arguments(self) -> tuple[list[int], list[int], list[int], float | None]:
         fds = [self.channel.fd, self.bell]
         if self.accepted and self.stdin_open and self.in_flight < WINDOW:
             fds.append(0)
@@ -216,13 +220,14 @@ class Command:
             patience = max(0.0, self.deadline_s - time.monotonic())
         return fds, [self.channel.fd] if self.channel.unsent else [], [], patience
 
-    def _pass_on(self) -> None:
-        """Pass a signal on to the command, which then has some time to end."""
+    def _forward_signal(self) -> None:
+        """Send a signal to the command, and set the deadline by which it must end."""
         self.signalled = os.read(self.bell, 1)[0]
         self.channel.send(b"T", b"%d" % self.signalled)
         self.deadline_s = time.monotonic() + LAST_WORDS_S
 
-    def _take(self, kind: bytes, body: bytes) -> None:
+    def _handle_frame(self, kind: bytes, body: bytes) -> None:
+        """Handle output (O, E), acceptance (A), consumed input (W) or the exit (X) of the command."""
         if kind == b"O":
             write_all(1, body)
         elif kind == b"E":
@@ -251,7 +256,9 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
-    """Wait until the agent answers. Ask nothing before it has said something, for `silence_s` at most."""
+    """Wait until the agent answers a request, and return the exit code of the client.
+
+    The request is sent when the agent has sent something, or after `silence_s`."""
     deadline_s = time.monotonic() + timeout_s
     if select.select([channel.fd], [], [], max(0.0, silence_s))[0]:
         channel.line.recv(CHUNK)
@@ -262,7 +269,7 @@ def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
 
 
 def print_clocks(channel: Channel, count: int) -> int:
-    """Print up to `count` readings: one without an answer is left out, since the best of them is wanted."""
+    """Read the clocks `count` times, print a line for each answer, and return the exit code of the client."""
     code = NO_ANSWER
     for _ in range(count):
         before = time.monotonic_ns()

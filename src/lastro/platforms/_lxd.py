@@ -1,6 +1,6 @@
 """Containers of LXD and Incus, which share a command line: by a private daemon, from a private image.
 
-It does not use the daemon of the user, nor its networks, storage, profiles and group."""
+The user's daemon is not used, nor its networks, storage, profiles and group."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STORAGE = Setting("storage", "dir", _STORAGE_WORDS, choices=("dir", "btrfs", "z
 
 class LxdInstance(Instance):
     memory_dir = "/dev"  # a minimal container has no /dev/shm
-    idle_wake_ups_per_s = 200  # of the daemon and its client; measured: 45 to 50, on a busy host up to 180
+    idle_wake_ups_per_s = 200  # of the daemon and its client; measured: 45 to 50, or up to 180 on a busy host
 
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str, daemon: str
@@ -39,8 +39,7 @@ class LxdInstance(Instance):
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
         self.daemon = daemon
         variables = [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
-        known_as = known_name(spec.name)
-        self._exec = [*client, "exec", known_as, "--mode=non-interactive", "--cwd=/", *variables, "--"]
+        self._exec = [*client, "exec", daemon_name(spec.name), "--mode=non-interactive", "--cwd=/", *variables, "--"]
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [*self._exec, *argv]
@@ -55,11 +54,11 @@ class LxdPlatform(Platform):
         super().__init__(**chosen)
         self._storage = _STORAGE.of(self.chosen)
         self._daemon: PrivateDaemon | None = None
-        self._turn = threading.Lock()
+        self._starting = threading.Lock()
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Start the daemon, make its storage and import the image; this takes about a second each time."""
+        """Run the daemon inside the block, with its storage and the image. Starting it takes about a second."""
         assert self._daemon is None, "one daemon for one object: prepare it once"
         self.require_programs(testbed)
         flavour = replace(self.flavour, daemon=self.started(self.flavour.daemon))
@@ -73,10 +72,10 @@ class LxdPlatform(Platform):
             self._daemon = None
             daemon.stop()
 
-    def _living_daemon(self) -> PrivateDaemon:
-        """Return the daemon, or a new one without instances if it was killed: only the running trial is lost."""
+    def _running_daemon(self) -> PrivateDaemon:
+        """Return the daemon, started again if it was killed. Only the trial that was running is lost."""
         assert self._daemon is not None, "prepare it first"
-        with self._turn:
+        with self._starting:
             if not self._daemon.alive():
                 self._daemon.stop()
                 self._daemon.start()
@@ -85,11 +84,11 @@ class LxdPlatform(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        daemon = self._living_daemon()
-        host, client, name = testbed.host, daemon.client, known_name(spec.name)
+        daemon = self._running_daemon()
+        host, client, name = testbed.host, daemon.client, daemon_name(spec.name)
         netns, cgroup = testbed.session.netns_name(spec.name), f"{testbed.session.cgroup}/{spec.name}"
         monitor = f"{daemon.group}/monitor-{spec.name}"
-        with daemon.lasting(), ExitStack() as stack:
+        with daemon.must_keep_running(), ExitStack() as stack:
             for kind, owned in (("netns", netns), ("cgroup", monitor), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, owned))
             stack.callback(host.run, ["sh", "-c", _removal_script(client, name)], check=False)
@@ -105,8 +104,8 @@ class LxdPlatform(Platform):
                 host.run(launch, stdin=self._configuration(spec, raw), timeout_s=_LAUNCH_TIMEOUT_S)
             except CommandFailed as error:
                 log = host.run([*client, "info", "--show-log", name], check=False).text
-                words = first_error(log) or error.message  # the client only says where to look for it
-                raise PlatformError(f"{self.name} did not start instance {spec.name}: {words}") from error
+                reason = first_error(log) or error.message  # the client only reports where the log is
+                raise PlatformError(f"{self.name} did not start instance {spec.name}: {reason}") from error
             pid = host.run_json([*client, "query", f"/1.0/instances/{name}/state"])["pid"]
             host.run(["sh", "-ec", f"ip netns attach {netns} {pid}; exec ip -n {netns} link set lo up"])
             set_own_sysctls(testbed, netns, spec.sysctls)
@@ -114,7 +113,9 @@ class LxdPlatform(Platform):
             yield LxdInstance(testbed, spec, client, netns=netns, cgroup=cgroup, daemon=daemon.group)
 
     def _configuration(self, spec: InstanceSpec, raw: Sequence[str]) -> str:
-        """Return an instance's settings as JSON, which is YAML too. Later lines for liblxc override earlier ones."""
+        """Return an instance's settings as JSON, a subset of the YAML that the client reads.
+
+        `raw` are lines for liblxc; later lines override earlier ones."""
         security, cpuset = spec.security, spec.resources.cpuset
         kept = " ".join(name.removeprefix("CAP_").lower() for name in capabilities(security))
         lines = [
@@ -126,34 +127,39 @@ class LxdPlatform(Platform):
             *raw,
         ]
         config = {
-            "security.privileged": _word(not security.user_namespace),
-            "security.syscalls.deny_default": _word(False),  # the only filter is the specification's, if any
-            self.flavour.guest_interface: _word(False),
+            "security.privileged": _yaml_bool(not security.user_namespace),
+            "security.syscalls.deny_default": "false",  # the only filter is the specification's, if any
+            self.flavour.guest_interface: "false",
             "raw.lxc": "\n".join(lines) + "\n",
         }
         if security.seccomp is not None:
             config["raw.seccomp"] = seccomp_policy(security.seccomp)
         if cpuset is not None:  # the daemon must know, since it reassigns CPUs whenever an instance starts
             config["limits.cpu"] = f"{cpuset}-{cpuset}" if cpuset.isdigit() else cpuset  # "2" means any two of them
-        root = {"type": "disk", "path": "/", "pool": POOL, "readonly": _word(security.read_only_root)}
+        root = {"type": "disk", "path": "/", "pool": POOL, "readonly": _yaml_bool(security.read_only_root)}
         return json.dumps({"config": config, "devices": {"root": root}}, indent=1)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         disk = str(testbed.scratch_dir.parent)
-        found = {"root filesystem": self._storage, "instance's disk": disk}
-        if self._storage != "dir":
-            found |= {"instance's disk": f"a file in {disk}", "disk counters": "of the file's device and of the disk"}
-        return found
+        if self._storage == "dir":
+            return {"root filesystem": self._storage, "instance's disk": disk}
+        return {
+            "root filesystem": self._storage,
+            "instance's disk": f"a file in {disk}",
+            "disk counters": "of the file's device and of the disk",
+        }
 
 
-def known_name(name: str) -> str:
-    """Return the daemon's name for an instance: letters, digits, hyphens; the first a letter, the last not a hyphen."""
+def daemon_name(name: str) -> str:
+    """Return a name for an instance that the daemon accepts: the same name if possible, or else one with a hash.
+
+    Such names have letters, digits and hyphens; they begin with a letter and do not end with a hyphen."""
     if _NAME.fullmatch(name):
         return name
     return f"x-{re.sub('[^A-Za-z0-9]', '-', name)}-{zlib.crc32(name.encode()):08x}"
 
 
-def _word(value: bool) -> str:
+def _yaml_bool(value: bool) -> str:
     return "true" if value else "false"
 
 

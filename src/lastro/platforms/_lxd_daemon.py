@@ -1,8 +1,8 @@
 """A private daemon of LXD or Incus inside the DUT's network namespace, with its storage and its image.
 
-Its state is below Lastro's directories. It has its own mount namespace, whose /run has only these directories and files
-with a fixed path, such as liblxc's locks. Storage is mounted only in that namespace. All of this disappears with the
-daemon's last process."""
+Its state is below directories of Lastro. It runs in its own mount namespace, whose /run contains only these directories
+and private files with fixed paths, such as liblxc's locks. Storage is mounted only in that namespace, which disappears
+with the daemon's last process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import close_sockets
-from lastro.platforms._daemons import lasting
+from lastro.platforms._daemons import must_keep_running
 from lastro.platforms.container import let_children_inherit
 from lastro.testbed import Testbed
 
@@ -51,10 +51,10 @@ class Flavour:
 
 
 class PrivateDaemon:
-    """A private daemon. `client` is the beginning of its command lines; `suffix` keeps builds of the daemon apart.
+    """A private daemon. `client` is the prefix of its client's command lines; `suffix` is part of its directories.
 
-    `home`, on a short path, has sockets, database and logs; `disk` has large files. `group` contains the daemon and the
-    monitors that liblxc starts, each in a group below it."""
+    `home`, on a short path, has sockets, database and logs; `disk` has large files. `group` is the cgroup that contains
+    the cgroups of the daemon and of the monitors that liblxc starts."""
 
     def __init__(self, testbed: Testbed, flavour: Flavour, storage: str, suffix: str = "") -> None:
         key = f"{flavour.name}-{storage}{suffix}"
@@ -63,10 +63,10 @@ class PrivateDaemon:
         self.group = f"{testbed.session.cgroup}/{key}"
         self.client = ("env", f"{flavour.variable}_DIR={self.home}", f"{flavour.variable}_CONF={self.home}/client",
                        flavour.client)  # fmt: skip
-        # The one thing that cannot be private: the kernel knows pools of ZFS by name.
+        # A ZFS pool cannot be private: the kernel has one namespace for the names of all pools.
         self._zpool = f"lastro-{testbed.session.token}-{flavour.name}"
         self._process: Process | None = None
-        self._life = ExitStack()
+        self._resources = ExitStack()
 
     def root_of(self, instance: str) -> Path:
         """Return the path of an instance's root filesystem in the daemon's mount namespace."""
@@ -75,10 +75,10 @@ class PrivateDaemon:
     def alive(self) -> bool:
         return self._process is not None and self._process.alive()
 
-    def lasting(self) -> AbstractContextManager[None]:
+    def must_keep_running(self) -> AbstractContextManager[None]:
         """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
         process = self._process
-        return lasting(lambda: None if process is self._process and self.alive() else self._flavour.daemon)
+        return must_keep_running(lambda: None if process is self._process and self.alive() else self._flavour.daemon)
 
     def start(self) -> None:
         """Start the daemon. Raises: Unavailable if this host cannot run one; PlatformError if it does not answer."""
@@ -99,10 +99,10 @@ class PrivateDaemon:
             close_sockets(self._testbed.host, self.home)
             self._make_storage()
             self._import_image()
-            self._life = stack.pop_all()
+            self._resources = stack.pop_all()
 
     def stop(self) -> None:
-        self._life.close()
+        self._resources.close()
 
     def _spawn(self, program: str) -> None:
         testbed, variable = self._testbed, self._flavour.variable
@@ -136,18 +136,20 @@ class PrivateDaemon:
             self._testbed.host.run(["sh", "-ec", script], timeout_s=_START_S)
         except TrialError as error:
             assert self._process is not None
-            words = self._process.stop().error_text.strip().splitlines()[-2:]
+            lines = self._process.stop().error_text.strip().splitlines()[-2:]
             raise PlatformError(
-                f"{self._flavour.daemon} did not answer: {' / '.join(words) or error}", self._flavour.remedy
+                f"{self._flavour.daemon} did not answer: {' / '.join(lines) or error}", self._flavour.remedy
             ) from error
 
     def _make_storage(self) -> None:
         size = f"size={_LOOP_FILE_SIZE}"
-        where = {"dir": [f"source={self.disk}/pool"], "btrfs": [size], "zfs": [size, f"zfs.pool_name={self._zpool}"]}[
-            self._storage
-        ]
+        settings = {
+            "dir": [f"source={self.disk}/pool"],
+            "btrfs": [size],
+            "zfs": [size, f"zfs.pool_name={self._zpool}"],
+        }
         try:
-            self._testbed.host.run([*self.client, "storage", "create", POOL, self._storage, *where])
+            self._testbed.host.run([*self.client, "storage", "create", POOL, self._storage, *settings[self._storage]])
         except CommandFailed as error:
             raise Unavailable(
                 f"{self._flavour.daemon} cannot create storage '{self._storage}': {error.stderr.strip()}",
@@ -155,37 +157,40 @@ class PrivateDaemon:
             ) from error
 
     def _import_image(self) -> None:
-        """Import the image as two tars: the root filesystem, and one with a description of it."""
-        host, described = self._testbed.host, f"{self.home}/metadata"
-        place, file = quoted(self.home, described)
+        """Import the image as two tars: one with its metadata, and the root filesystem."""
+        host, metadata = self._testbed.host, f"{self.home}/metadata"
+        directory, file = quoted(self.home, metadata)
         script = (
             f'printf "architecture: %s\\ncreation_date: 1\\n" "$(uname -m)" > {file}.yaml; '
-            f"tar --create --directory={place} --file={file}.tar metadata.yaml"
+            f"tar --create --directory={directory} --file={file}.tar metadata.yaml"
         )
         host.run(["sh", "-ec", script])
-        tars = [f"{described}.tar", str(self._testbed.image.tar)]
+        tars = [f"{metadata}.tar", str(self._testbed.image.tar)]
         host.run([*self.client, "image", "import", *tars, f"--alias={IMAGE}"], timeout_s=_IMPORT_TIMEOUT_S)
 
 
 def _program(host: Host, flavour: Flavour) -> str:
-    """Return the daemon's program. Raises: Unavailable when none can run as a private daemon."""
-    found = host.which(flavour.daemon) or next(
-        (place for place in flavour.daemon_places if _succeeds(host, ["test", "-x", place])), None
+    """Return the path of the daemon's program. Raises: Unavailable when none can run as a private daemon."""
+    program = host.which(flavour.daemon) or next(
+        (path for path in flavour.daemon_places if _succeeds(host, ["test", "-x", path])), None
     )
-    in_snaps = ["test", "-x", f"/snap/bin/{flavour.daemon}"]
-    if _succeeds(host, in_snaps) if found is None else _installs_snap(host, found):
+    if program is None:
+        is_snap = _succeeds(host, ["test", "-x", f"/snap/bin/{flavour.daemon}"])
+    else:
+        is_snap = _installs_snap(host, program)
+    if is_snap:
         raise Unavailable(
             f"{flavour.name} is installed only as a snap, whose daemon is tied to snapd's mount namespace and "
             "directories: Lastro cannot start a private one",
             flavour.remedy,
         )
-    if found is None or host.which(flavour.client) is None:
-        raise host.lacks(f"program '{flavour.client if found else flavour.daemon}'", flavour.remedy)
-    return found
+    if program is None or host.which(flavour.client) is None:
+        raise host.lacks(f"program '{flavour.client if program else flavour.daemon}'", flavour.remedy)
+    return program
 
 
 def _installs_snap(host: Host, program: str) -> bool:
-    """Return whether a program is Ubuntu's script of that name, which installs the snap."""
+    """Return whether a program is Ubuntu's script with the daemon's name, which installs the snap."""
     return not _succeeds(host, ["sh", "-c", '! { head -c 2 "$0" | grep -q "^#!" && grep -q snap "$0"; }', program])
 
 
@@ -194,18 +199,20 @@ def _succeeds(host: Host, argv: Sequence[str]) -> bool:
 
 
 def private_places(home: Path, disk: Path) -> str:
-    """Return a script that sets up a new mount namespace and then becomes its arguments."""
-    own, large, run = quoted(home, disk, disk / "run")
-    shown = [place for place in (home, disk) if place.is_relative_to("/run")]
-    kept = [quoted(place, disk / "run" / place.relative_to("/run")) for place in shown]
+    """Return a script that sets up a new mount namespace, and then executes its arguments.
+
+    Large files of the daemon are in `disk`, and /run has only `home` and `disk`."""
+    small, large, run = quoted(home, disk, disk / "run")
+    visible = [path for path in (home, disk) if path.is_relative_to("/run")]
+    copies = [quoted(path, disk / "run" / path.relative_to("/run")) for path in visible]
     return "\n".join(
         [
             *(
-                f"mkdir -p {own}/{bulky} {large}/{bulky}; mount --bind {large}/{bulky} {own}/{bulky}"
-                for bulky in ("images", "disks")
+                f"mkdir -p {small}/{name} {large}/{name}; mount --bind {large}/{name} {small}/{name}"
+                for name in ("images", "disks")
             ),
             f"mkdir -p {large}/pool {run}; mount -t tmpfs tmpfs {run}",
-            *(f"mkdir -p {copy}; mount --rbind {place} {copy}" for place, copy in kept),
+            *(f"mkdir -p {copy}; mount --rbind {path} {copy}" for path, copy in copies),
             f"mount --rbind {run} /run",
             # With the user's lxcfs, instances would see another /proc than on other platforms.
             "[ ! -d /var/lib/lxcfs ] || mount -t tmpfs tmpfs /var/lib/lxcfs",

@@ -26,7 +26,7 @@ _GONE = "lastro: the guest is gone: "  # printed by the client before the reason
 
 
 def sample_of(text: str) -> ClockSample:
-    """Return the client's most precise reading, the one that took the host the shortest time.
+    """Return the most precise reading of clocks that the client printed: the one that took the shortest time.
 
     Each line has four times in ns: the host's before and after, the guest's, and that of the guest's wall clock.
 
@@ -39,7 +39,7 @@ def sample_of(text: str) -> ClockSample:
 class GuestInstance(Instance):
     """A virtual machine whose agent serves the Unix sockets in a directory: `*.sock`, one command at a time on each.
 
-    If `speaks_first`, the agent says when it has opened a port, and nothing may be sent to it before."""
+    If `speaks_first` is true, the agent sends a message when it has opened a port, and nothing may be sent before."""
 
     speaks_first = False
 
@@ -54,25 +54,25 @@ class GuestInstance(Instance):
         """Wait until the agent answers.
 
         Raises: PlatformError when it does not answer within `timeout_s`, or the monitor ends."""
-        how = "--hear-ready" if self.speaks_first else "--wait-ready"
+        option = "--hear-ready" if self.speaks_first else "--wait-ready"
         try:
-            self.testbed.host.run([*self._client, how, f"{timeout_s:g}"], timeout_s=timeout_s + 10)
+            self.testbed.host.run([*self._client, option, f"{timeout_s:g}"], timeout_s=timeout_s + 10)
         except CommandTimeout as error:
-            raise self.no_boot(_no_answer(timeout_s)) from error
+            raise self.boot_error(_no_answer(timeout_s)) from error
         except CommandFailed as error:
             reason = error.stderr.strip().rpartition("\n")[2].removeprefix(_GONE)
             unanswered = error.returncode == _NO_ANSWER or not reason
-            raise self.no_boot(_no_answer(timeout_s) if unanswered else reason) from error
+            raise self.boot_error(_no_answer(timeout_s) if unanswered else reason) from error
 
-    def no_boot(self, reason: str) -> PlatformError:
-        """Return the error of a guest that has not booted, with the same words in every session for the same fault.
+    def boot_error(self, reason: str) -> PlatformError:
+        """Return the error of a guest that has not booted; the same fault has the same text in every session.
 
-        It omits the session's token, which is part of file names, and the name of an instance of a probe."""
+        So the text omits the session's token, which is part of file names, and the name of a probe's instance."""
         name = "" if self.spec.role == "probe" else f" {self.spec.name}"
         return PlatformError(f"the guest{name} did not boot: {reason.replace(self.testbed.session.token, '…')}")
 
     def clock(self) -> ClockSample:
-        """Return a reading of the guest's clocks now, the best of several.
+        """Read the guest's clocks several times, and return the most precise reading.
 
         Raises: PlatformError when the guest does not answer."""
         try:
@@ -87,12 +87,12 @@ class GuestInstance(Instance):
 
 
 def client_on(testbed: Testbed) -> str:
-    """Return the path of the client on the testbed's host; on a remote one, `send_client` puts it there."""
+    """Return the path of the client on the testbed's host; `send_client` copies it to a remote host."""
     return str(testbed.run_dir / CLIENT.name if testbed.host.remote else CLIENT)
 
 
 def send_client(testbed: Testbed) -> None:
-    """Copy the client to a remote host, where it lives as long as the session. Raises: Unavailable without a Python."""
+    """Copy the client to the testbed's host if it is remote, for this session. Raises: Unavailable without Python."""
     if testbed.host.remote:
         testbed.host.require("python3", "apt-get install python3-minimal")
         testbed.host.write_text(client_on(testbed), CLIENT.read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ class MachineInstance(GuestInstance):
     taps: Mapping[str, Tap] = {}
 
     def mac(self, port: str) -> str:
-        """Return the address of the card for a port, by which the guest recognizes it; it is always the same."""
+        """Return the MAC address of the card for a port, by which the guest identifies it; a hash of their names."""
         digest = hashlib.sha256(f"{self.testbed.session.token} {self.spec.name} {port}".encode()).hexdigest()
         return "52:54:00:" + ":".join(digest[place : place + 2] for place in (0, 2, 4))
 
@@ -119,13 +119,13 @@ class MachineInstance(GuestInstance):
         """Configure the booted guest: settings of its kernel, then each card's name, address and routes."""
         self.set_sysctls(self.spec.sysctls)
         if ports:
-            naming = [
+            renames = [
                 f"for d in /sys/class/net/*; do [ $(cat $d/address) != {self.mac(port.name)} ] || "
                 f"ip link set dev ${{d##*/}} name {port.name}; done"
                 for port in ports
             ]
             batch = "\n".join(line for port in ports for line in configuration(port))
-            self.run(["sh", "-e"], stdin="\n".join([*naming, f"ip -batch - <<END\n{batch}\nEND\n"]))
+            self.run(["sh", "-e"], stdin="\n".join([*renames, f"ip -batch - <<END\n{batch}\nEND\n"]))
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
         if lines := setting(values):
@@ -135,23 +135,22 @@ class MachineInstance(GuestInstance):
         self.run(["ip", *single_segments(link)])
 
     def links(self) -> list[dict[str, Any]]:
-        """Return the interfaces by the guest's names, with the counters of the host's end of each link.
+        """Return the guest's interfaces, with the counters of the host's device of each link.
 
         Drivers of emulated cards count wrongly, and a witness should not depend on the system that it observes. The
-        packets that a tap sends are those that the guest receives."""
+        packets that a tap sends are those that the guest receives; with a macvtap, it is the other way round."""
         links: list[dict[str, Any]] = json.loads(self.run(["ip", "-j", "-s", "link", "show"]).stdout)
-        ends = {
-            end["ifname"]: end["stats64"]
-            for end in self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])
-        }
+        host_links = self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])
+        counters = {host_link["ifname"]: host_link["stats64"] for host_link in host_links}
         for link in links:
             tap = self.taps.get(link["ifname"])
-            if tap is not None and tap.link in ends:
-                ways = ("rx", "tx") if tap.kind == "macvtap" else ("tx", "rx")
-                link["stats64"] = dict(zip(("rx", "tx"), (ends[tap.link][way] for way in ways), strict=True))
+            if tap is not None and tap.link in counters:
+                of_tap = counters[tap.link]
+                received, sent = ("rx", "tx") if tap.kind == "macvtap" else ("tx", "rx")
+                link["stats64"] = {"rx": of_tap[received], "tx": of_tap[sent]}
         return links
 
     def written_bytes(self) -> int:
-        """Return the bytes as counted by the guest's kernel: the monitor writes later, and whole blocks."""
+        """Return the bytes that the guest's kernel counts; the monitor writes later, and whole blocks."""
         text = self.run(["sh", "-c", "cat /proc/[0-9]*/io 2>/dev/null"], check=False).text
         return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("wchar:"))

@@ -1,4 +1,4 @@
-"""Programs that a study may choose by their path, in place of those in the PATH, to compare two builds of one."""
+"""Programs that a study may choose by their path, instead of those in the PATH, to compare two builds of a program."""
 
 from __future__ import annotations
 
@@ -13,58 +13,61 @@ from lastro.host.base import Host
 from lastro.host.shell import ROOTS_ALONE, quoted
 from lastro.study.model import Level, Setting
 
-PROGRAM = "program"  # the option of the program by which a platform is known
+PROGRAM = "program"  # the name of the option for the platform's main program
 _VERSION_S = 20.0
 
 
 def program_option(what: str, prints: str, name: str = PROGRAM) -> Setting[str]:
-    """Return an option for the path of a program. `prints` is a pattern at which its version begins."""
+    """Return an option `name` for the path of the program `what`.
+
+    The output of `--version` must begin with the regular expression `prints`."""
     summary = f"path of {what} on the host; empty: the one in the PATH"
     return Setting(name, "", summary, check=_absolute, prints=prints)
 
 
 def chosen_programs(options: Iterable[Setting[Any]], chosen: Mapping[str, Level]) -> dict[str, str]:
     """Return the path of each program that was chosen, by the name of its option."""
-    return {each.name: str(chosen[each.name]) for each in options if each.prints and chosen.get(each.name)}
+    names = (option.name for option in options if option.prints)
+    return {name: str(chosen[name]) for name in names if chosen.get(name)}
 
 
 def suffix(paths: Mapping[str, str]) -> str:
-    """Return a short text for names of directories, which differs between choices of programs; empty for none."""
+    """Return a suffix for names of directories that identifies the chosen programs; empty if none was chosen."""
     return f"-{zlib.crc32(repr(sorted(paths.items())).encode()):08x}" if paths else ""
 
 
 def require_program(host: Host, option: Setting[Any], path: str) -> None:
-    """Raise Unavailable unless a path is that of a program that only root can change, and prints the right version."""
+    """Raise Unavailable unless only root can change the program at `path`, and it is the program of the option."""
     name = Path(path).name
     done = host.run(["sh", "-c", ROOTS_ALONE, path], check=False)
     if done.returncode:
         raise Unavailable(done.error_text.strip(), f"as root: install -D YOUR-{name} /opt/{name}-new/{name}")
     done = host.run([path, "--version"], check=False, timeout_s=_VERSION_S)
-    words = (done.text + done.error_text).strip().splitlines() or ["nothing"]
+    lines = (done.text + done.error_text).strip().splitlines() or ["nothing"]
     if done.returncode:
         raise Unavailable(
-            f"{path} does not start: {path} --version ended with exit code {done.returncode}: {words[-1]}",
+            f"{path} does not start: {path} --version ended with exit code {done.returncode}: {lines[-1]}",
             "is it built for this machine, and are its libraries here?",
         )
-    if not re.match(option.prints, words[0]):
+    if not re.match(option.prints, lines[0]):
         what = option.summary.partition(" on the host")[0].removeprefix("path of ")
         raise Unavailable(
-            f"{path} is not {what}: its --version prints '{words[0]}'", "give the path of another program"
+            f"{path} is not {what}: its --version prints '{lines[0]}'", "give the path of another program"
         )
 
 
-def linked(paths: Mapping[str, str], directory: Path, siblings: Iterable[str] = ()) -> str:
-    """Return a script that makes a directory with a link of the right name to each program, as a part of the PATH.
+def link_script(paths: Mapping[str, str], directory: Path, siblings: Iterable[str] = ()) -> str:
+    """Return a script that makes a directory for the PATH, with a link to each program in `paths`, by its name.
 
-    Programs named in `siblings` are linked, too, if they lie beside one of them."""
-    (own,) = quoted(directory)
-    lines = [f"mkdir -p {own}"]
+    Programs named in `siblings` that are in the directory of such a program are linked, too."""
+    (bin_directory,) = quoted(directory)
+    lines = [f"mkdir -p {bin_directory}"]
     for name, path in paths.items():
         program, link = quoted(path, directory / name)
         lines.append(f"ln -sfn {program} {link}")
-        for other in siblings:
-            beside, second = quoted(Path(path).with_name(other), directory / other)
-            lines.append(f"[ ! -x {beside} ] || ln -sfn {beside} {second}")
+        for sibling_name in siblings:
+            sibling, sibling_link = quoted(Path(path).with_name(sibling_name), directory / sibling_name)
+            lines.append(f"[ ! -x {sibling} ] || ln -sfn {sibling} {sibling_link}")
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ from lastro.image import guest
 from lastro.platforms._machine import PORTS, SOCKET_PATTERN
 from lastro.platforms._programs import program_option
 from lastro.platforms.base import InstanceSpec, Tap
-from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places
+from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, mkdir_command
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -45,18 +45,18 @@ class QemuInstance(HypervisorInstance):
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         host, log = self.testbed.host, self.home / "console.log"
         by_link = {tap.link: tap for tap in self.taps.values()}
-        plugged = [(by_link[link], mac) for link, mac in cards]
-        for tap, mac in plugged:
+        tap_cards = [(by_link[link], mac) for link, mac in cards]
+        for tap, mac in tap_cards:
             if tap.kind == "macvtap":  # it passes on only frames to its own address
                 host.run(["ip", "-n", self.netns, "link", "set", tap.link, "address", mac])
-        argv = self._platform.argv(self.testbed, self.spec, self.home, plugged, log)
-        self.start_monitor("sh", "-ec", _opening(plugged, self.home), "qemu", *argv)
+        argv = self._platform.argv(self.testbed, self.spec, self.home, tap_cards, log)
+        self.start_monitor("sh", "-ec", _macvtap_script(tap_cards, self.home), "qemu", *argv)
 
     def wait_ready(self, timeout_s: float) -> None:
         (socket,) = quoted(self.sockets / "0.sock")
         listening = f"n=0; until [ -S {socket} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
         if self.testbed.host.run(["sh", "-ec", listening], check=False).returncode != 0:
-            raise self.no_boot("QEMU did not open the guest's ports within 5 s")
+            raise self.boot_error("QEMU did not open the guest's ports within 5 s")
         super().wait_ready(timeout_s)
 
     def last_words(self) -> str:
@@ -70,10 +70,11 @@ class QemuInstance(HypervisorInstance):
         return " / ".join(line.strip() for line in console.strip().splitlines()[-2:])[-300:]
 
 
-def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
-    """Return a shell script that opens every macvtap device and becomes `$@`; FIRST_FD is the first card's descriptor.
+def _macvtap_script(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
+    """Return a shell script that opens the device of every macvtap card, and then executes its arguments.
 
-    The device's numbers come from the /sys of the namespace, which `ip netns exec` mounts."""
+    Card n has the file descriptor FIRST_FD + n. The numbers of a device come from the /sys of the namespace, which
+    `ip netns exec` mounts."""
     opens = []
     for number, (tap, _) in enumerate(cards, start=FIRST_FD):
         if tap.kind == "macvtap":
@@ -100,66 +101,66 @@ class QemuPlatform(Hypervisor):
         testbed.host.require("qemu-img", "apt-get install qemu-utils")
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> QemuInstance:
-        made = QemuInstance(testbed, spec, self, cgroup)
-        made.host_cache = _CACHE.of(self.chosen)
-        return made
+        instance = QemuInstance(testbed, spec, self, cgroup)
+        instance.host_cache = _CACHE.of(self.chosen)
+        return instance
 
     def creation_script(self, instance: HypervisorInstance) -> str:
-        return f"{making_places(instance)}; {shlex.join(self.overlay_argv(instance.scratch))}"
+        return f"{mkdir_command(instance)}; {shlex.join(self.overlay_argv(instance.scratch))}"
 
     def argv(
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
     ) -> list[str]:
-        """Return QEMU's command line for a guest."""
-        bare = _MACHINE.of(self.chosen) == "microvm"
-        kind = "device" if bare else "pci"
+        """Return QEMU's command line for a guest; `cards` has the tap and the MAC address of each network card."""
+        is_microvm = _MACHINE.of(self.chosen) == "microvm"
+        kind = "device" if is_microvm else "pci"
         argv = [
             self.started(self.program), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-name", spec.name, "-machine", self._machine(bare), "-accel", self.accelerator, "-cpu", self.cpu,
+            "-name", spec.name, "-machine", self._machine(is_microvm), "-accel", self.accelerator, "-cpu", self.cpu,
             "-smp", str(self.vcpus(spec)), "-m", f"{self.memory_mib(spec)}M",
             "-kernel", str(self.guest.fastest),
-            "-initrd", str(self.guest.initramfs), "-append", self._command_line(testbed, spec, bare),
+            "-initrd", str(self.guest.initramfs), "-append", self._command_line(testbed, spec, is_microvm),
             "-serial", f"file:{log}", "-device", f"virtio-rng-{kind}",
         ]  # fmt: skip
         argv += [*self._disk(kind, testbed.scratch_dir / spec.name), *_control(home, kind)]
         for number, (tap, mac) in enumerate(cards, start=FIRST_FD):
-            how = f"fd={number}" if tap.kind == "macvtap" else f"ifname={tap.link},script=no,downscript=no"
-            rom = "" if bare else ",romfile="  # nothing boots from the network
-            emulated = NIC.of(self.chosen) != "virtio"
-            model = NIC.of(self.chosen) if emulated else f"virtio-net-{kind}"
-            argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost(testbed)}"]
+            back_end = f"fd={number}" if tap.kind == "macvtap" else f"ifname={tap.link},script=no,downscript=no"
+            rom = "" if is_microvm else ",romfile="  # nothing boots from the network
+            is_emulated = NIC.of(self.chosen) != "virtio"
+            model = NIC.of(self.chosen) if is_emulated else f"virtio-net-{kind}"
+            argv += ["-netdev", f"tap,id=n{number},{back_end}{self._vhost(testbed)}"]
             # Segmentation offload depends on checksum offload; an emulated card finishes both itself.
-            finished = "" if tap.offloads or emulated else ",csum=off"
-            argv += ["-device", f"{model},netdev=n{number},mac={mac}{rom}{finished}"]
+            offloads = "" if tap.offloads or is_emulated else ",csum=off"
+            argv += ["-device", f"{model},netdev=n{number},mac={mac}{rom}{offloads}"]
         return argv
 
-    def _machine(self, bare: bool) -> str:
-        if bare and (NIC.of(self.chosen) != "virtio" or _DISK.of(self.chosen) == "ahci"):
+    def _machine(self, is_microvm: bool) -> str:
+        if not is_microvm:
+            return "q35,usb=off,smbus=off" + (",sata=off" if _DISK.of(self.chosen) == "virtio" else "")
+        if NIC.of(self.chosen) != "virtio" or _DISK.of(self.chosen) == "ahci":
             raise Unavailable("a microvm has no PCI bus for an emulated card or controller", "choose machine=q35")
-        if bare:
-            return "microvm,pcie=off,pit=off,pic=off,rtc=on,isa-serial=on"
-        return "q35,usb=off,smbus=off" + (",sata=off" if _DISK.of(self.chosen) == "virtio" else "")
+        return "microvm,pcie=off,pit=off,pic=off,rtc=on,isa-serial=on"
 
-    def _command_line(self, testbed: Testbed, spec: InstanceSpec, bare: bool) -> str:
+    def _command_line(self, testbed: Testbed, spec: InstanceSpec, is_microvm: bool) -> str:
         words = ["console=ttyS0", "loglevel=4", "tsc=reliable", *self.mitigation_words]
-        if bare:  # it has no other clock by which to measure the rate of its cycle counter
+        if is_microvm:  # it has no other clock by which to measure the rate of its cycle counter
             words += ["pci=off", f"tsc_early_khz={_tsc_khz(testbed.host)}"]
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
-        """Return the command that makes the disk of a guest. A copy is flushed before any measurement."""
+        """Return the command that makes the disk file of a guest: a copy, flushed to the disk, or a qcow2 layer."""
         if _FORMAT.of(self.chosen) == _RAW:
             copy = 'cp --sparse=always --reflink=auto "$0" "$1"; sync "$1"'
             return ["sh", "-ec", copy, str(self.guest.disk), self._file(scratch)]
-        below = ["-b", str(self.guest.disk), "-F", "raw"]
-        return ["qemu-img", "create", "-q", "-f", "qcow2", *below, self._file(scratch)]
+        backing = ["-b", str(self.guest.disk), "-F", "raw"]
+        return ["qemu-img", "create", "-q", "-f", "qcow2", *backing, self._file(scratch)]
 
     def _file(self, scratch: Path) -> str:
         return f"{scratch}/disk.{_FORMAT.of(self.chosen)}"
 
     def _disk(self, kind: str, scratch: Path) -> list[str]:
-        kept, cache = _FORMAT.of(self.chosen), _CACHE.of(self.chosen)
-        drive = f"if=none,id=root,format={kept},file={self._file(scratch)},cache={cache}"
+        file_format, cache = _FORMAT.of(self.chosen), _CACHE.of(self.chosen)
+        drive = f"if=none,id=root,format={file_format},file={self._file(scratch)},cache={cache}"
         if _DISK.of(self.chosen) == "ahci":
             return ["-drive", drive, "-device", "ide-hd,drive=root,bus=ide.0"]
         return ["-drive", drive, "-device", f"virtio-blk-{kind},drive=root"]
@@ -177,14 +178,14 @@ class QemuPlatform(Hypervisor):
 
 
 def _tsc_khz(host: Host) -> int:
-    """Return the rate of the host's cycle counter, at which an emulated one runs too."""
+    """Return the rate of the host's cycle counter in kHz; an emulated counter has the same rate."""
     lines = host.read_text("/proc/cpuinfo").splitlines()
     rates = (line.partition(":")[2] for line in lines if line.startswith("cpu MHz"))
     return round(float(next(rates, "2000")) * 1000)
 
 
 def _control(home: Path, kind: str) -> list[str]:
-    """Return the options for the serial ports of commands, which are idle while no command runs."""
+    """Return the options for the guest's serial ports, over which commands run."""
     argv = ["-device", f"virtio-serial-{kind},max_ports={PORTS + 1}"]
     for number in range(PORTS):
         argv += [

@@ -17,7 +17,7 @@ from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.threads import all_of
-from lastro.platforms._gate import CALM_S, Gate, measuring, named, serving
+from lastro.platforms._gate import CALM_S, Gate, measure_argv, naming_command, serve_argv
 from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
 from lastro.platforms._programs import PROGRAM, chosen_programs, require_program
 from lastro.study.parts import Part
@@ -25,8 +25,8 @@ from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
-_MESSAGES = 3  # begin and end a measurement: two, and the usual spread of what they wake
-_GRACE_S = 10.0  # for the end of a command inside, and for its output to come out
+_MESSAGES = 3  # two begin and end a measurement; one more, since the number of their wake-ups varies
+_GRACE_S = 10.0  # for the end of a command inside, and for the transfer of its output
 _NOTHING: AbstractContextManager[object] = nullcontext()
 
 
@@ -45,7 +45,7 @@ AVAILABLE = Availability()
 
 
 def unavailable(error: LastroError) -> Availability:
-    """Return the availability of a part whose attempt failed with `error`."""
+    """Return the availability of a part whose probe failed with `error`."""
     return Availability(error.message, error.hint)
 
 
@@ -56,8 +56,8 @@ class Security:
     `capabilities`, such as CAP_NET_ADMIN, are added to the usual ones of a container; with `drop_capabilities`, the
     instance has no others. With `user_namespace`, id 0 inside is not the root of the host, but it controls the network
     namespace of the instance. With `read_only_root`, only /tmp and /run (in memory) and /var/tmp (on the disk of the
-    instance) are writable. `prefix` is put before every command: a program that confines itself and then becomes the
-    command."""
+    instance) are writable. `prefix` is the command line of a program that confines itself and then executes its
+    arguments; it comes before every command in the instance."""
 
     apparmor: str | None = None  # name of a profile that the kernel has loaded
     selinux: str | None = None  # type of the process's label
@@ -70,20 +70,20 @@ class Security:
 
     @property
     def mechanisms(self) -> frozenset[str]:
-        """The mechanisms in use that a platform must know how to apply."""
-        apart = ("capabilities", "prefix")
-        return frozenset(f.name for f in fields(self) if f.name not in apart and getattr(self, f.name))
+        """The names of the mechanisms in use that a platform must be able to apply."""
+        supported_by_all = ("capabilities", "prefix")
+        return frozenset(f.name for f in fields(self) if f.name not in supported_by_all and getattr(self, f.name))
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
     """The specification of an instance to start.
 
-    `name` is unique in the testbed; `role` is the role of the instance in the scenario. `ports` are the interfaces that
-    it will get; on platforms that cannot add them later, the instance starts only once they exist. `netns` is an
-    existing namespace, such as that of a role: the instance runs in it, and does not remove it. `published` is a TCP
-    port of the instance on a network of the platform's own, as `docker run --publish` takes it: ADDRESS:PORT:INSIDE
-    (see `Docker.own_network`)."""
+    `name` is unique in the testbed; `role` is the role of the instance in the scenario. `ports` are the names of the
+    interfaces that the instance will get; on platforms that cannot add interfaces later, it starts once they exist.
+    `netns` is an existing network namespace, such as that of a role, in which the instance runs, and which outlives it.
+    `published` is a TCP port of the instance on the platform's own network, in the format of `docker run --publish`:
+    ADDRESS:PORT:INSIDE (see `Docker.own_network`)."""
 
     name: str
     role: str
@@ -108,7 +108,7 @@ class InstanceSpec:
 class Port:
     """An interface `name` of an instance, with an address in CIDR form and routes such as 'DESTINATION via GATEWAY'.
 
-    The address is empty if who made the interface has given it one."""
+    The address is empty if the interface already has one when it is plugged."""
 
     instance: Instance
     name: str
@@ -132,8 +132,8 @@ class Tap:
     With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
     complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect.
 
-    `swapping` is a context in which another device may take the place and the name of the link, for a switch that does
-    not notice it by itself; None if there is no such switch."""
+    `swapping` makes a context in which another device may replace the link under the same name, for a switch that does
+    not notice this by itself; None if there is no such switch."""
 
     link: str
     kind: str = "tap"  # or "macvtap"
@@ -150,10 +150,10 @@ class Instance(ABC):
     `shares_kernel`: it runs on the host's kernel, with the host's nftables, clocks and processes.
     `starts_on_links`: it takes over its links when it starts, so it starts after they are connected.
     `has_nftables`: its kernel supports nftables.
-    `memory_dir`: a directory inside whose files are in memory, and end with the instance.
-    `daemon`: the cgroup of the daemon that passes commands on, if any; it wakes up `idle_wake_ups_per_s` when it idles.
-    `sends_by_host`: its packets are sent from sockets of the DUT's namespace, by itself or by its monitor, so its links
-    carry none.
+    `memory_dir`: a directory inside the instance whose files are in memory, and are gone when it ends.
+    `daemon`: the cgroup of the daemon through which commands reach the instance, if any.
+    `idle_wake_ups_per_s`: how often this daemon wakes up when it is idle.
+    `sends_by_host`: it, or its monitor, sends packets from sockets in the DUT's namespace, so its links carry none.
     `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""
 
     takes_taps: ClassVar[bool] = False
@@ -166,7 +166,7 @@ class Instance(ABC):
     sends_by_host: bool = False
     host_cache: str = ""
     _commands: int = 0  # of `measure` and `during`
-    _usual: int | None = None  # wake-ups of the apparatus by a message into the instance and back
+    _wake_ups_per_message: int | None = None  # of the apparatus, by a message into the instance and back
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
@@ -175,16 +175,16 @@ class Instance(ABC):
 
     @abstractmethod
     def wrap(self, argv: Sequence[str]) -> list[str]:
-        """Return the host's argv that runs `argv` inside, with standard input passed on."""
+        """Return the argv for the host that runs `argv` inside the instance, with its standard input."""
 
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
-        """Run `argv` inside as `Host.run` does. A command that measures needs `measure`."""
+        """Run `argv` inside the instance, like `Host.run`. Use `measure` for a command that measures."""
         return self.testbed.host.run(self._inside(argv), stdin=stdin, timeout_s=timeout_s, check=check)
 
     def spawn(self, argv: Sequence[str]) -> Process:
-        """Run `argv` inside in the background. What it prints leaves the instance line by line: see `during`."""
+        """Run `argv` inside in the background. Its output leaves the instance line by line, unlike with `during`."""
         return self.testbed.host.spawn(self._inside(argv))
 
     def measure(
@@ -195,43 +195,44 @@ class Instance(ABC):
         check: bool = True,
         watch: AbstractContextManager[object] = _NOTHING,
     ) -> MeasuredCommand:
-        """Run a command that measures: outside of its instance, nothing happens from its start to its end.
+        """Run a command that measures, so that the apparatus is idle from its start to its end.
 
-        It starts inside when exec into the instance is over, and its output is in memory there until it has ended.
-        `watch` is entered between exec and the start, and left before the output is read. The testbed's apparatus
-        counts what runs meanwhile on the host that is not an instance.
+        The command starts when exec into the instance is over, and its output is in memory inside until it has ended.
+        `watch` is entered between exec and the start, and left before the output is read. Meanwhile the testbed's
+        apparatus counts the activity on the host outside of instances.
 
         Raises: CommandFailed when `check` and the exit code is not 0, or when the instance ends; CommandTimeout."""
         gate = Gate(
-            self.testbed.host.spawn(self._inside(measuring(self._memory_file(), argv)), fed=True, whole=True), argv
+            self.testbed.host.spawn(self._inside(measure_argv(self._memory_file(), argv)), fed=True, whole=True), argv
         )
         witness = ApparatusWitness(self.testbed.apparatus, self.testbed.session, self.testbed.cgroups, self.daemon)
-        with gate.entered():
-            if self._usual is None:
-                self._usual = witness.wake_ups(gate.exchange, CALM_S)
+        with gate.running():
+            if self._wake_ups_per_message is None:
+                self._wake_ups_per_message = witness.wake_ups(gate.exchange, CALM_S)
             if not self.shares_kernel:
                 gate.time_messages()
-            with watch, witness.watching(_MESSAGES * self._usual, self.idle_wake_ups_per_s):
+            with watch, witness.watching(_MESSAGES * self._wake_ups_per_message, self.idle_wake_ups_per_s):
                 gate.run(timeout_s)
-            gate.give()
-        found = gate.measured
-        if check and found.done.returncode != 0:
-            raise CommandFailed(argv, found.done.returncode, found.done.error_text or found.done.text)
-        return found
+            gate.release_output()
+        measured = gate.result
+        if check and measured.done.returncode != 0:
+            raise CommandFailed(argv, measured.done.returncode, measured.done.error_text or measured.done.text)
+        return measured
 
     @contextmanager
     def during(self, argv: Sequence[str], ready: str, timeout_s: float = 15.0) -> Iterator[Process]:
-        """Run `argv` inside for as long as the block runs, and then kill it inside.
+        """Run `argv` inside the instance while the block runs, then kill it.
 
-        The block begins when the command has printed `ready`. Inside the block, neither the command's output nor its
-        exit is visible outside the instance. After the block, `stop` of the process returns a line "ready" and then all
-        output. (`spawn` kills only what runs on the host: where a daemon runs the command, that is a client, and the
-        command itself would go on.)
+        The block begins when the command has printed `ready`. During the block, the command's output and exit are not
+        visible outside the instance. After the block, `stop` of the process returns a line "ready" and then all output.
+
+        Unlike this method, `spawn` can only kill a process on the host. Where a daemon runs the command, that process
+        is the daemon's client, and the command itself would go on.
 
         Raises: CommandFailed when the command ends before it prints `ready`; CommandTimeout after `timeout_s`."""
-        process = self.testbed.host.spawn(self._inside(serving(self._memory_file(), ready, argv)), fed=True)
+        process = self.testbed.host.spawn(self._inside(serve_argv(self._memory_file(), ready, argv)), fed=True)
         try:
-            with named(argv):
+            with naming_command(argv):
                 process.wait_line("ready\n", timeout_s)
             yield process
         finally:
@@ -240,30 +241,31 @@ class Instance(ABC):
             process.stop()
 
     def _memory_file(self) -> str:
-        """Return the beginning of a file's name; not a random one: a trial may be repeated by hand."""
+        """Return a path prefix for files in memory: not random, so that a trial's commands can be repeated."""
         self._commands += 1
         return f"{self.memory_dir}/lastro-{self._commands}"
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
+        """Return the argv for the host that runs `argv` inside, with the instance's limits and confinement."""
         files = self.spec.resources.open_files
         limited = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
         return self.wrap([*limited, *self.spec.security.prefix, *argv])
 
     def run_with_rights(self, script: str, *, of_host: bool = False) -> str:
-        """Run a script for sh on the files of the instance, with rights that no process inside needs to have.
+        """Run a script for sh on the files of the instance, with more rights than its processes have.
 
-        On the host's kernel, these are the host's own, or all within the user namespace of the instance unless
-        `of_host`, so nothing of a user may have run inside before. On another kernel, they are those of its root.
-        Return what it prints. Raises: CommandFailed."""
+        On another kernel than the host's, these are the rights of its root. On the host's kernel, they are all rights
+        within the user namespace of the instance, or with `of_host` all rights on the host. So no program of a user may
+        have run in the instance before.
+
+        Return the output of the script. Raises: CommandFailed."""
         if not self.shares_kernel:
             return self.run(["sh", "-e"], stdin=script).text
         pids = " ".join(map(str, sorted(self.pids())))
-        # A process of the tool that watches the instance may be in its group, too.
-        entering = (
-            f'for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid "$@" -r sh -e; done; exit 1'
-        )
+        # The instance's cgroup may also contain a process of the platform, whose root is that of the host.
+        enter = f'for pid in {pids}; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid "$@" -r sh -e; done; exit 1'
         namespaces = ("--mount", "--net", "--pid") if of_host else ("--all",)
-        return self.testbed.host.run(["sh", "-c", entering, "enter", *namespaces], stdin=script).text
+        return self.testbed.host.run(["sh", "-c", enter, "enter", *namespaces], stdin=script).text
 
     def usage(self) -> Usage:
         """Return CPU time, memory and disk traffic since the start, from the instance's own cgroup.
@@ -279,7 +281,7 @@ class Instance(ABC):
         return self.spec.resources
 
     def clock(self) -> ClockSample | None:
-        """Return a reading of its clocks against the host's; None if it has the host's clocks."""
+        """Return a reading of the instance's clocks with the host's; None if it has the host's clocks."""
         return None
 
     def pids(self) -> set[int]:
@@ -287,7 +289,9 @@ class Instance(ABC):
         return self.testbed.cgroups.pids(self.cgroup)
 
     def written_bytes(self) -> int:
-        """Return the bytes that its running processes passed to write(2) etc.; cgroup v1 misses buffered writes."""
+        """Return the bytes that running processes of the instance passed to write(2) and the like.
+
+        Counters of cgroup v1 miss buffered writes."""
         total = 0
         for pid in self.pids():
             with suppress(OSError, ValueError, StopIteration):
@@ -295,43 +299,41 @@ class Instance(ABC):
                 total += int(next(line.split()[1] for line in text.splitlines() if line.startswith("wchar:")))
         return total
 
-    # Its network
-
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
         """Configure existing links: addresses, state and routes. `taps` has the names of ports as keys.
 
-        This may start the instance, but does not wait for it; `ready` does."""
+        This may start the instance; `ready` waits until it has started."""
         lines = [line for port in ports for line in configuration(port)]
         self.testbed.host.run(["ip", "-n", self.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
-    def ready(self) -> None:  # noqa: B027 - most run as soon as they have started
-        """Wait until it runs and its links are up. Raises: PlatformError if it does not start."""
+    def ready(self) -> None:  # noqa: B027 - most instances run as soon as they have started
+        """Wait until the instance runs and its links are up. Raises: PlatformError if it does not start."""
 
     def links(self) -> list[dict[str, Any]]:
-        """Return its interfaces with their counters, in the format of `ip -json -statistics link`."""
+        """Return the interfaces of the instance with counters, in the format of `ip -json -statistics link`."""
         return self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
-        """Set network settings of its kernel, except those that the kernel does not have."""
+        """Set network settings of the instance's kernel; settings that the kernel does not have are ignored."""
         set_sysctls(self.testbed.host, self.netns, dict(values))
 
     def send_single_segments(self, link: str) -> None:
-        """Make its kernel send single segments over a link, never several in one packet that a card divides.
+        """Make the instance's kernel send single segments over a link, never packets that a card divides into segments.
 
-        A macvlan does not let its offloads be turned off, but all links have this limit."""
+        This works on all links; the offloads of a macvlan cannot be turned off."""
         self.testbed.host.run(["ip", "-n", self.netns, *single_segments(link)])
 
 
 def single_segments(link: str) -> list[str]:
-    """Return the words for `ip` that limit a link to single segments."""
+    """Return arguments for `ip` that limit a link to single segments."""
     return ["link", "set", link, "gso_max_segs", "1"]
 
 
 def configuration(port: Port) -> list[str]:
-    """Return lines for `ip -batch` that configure a port, in its own namespace."""
+    """Return lines for `ip -batch` that configure a port, for use in its network namespace."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
-    usable = " nodad" if ":" in port.address else ""  # the kernel need not look whether another has the address
-    address = [f"address add {port.address} dev {port.name}{usable}"] if port.address else []
+    flag = " nodad" if ":" in port.address else ""  # without a check for duplicates, which would delay the address
+    address = [f"address add {port.address} dev {port.name}{flag}"] if port.address else []
     return [*address, f"link set {port.name} up", *routes]
 
 
@@ -339,31 +341,31 @@ class Platform(Part):
     """A way to host instances.
 
     `version_argv` prints the version of the platform's program, for provenance (see `host.facts.program`). `confines`
-    are the mechanisms of `Security` that the platform can apply. `sends_by_host` is that of its instances; it may
-    depend on options."""
+    are the mechanisms of `Security` that the platform can apply. `sends_by_host` and `shares_kernel` are those of its
+    instances. These three may depend on options."""
 
     kind = "platform"
     version_argv: ClassVar[tuple[str, ...]] = ()
-    confines: frozenset[str] = frozenset()  # it may depend on options
+    confines: frozenset[str] = frozenset()
     sends_by_host: bool = False
-    shares_kernel: bool = True  # whether its instances run on the host's kernel; it may depend on options
-    start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
-    slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
+    shares_kernel: bool = True
+    start_s: ClassVar[float] = 0.15  # approximate seconds to start and end an instance; for plans without measurements
+    slowdown: ClassVar[float] = 1.0  # approximate time of a computation, relative to the bare host; for plans only
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization
     guests: ClassVar[bool] = False  # whether its instances are virtual machines, with cards that only they configure
-    least_memory_bytes: ClassVar[int] = 0  # with a lower limit on memory, no instance starts
-    hypervisor: ClassVar[str] = ""  # in a guest, its testbed file must have this `hypervisor`; empty: any
+    least_memory_bytes: ClassVar[int] = 0  # the lowest limit on memory with which an instance starts
+    hypervisor: ClassVar[str] = ""  # `hypervisor` that the file of a guest testbed must have; empty: any
     own_cgroups: tuple[str, ...] = ()  # of daemons: their usage is the platform's cost, not foreign load
 
     @abstractmethod
     def start(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[Instance]:
-        """Start an instance that runs inside the block, and remove everything of it afterwards.
+        """Start an instance that runs inside the block; end and remove it at the end of the block.
 
         Raises: PlatformError when it does not start; Unavailable when the platform cannot satisfy `spec`."""
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Set up what the platform needs once for many instances, such as a daemon."""
+        """Set up inside the block what all instances share, such as a daemon. The default does nothing."""
         yield
 
     def image_files(self, testbed: Testbed) -> tuple[Path, ...]:
@@ -371,11 +373,11 @@ class Platform(Part):
         return (testbed.image.tree,)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        """Return what differs on this platform although the study holds it equal."""
+        """Return properties in which this platform inevitably differs from others, by name, for the report."""
         return {}
 
     def hidden_usage(self, testbed: Testbed) -> Usage:
-        """Return the CPU time and memory of instances that the host's /proc does not show, as under Xen."""
+        """Return the CPU time and memory of instances that the host's /proc does not count, such as Xen domains."""
         return Usage()
 
     def host_cpus(self, testbed: Testbed) -> int:
@@ -394,15 +396,15 @@ class Platform(Part):
 
     @property
     def programs(self) -> dict[str, str]:
-        """The programs that were chosen by their path, by the names of their options."""
+        """The paths of the programs that the study chose, by the names of their options."""
         return chosen_programs(self.options, self.chosen)
 
     def started(self, name: str, option: str = PROGRAM) -> str:
-        """Return the program to start: the path that was chosen, or else a name that is looked for in the PATH."""
+        """Return the path that the study chose for a program, or else `name`, to be looked up in the PATH."""
         return self.programs.get(option, name)
 
     def require_programs(self, testbed: Testbed) -> None:
-        """Check the programs that were chosen. Raises: Unavailable when one cannot be used, or is another one."""
+        """Check the programs that the study chose. Raises: Unavailable when one cannot run or is another program."""
         options = {option.name: option for option in self.options}
         for name, path in self.programs.items():
             require_program(testbed.host, options[name], path)
@@ -419,16 +421,17 @@ class Platform(Part):
 def start_all(
     stack: ExitStack, platform: Platform, testbed: Testbed, specs: Sequence[InstanceSpec], *, at_once: int = 20
 ) -> list[Instance]:
-    """Start instances on one platform in parallel, as `start_each`, and return them in the order of `specs`."""
+    """Start an instance for each specification on one platform, in parallel, as `start_each` does."""
     return start_each(stack, [platform.start(testbed, spec) for spec in specs], at_once=at_once)
 
 
 def start_each(
     stack: ExitStack, managers: Sequence[AbstractContextManager[Instance]], *, at_once: int = 20
 ) -> list[Instance]:
-    """Start instances in parallel and return them in this order; they end with the stack, the last one first.
+    """Enter the managers, at most `at_once` at the same time, and return their instances in the same order.
 
-    Raises: the first error, after all other starts have finished; instances that did start then end with the stack."""
+    The instances end with the stack, the last one first. Raises: the first error, after all other starts have finished;
+    instances that did start then end with the stack, too."""
     started: set[int] = set()
 
     def start(position: int) -> Instance:
@@ -445,7 +448,9 @@ def start_each(
 
 
 def instance_netns(host: Host, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """Return the network namespace of an instance: a new one owned by the session, or the one that `spec` names."""
+    """Return a context with the name of an instance's network namespace.
+
+    The namespace is new and owned by the session, unless `spec` names an existing one."""
     if spec.netns is not None:
         return nullcontext(spec.netns)
     return _netns(host, testbed, testbed.session.netns_name(spec.name))

@@ -1,4 +1,4 @@
-"""The base of all containers. Platforms differ only in the tool that makes them."""
+"""What containers of all tools have in common: capabilities, devices, mounts, directories and limits."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ INIT = ("sleep", "infinity")
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-# What stays writable under a read-only root: file systems in memory, with their options, and a directory on disk.
+# Directories that stay writable with a read-only root: in memory, with their mount options, and one on disk.
 IN_MEMORY = {"/tmp": "nosuid,nodev,exec,mode=1777,size=65536k", "/run": "nosuid,nodev,exec,mode=755,size=16384k"}
 ON_DISK = "/var/tmp"
 
 
 def capabilities(security: Security) -> list[str]:
-    """Return all capabilities of an instance, sorted."""
+    """Return the names of all capabilities of an instance, sorted."""
     usual = () if security.drop_capabilities else _USUAL_CAPABILITIES
     return sorted({*usual, *security.capabilities})
 
 
-def own_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[str, Path, Path, str]:
-    """Return the network namespace, two directories and the cgroup of an instance; `stack` removes them.
+def claim_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[str, Path, Path, str]:
+    """Return (network namespace, directory for small files, directory for the disk, cgroup) for an instance.
 
-    The first directory is for small files, the second for the disk."""
+    The network namespace is made; for the others, only the names are recorded in the ledger. `stack` removes all."""
     netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
     home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
     cgroup = f"{testbed.session.cgroup}/{spec.name}"
@@ -54,7 +54,7 @@ def own_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[
 
 
 def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
-    """Apply settings of a network namespace, for tools that do not do so themselves.
+    """Apply sysctls in the network namespace `netns`, for container tools that have no option for this.
 
     Raises: Unavailable for a setting of the whole host, which would affect other instances; CommandFailed for an
     unknown setting."""
@@ -68,9 +68,9 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
 
 
 def let_children_inherit(testbed: Testbed, group: str) -> None:
-    """Make a group whose children inherit its CPUs: on cgroup version 1, a new group otherwise has none.
+    """Make a cgroup whose children inherit its CPUs; on cgroup version 1, a new cgroup otherwise has no CPUs.
 
-    liblxc makes the children. It uses this switch too, but only for the first group of a path. Source: kernel
+    liblxc makes the children. It sets this switch, too, but only for the first cgroup of a path. Source: kernel
     cgroup-v1/cpusets.rst."""
     testbed.cgroups.make(testbed.host, group)
     switch = testbed.cgroups.root / "cpuset" / group.strip("/") / "cgroup.clone_children"
@@ -78,10 +78,11 @@ def let_children_inherit(testbed: Testbed, group: str) -> None:
         testbed.host.write_text(str(switch), "1")
 
 
-# Make a mount namespace that lasts, and run a command in it: kept HOME PROPAGATION COMMAND …
-# The file HOME/mnt keeps it, where the kernel accepts that: inside another mount namespace, Linux 6.18 refuses some
-# files (EINVAL), since the new namespace must have the higher number, and each CPU gives out numbers in batches. There,
-# a sleeping process keeps it, and HOME/mnt is a link to its namespace. Its variable HOLDS identifies it (`host.undo`).
+# Make a mount namespace that exists without processes, and run a command in it: kept HOME PROPAGATION COMMAND …
+# If the kernel accepts it, the namespace is mounted on the file HOME/mnt. Inside another mount namespace, Linux 6.18
+# refuses some files (EINVAL), since the new namespace must have the higher number, and each CPU assigns numbers in
+# batches. In that case, a sleeping process is in the namespace, and HOME/mnt is a symbolic link to its namespace. The
+# environment variable HOLDS identifies this process (`host.undo`).
 _KEPT = f"""kept() {{
     home=$1 propagation=$2
     shift 2
@@ -98,60 +99,65 @@ _KEPT = f"""kept() {{
 }}"""
 
 
-def keeping(home: Path) -> list[str]:
-    """Return shell commands that define `kept HOME PROPAGATION COMMAND …`, for a mount namespace that lasts."""
-    (own,) = quoted(home)
+def lasting_namespace_lines(home: Path) -> list[str]:
+    """Return shell commands that prepare the directory `home`, and define the shell function `kept`.
+
+    `kept HOME PROPAGATION COMMAND …` runs a command in a mount namespace that exists until HOME is unmounted."""
+    (directory,) = quoted(home)
     return [
-        f"mount --bind --make-private {own} {own}",  # a namespace file must lie on a mount that is not shared
-        f"touch {own}/mnt",
+        f"mount --bind --make-private {directory} {directory}",  # a namespace file must be on a mount that is private
+        f"touch {directory}/mnt",
         _KEPT,
     ]
 
 
-def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str:
-    """Return a script that runs commands in a mount namespace, which exists as long as the directory `home`.
+def mounts_script(home: Path, *commands: str, propagation: str = "private") -> str:
+    """Return a script that runs commands in a new mount namespace, which exists as long as the directory `home`.
 
-    The namespace has its own /run, so that the locks and sockets of a tool are private and disappear with it."""
-    (own,) = quoted(home)
-    shown = [f"{NETNS_DIR}", *([own] if home.is_relative_to("/run") else [])]
+    The namespace has its own /run, so that the locks and sockets of a tool are private, and disappear with it. Only
+    NETNS_DIR and `home` are visible there."""
+    (directory,) = quoted(home)
+    visible = [f"{NETNS_DIR}", *([directory] if home.is_relative_to("/run") else [])]
     return "\n".join(
         [
-            f"mkdir -p {own}/own",
-            *keeping(home),
-            f"kept {own} {propagation} sh -e <<'INSIDE'",
+            f"mkdir -p {directory}/own",
+            *lasting_namespace_lines(home),
+            f"kept {directory} {propagation} sh -e <<'INSIDE'",
             *commands,
-            f"mount -t tmpfs tmpfs {own}/own",
-            f"mkdir -p {own}/own/run/mount",  # mount(8) uses /run/mount
-            f"mkdir -p {' '.join(f'{own}/own{place}' for place in shown)}",
-            *(f"mount --rbind {place} {own}/own{place}" for place in shown),
-            f"mount --rbind {own}/own/run /run",
+            f"mount -t tmpfs tmpfs {directory}/own",
+            f"mkdir -p {directory}/own/run/mount",  # mount(8) uses /run/mount
+            f"mkdir -p {' '.join(f'{directory}/own{path}' for path in visible)}",
+            *(f"mount --rbind {path} {directory}/own{path}" for path in visible),
+            f"mount --rbind {directory}/own/run /run",
             "INSIDE\n",
         ]
     )
 
 
-def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
-    """Return commands that mount a writable layer over the shared root filesystem at `home`/rootfs."""
-    own, disk, below = quoted(home, scratch, tree)
+def overlay_root(home: Path, scratch: Path, tree: Path) -> list[str]:
+    """Return commands that mount the root filesystem `tree` at `home`/rootfs, with a writable layer in `scratch`."""
+    directory, disk, lower = quoted(home, scratch, tree)
     return [
-        f"mkdir -p {own}/rootfs {disk}/upper {disk}/work",
-        f"mount -t overlay overlay -o lowerdir={below},upperdir={disk}/upper,workdir={disk}/work {own}/rootfs",
+        f"mkdir -p {directory}/rootfs {disk}/upper {disk}/work",
+        f"mount -t overlay overlay -o lowerdir={lower},upperdir={disk}/upper,workdir={disk}/work {directory}/rootfs",
     ]
 
 
 def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
-    """Return commands that mount a copy at `home`/rootfs instead, flushed to the disk before any measurement."""
-    own, disk, original = quoted(home, scratch, tree)
+    """Return commands that copy the root filesystem `tree` into `scratch`, and mount the copy at `home`/rootfs.
+
+    The copy is flushed to the disk, which would otherwise happen during a measurement."""
+    directory, disk, original = quoted(home, scratch, tree)
     return [
-        f"mkdir -p {own}/rootfs {disk}",
+        f"mkdir -p {directory}/rootfs {disk}",
         f"cp -a --reflink=auto {original} {disk}/rootfs",
         f"sync -f {disk}",
-        f"mount --bind {disk}/rootfs {own}/rootfs",
+        f"mount --bind {disk}/rootfs {directory}/rootfs",
     ]
 
 
 def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> str:
-    """Return the value of `--security-opt=seccomp`: a file for each filter, which is written here, or no filter."""
+    """Write the seccomp filter to a file in `directory`, and return the value of `--security-opt=seccomp`."""
     if spec.security.seccomp is None:
         return "unconfined"
     text = json.dumps(spec.security.seccomp)
@@ -161,7 +167,7 @@ def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> st
 
 
 def limit_flags(resources: Resources) -> list[str]:
-    """Return limits as options of `docker run`, which other tools imitate."""
+    """Return limits as options of `docker run`, which Podman has, too."""
     r = resources
     device = _device_node(r.block_device) if r.block_device else None
     flags = {
@@ -180,5 +186,5 @@ def limit_flags(resources: Resources) -> list[str]:
 
 
 def _device_node(number: str) -> str:
-    """Return the path of a device, since the tools take paths: '254:0' -> '/dev/vda'."""
+    """Return the path of a block device by its number, such as '/dev/vda' for '254:0'."""
     return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}"

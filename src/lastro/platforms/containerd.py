@@ -1,9 +1,8 @@
-"""containerd alone, by a private daemon: what Docker and Kubernetes are built on, without either.
+"""Containers of containerd, by a private daemon, without Docker or Kubernetes, which build on it.
 
-An instance is a task of containerd, with a shim of its own and a layer of the snapshotter overlayfs. Lastro writes the
-container's OCI specification itself, so it is the same as on every other platform. Commands are executed by the
-container's runtime directly: through the shim, each command would need three more processes. Tested with containerd
-1.6."""
+An instance is a task of containerd, with its own shim and a layer of the snapshotter overlayfs. Lastro writes the
+container's OCI specification itself, as on every other platform. The container's runtime executes commands directly:
+through the shim, each command would need three more processes. Tested with containerd 1.6."""
 
 from __future__ import annotations
 
@@ -52,18 +51,18 @@ class ContainerdPlatform(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Start the daemon, and give it the image once. Its root is a cache that later campaigns use again."""
+        """Run the daemon inside the block, with the image. Its root is a cache that later campaigns use again."""
         self._daemon = daemon = Containerd(testbed)
         try:
-            self._running()
+            self._running_daemon()
             self.own_cgroups = (daemon.cgroup,)
             yield
         finally:
             daemon.stop()
             self._daemon = None
 
-    def _running(self) -> Containerd:
-        """Return the daemon; start it if it does not run, as after it was killed. Only the running trial is lost."""
+    def _running_daemon(self) -> Containerd:
+        """Return the daemon, started again if it was killed. Only the trial that was running is lost."""
         assert self._daemon is not None, "prepare it first"
         with self._starting:
             if not self._daemon.alive():
@@ -73,10 +72,10 @@ class ContainerdPlatform(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        daemon = self._running()
+        daemon = self._running_daemon()
         home, runtime = daemon.instances / spec.name, daemon.home / "runc"
         cgroup = f"{testbed.session.cgroup}/{spec.name}"
-        with daemon.lasting(), ExitStack() as stack:
+        with daemon.must_keep_running(), ExitStack() as stack:
             netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
             for kind, name in (("directory", home), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))

@@ -1,8 +1,8 @@
 """OCI containers by crun alone: a runtime written in C, without a daemon.
 
 On a host with both cgroup versions, crun expects the tree of version 2 to be empty, and refuses one that has a
-controller. There it runs in its own mount namespace with version 1 only. Every crun command needs this, since each
-checks again. Tested with crun 1.8.1 on such a host."""
+controller. There it runs in its own mount namespace with version 1 only. This applies to every command of crun, since
+each checks again. Tested with crun 1.8.1 on such a host."""
 
 from __future__ import annotations
 

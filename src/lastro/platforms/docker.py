@@ -71,13 +71,13 @@ class Docker(Platform):
         if self.runtime in _LATE:  # kernels of their own
             self.shares_kernel = False
             self.confines = frozenset({"drop_capabilities", "read_only_root"})
-        self._daemons: dict[bool, Daemon] = {}  # the key: whether it puts instances into user namespaces
+        self._daemons: dict[bool, Daemon] = {}  # by whether the daemon puts instances into user namespaces
         self._networked: Daemon | None = None  # with Docker's own network, inside `own_network`
         self._starting = threading.Lock()
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Start the daemon and import the image once. The data root is a cache that later campaigns use again."""
+        """Run a daemon with the image inside the block. Its data root is a cache that later campaigns use again."""
         assert not self._daemons, "one daemon for one object: prepare it once"
         self.require_programs(testbed)
         try:
@@ -89,16 +89,16 @@ class Docker(Platform):
             self._daemons.clear()
 
     def _daemon(self, testbed: Testbed, *, remapped: bool) -> Daemon:
-        """Return the daemon, which has the image; start it if it does not run."""
+        """Return the running daemon that has the image; start it if necessary."""
         with self._starting:
             if remapped not in self._daemons:
                 self._daemons[remapped] = self._new_daemon(testbed, remapped)
             daemon = self._daemons[remapped]
             if not daemon.alive():
-                self._run(daemon)
+                self._start_daemon(daemon)
             return daemon
 
-    def _run(self, daemon: Daemon) -> None:
+    def _start_daemon(self, daemon: Daemon) -> None:
         daemon.restart()
         daemon.import_image()
         self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
@@ -107,8 +107,10 @@ class Docker(Platform):
     def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
         """Run a daemon with Docker's default network inside the block; instances with `published` start there.
 
-        `gateway` is the address of its bridge in CIDR form. The namespace of the DUT must be for this block alone: the
-        daemon changes its rules, and leaves them. Raises: Unavailable with a runtime that starts on existing links."""
+        `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace, now or
+        later: the daemon changes the firewall rules in it, and leaves them there.
+
+        Raises: Unavailable with a runtime that starts on existing links."""
         if self.runtime in _LATE:
             raise Unavailable(
                 f"with the runtime {self.runtime}, an instance takes over links of Lastro, not Docker's own network",
@@ -116,7 +118,7 @@ class Docker(Platform):
             )
         daemon = self._new_daemon(testbed, remapped=False, bridge=gateway)
         try:
-            self._run(daemon)
+            self._start_daemon(daemon)
             self._networked = daemon
             yield
         finally:
@@ -142,16 +144,17 @@ class Docker(Platform):
                 " devices on the host that Lastro does not remove",
                 "use `docker:storage=overlay2`, which replaces it",
             )
-        apart = [testbed.image.name] if testbed.base else []
-        given = [option for option in self.options if not option.prints]
-        options = [str(self.chosen[o.name]) for o in given if self.chosen[o.name] != o.default]
+        # Daemons that run at the same time cannot share a data root: each set of options has its own.
+        name = self.name
+        for option in self.options:
+            if not option.prints and self.chosen[option.name] != option.default:
+                name += f"-{self.chosen[option.name]}"
+        if testbed.base:
+            name += f"-{testbed.image.name}"
+        name += ("-remapped" if remapped else "") + ("-network" if bridge else "")
         return Daemon(
             testbed,
-            # Daemons that run at the same time cannot share a data root: each set of options has its own.
-            "-".join(
-                [self.name, *options, *apart, *(["remapped"] if remapped else []), *(["network"] if bridge else [])]
-            )
-            + suffix(self.programs),
+            name + suffix(self.programs),
             storage=storage,
             runtimes=self._runtimes(testbed),
             hide=second_tree(testbed) if self.runtime == "crun" else None,
@@ -161,45 +164,51 @@ class Docker(Platform):
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
-        """Return the daemon's settings for a runtime that is not part of Docker. Raises: Unavailable without it."""
+        """Return the daemon's setting `runtimes` for the chosen runtime; empty for one that is part of Docker.
+
+        Raises: Unavailable if the runtime is missing."""
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
         path = testbed.host.require(self.started(program, program), remedy)
         if self.runtime == "kata":  # no command line: containerd speaks to its shim
             return {"kata": {"runtimeType": "io.containerd.kata.v2"}}
-        more = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}
-        return {self.runtime: {"path": path, **more}}
+        arguments = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}
+        return {self.runtime: {"path": path, **arguments}}
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         daemon = self._daemon_for(testbed, spec)
         netns = testbed.session.netns_name(spec.name)
-        with daemon.lasting(), ExitStack() as stack:
+        with daemon.must_keep_running(), ExitStack() as stack:
             stack.enter_context(testbed.session.owned("netns", netns))  # first: it refuses a name that is in use
             if self.runtime in _LATE:
-                yield self._late(stack, testbed, spec, daemon, netns)
+                yield self._make_late(stack, testbed, spec, daemon, netns)
                 return
             network = ["bridge", "--publish", spec.published] if spec.published else ["none"]
             argv = [*self._run_argv(testbed, spec, *network), "--hostname", spec.role]
-            container = self._make(stack, testbed, daemon, spec.name, ["run", "--detach", *argv])
+            container = self._make_container(stack, testbed, daemon, spec.name, ["run", "--detach", *argv])
             cgroup = f"{testbed.session.cgroup}/{container}"
             stack.callback(_end_orphan, testbed, daemon, cgroup)
             _name_netns(testbed, daemon, netns, spec.name)
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             yield DockerInstance(testbed, spec, daemon.client, netns=netns, cgroup=cgroup, daemon=daemon.cgroup)
 
-    def _late(self, stack: ExitStack, testbed: Testbed, spec: InstanceSpec, daemon: Daemon, netns: str) -> LateInstance:
-        """Return an instance that waits for its links in the namespace of an idle container."""
+    def _make_late(
+        self, stack: ExitStack, testbed: Testbed, spec: InstanceSpec, daemon: Daemon, netns: str
+    ) -> LateInstance:
+        """Return an instance that starts in the network namespace of an idle container when its links exist.
+
+        It is started immediately if it has no ports."""
         holder = f"{spec.name}-network"
         parent = ("--cgroup-parent", testbed.session.cgroup)
         idle = ["--runtime=runc", "--network=none", *parent, "--hostname", spec.role]
-        container = self._make(stack, testbed, daemon, holder, ["run", "--detach", *idle])
+        container = self._make_container(stack, testbed, daemon, holder, ["run", "--detach", *idle])
         stack.callback(_end_orphan, testbed, daemon, f"{testbed.session.cgroup}/{container}")
         _name_netns(testbed, daemon, netns, holder)
         argv = self._run_argv(testbed, spec, f"container:{holder}")
-        container = self._make(stack, testbed, daemon, spec.name, ["create", *argv])
+        container = self._make_container(stack, testbed, daemon, spec.name, ["create", *argv])
         cgroup = f"{testbed.session.cgroup}/{container}"
         stack.callback(_end_orphan, testbed, daemon, cgroup)
         late = _LATE[self.runtime]
@@ -208,14 +217,18 @@ class Docker(Platform):
             instance.launch()
         return instance
 
-    def _make(self, stack: ExitStack, testbed: Testbed, daemon: Daemon, name: str, argv: Sequence[str]) -> str:
-        """Return the ID of a new container. It is removed with the stack, even if it failed to start.
+    def _make_container(
+        self, stack: ExitStack, testbed: Testbed, daemon: Daemon, name: str, argv: Sequence[str]
+    ) -> str:
+        """Make a container by `docker` and `argv`, and return its ID; the container is removed with the stack.
 
-        The ID names a cgroup that is removed with all its processes, so anything that is not an ID is refused."""
+        The ID is part of the path of a cgroup that will be removed with all its processes, so anything but an ID is
+        refused. Raises: PlatformError."""
         stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
-        whole = [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
         try:
-            container = testbed.host.run(whole).text.strip()
+            container = testbed.host.run(
+                [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
+            ).text.strip()
         except CommandFailed as error:
             raise PlatformError(f"docker did not start instance {name}: {error.message}") from error
         if re.fullmatch("[0-9a-z]+", container) is None:
@@ -224,7 +237,7 @@ class Docker(Platform):
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, *network: str) -> list[str]:
         argv = ["--network", *network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
-        if self.runtime != "runsc":  # it has none of these settings when it starts
+        if self.runtime != "runsc":  # gVisor cannot apply these settings at its start
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         if self.chosen.get(_PLACE.name) == _VOLUME or spec.security.read_only_root:  # removed with the container
             argv += [f"--volume={ON_DISK}"]
@@ -247,7 +260,7 @@ def _name_netns(testbed: Testbed, daemon: Daemon, netns: str, container: str) ->
 
 
 def _end_orphan(testbed: Testbed, daemon: Daemon, cgroup: str) -> None:
-    """Remove a container that outlived a killed daemon and would disturb later trials."""
+    """Remove the cgroup and processes of a container if the daemon was killed: they would disturb later trials."""
     if not daemon.alive():
         testbed.cgroups.remove(cgroup)
 
@@ -258,5 +271,5 @@ def _confinement(security: Security) -> list[str]:
     argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
     argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
     if security.read_only_root:
-        argv += ["--read-only", *(f"--tmpfs={place}:{how}" for place, how in IN_MEMORY.items())]
+        argv += ["--read-only", *(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items())]
     return argv

@@ -19,8 +19,8 @@ from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
 
-# --gso=false: the stack does not forward the long segments into which a host's offloads merge many. --net-raw is for
-# ping. --overlay2=none: writes go to the disk, as with runc.
+# --gso=false: gVisor's stack does not forward the long segments that the host's offloads make from several. --net-raw
+# is for ping. --overlay2=none: writes go to the disk, as with runc.
 RUNSC_FLAGS = ("--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp")
 _PLATFORM = Setting("platform", "systrap", "how it intercepts system calls", choices=("systrap", "ptrace", "kvm"))
 REMEDY = "run `lastro setup gvisor`, which needs a Go toolchain, or install runsc from gvisor.dev"
@@ -30,11 +30,15 @@ RESIDUALS = {
     "direct writes": "through the host's page cache",
 }
 # The host's kernel must not use the links that it has handed over: no forwarding, no neighbour discovery.
-BEHIND = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+HOST_SYSCTLS = {
+    "net.ipv4.ip_forward": "0",
+    "net.ipv6.conf.all.disable_ipv6": "1",
+    "net.ipv6.conf.default.disable_ipv6": "1",
+}
 
 
-def inside_lines(values: Mapping[str, str]) -> str:
-    """Return a script that applies the settings that gVisor has."""
+def sysctl_script(values: Mapping[str, str]) -> str:
+    """Return a script that applies settings inside gVisor; settings that gVisor does not have are ignored."""
     return "".join(f"{line}\n" for line in setting(values))
 
 
@@ -47,7 +51,7 @@ class GvisorInstance(OciInstance):
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
         if any(":" in port.address for port in ports):
             raise Unavailable("Lastro gives gVisor links with IPv4 only", 'measure it with ip = "4"')
-        set_sysctls(self.testbed.host, self.netns, BEHIND)
+        set_sysctls(self.testbed.host, self.netns, HOST_SYSCTLS)
         super().plug(ports, taps)
         self.launch()
 
@@ -55,19 +59,19 @@ class GvisorInstance(OciInstance):
         try:
             super().launch()
         except PlatformError as error:
-            usual = "--platform=systrap" in self._runtime
-            raise PlatformError(error.message, None if usual else "systrap works on any host") from error
+            is_systrap = "--platform=systrap" in self._runtime
+            raise PlatformError(error.message, None if is_systrap else "systrap works on any host") from error
         if self.spec.sysctls:
             self.set_sysctls(self.spec.sysctls)
 
     def end(self) -> None:
-        """End the instance by force, in some 15 ms.
+        """End the instance by force, which takes about 15 ms.
 
         Without force, runsc waits until the host's init has reaped the killed sandbox, which may take long."""
         self.testbed.host.run([*self._runtime, "delete", "--force", self.spec.name], check=False)
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
-        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=inside_lines(values))
+        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=sysctl_script(values))
 
 
 class Gvisor(OciPlatform):

@@ -22,15 +22,15 @@ from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
 _COPY_TIMEOUT_S = 600.0
-_EMULATED = 12  # times as long does a guest take to boot on an emulated host, at most
-_UNGUARDED = "mitigations=off"  # on a kernel's command line. Source: kernel-parameters.txt
+_EMULATED = 12  # on an emulated host, a guest takes up to this factor longer to boot
+_NO_MITIGATIONS = "mitigations=off"  # on a kernel's command line. Source: kernel-parameters.txt
 
 VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: enough for the CPU limit, or one", 0, 32)
 MEMORY = Setting("memory", "512M", "memory of a guest without a memory limit", check=parse_size_bytes)
 
 
 class HypervisorInstance(MachineInstance):
-    """A guest that boots once its links exist. `home` is its directory for small files; `scratch` has its disk."""
+    """A guest that boots when its links exist. `home` is its directory for small files; `scratch` has its disk."""
 
     starts_on_links = True
     _monitor: Process | None = None
@@ -48,7 +48,7 @@ class HypervisorInstance(MachineInstance):
         self.boot([(taps[port.name].link, self.mac(port.name)) for port in ports])
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
-        """Refuse links that do not work with the hypervisor's cards. Raises: Unavailable."""
+        """Raise Unavailable if the hypervisor's cards do not work with one of the links."""
         if any(tap.kind != "tap" for tap in taps.values()):
             raise Unavailable(
                 f"Lastro cannot attach {self._platform.name} guests to macvtap devices",
@@ -62,10 +62,10 @@ class HypervisorInstance(MachineInstance):
 
     @abstractmethod
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
-        """Start the guest and return immediately. `cards` pairs each tap with the address of the guest's card on it."""
+        """Start the guest and return immediately; `cards` has the (name of the tap, MAC address) of each card."""
 
     def start_monitor(self, *argv: str) -> None:
-        """Start the guest's process in its cgroup and the DUT's namespace, where the taps are."""
+        """Start `argv`, the process that runs the guest, in its cgroup and in the DUT's namespace, with the taps."""
         enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
         self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
 
@@ -78,8 +78,8 @@ class HypervisorInstance(MachineInstance):
         try:
             self.wait_ready(self._platform.patience_s(self.testbed))
         except LastroError as error:
-            if words := self.last_words():
-                raise self.no_boot(words) from error
+            if reason := self.last_words():
+                raise self.boot_error(reason) from error
             raise
         self.settle(self._ports)
 
@@ -87,19 +87,19 @@ class HypervisorInstance(MachineInstance):
         return self._platform.cgroup_limits(self.spec.resources)
 
     def last_words(self) -> str:
-        """Return why the guest did not boot; empty if nothing is known."""
+        """Return the last output of the guest or its monitor, which explains a failed boot; empty if there is none."""
         return ""
 
     def stop(self) -> None:
-        """End the guest. This is called whether it has started or not."""
+        """End the guest, if it has started."""
         if self._monitor is not None:
             self._monitor.stop()
 
 
 class Hypervisor(Platform):
-    """A platform of guests. `program` must be installed, `remedy` says how; a boot fails after `boot_timeout_s`.
+    """A platform of guests. `program` must be installed; `remedy` tells users how. A boot fails after `boot_timeout_s`.
 
-    `emulates` is true if the guest's processor is emulated and has none of the flaws that kernels mitigate."""
+    `emulates` is true if the guest's processor is emulated, and so has none of the flaws that kernels mitigate."""
 
     options: ClassVar[tuple[Setting[Any], ...]] = (VCPUS, MEMORY)
     program: ClassVar[str]
@@ -114,7 +114,7 @@ class Hypervisor(Platform):
     def __init__(self, **chosen: Any) -> None:
         super().__init__(**chosen)
         self._guest: guest.Guest | None = None
-        self._host_unguarded = False
+        self._host_lacks_mitigations = False
 
     @property
     def guest(self) -> guest.Guest:
@@ -123,7 +123,9 @@ class Hypervisor(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Check that the hypervisor is installed, and make kernel, initramfs and disk once for each root filesystem."""
+        """Check that the hypervisor is installed, and make kernel, initramfs and disk unless a campaign has made them.
+
+        Raises: Unavailable."""
         testbed.host.require(self.started(self.program), self.remedy)
         self.require_programs(testbed)
         self.require_host(testbed)
@@ -132,30 +134,31 @@ class Hypervisor(Platform):
             made = guest.ensure(testbed.original, own.ledger.state / "guest", own.host)
         self._guest = guest.sent(made, testbed.image, testbed.host, testbed.session.state / "guest")
         send_client(testbed)
-        self._host_unguarded = _runs_unguarded(testbed.host)
+        self._host_lacks_mitigations = _lacks_mitigations(testbed.host)
         yield
 
     def image_files(self, testbed: Testbed) -> tuple[Path, ...]:
         return self.guest.image, self.guest.initramfs, self.guest.disk
 
     def patience_s(self, testbed: Testbed) -> float:
-        """Return how long a boot may take: on an emulated host, every instruction takes longer."""
+        """Return the time limit of a boot in seconds, which is higher on an emulated host."""
         return self.boot_timeout_s * (_EMULATED if runs_emulated(testbed) else 1)
 
     @property
     def mitigation_words(self) -> tuple[str, ...]:
-        """The parameters with which the guest's kernel mitigates processor flaws only where the host's kernel does.
+        """Parameters of the guest's kernel that turn off mitigations of processor flaws, if the host's kernel has none.
 
-        So guests have the same overhead as all other platforms. An emulated processor has none of the flaws, and the
-        mitigations would only slow it down."""
-        return (_UNGUARDED,) if self.emulates or self._host_unguarded else ()
+        So guests have the same overhead of mitigations as other platforms. An emulated processor has none of the flaws,
+        and mitigations would only slow it down: they are off, too."""
+        return (_NO_MITIGATIONS,) if self.emulates or self._host_lacks_mitigations else ()
 
     @abstractmethod
     def require_host(self, testbed: Testbed) -> None:
         """Check that the installed program can run guests on this host. Raises: Unavailable if it cannot."""
 
     @abstractmethod
-    def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> HypervisorInstance: ...
+    def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> HypervisorInstance:
+        """Return an instance that is not started."""
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -174,33 +177,34 @@ class Hypervisor(Platform):
             yield instance
 
     def require_memory(self, spec: InstanceSpec) -> None:
-        """Check that the guest has the memory with which one boots. Raises: Unavailable."""
-        least_mib, limited = self.least_memory_bytes >> 20, spec.resources.memory_bytes is not None
+        """Raise Unavailable if the guest would have too little memory to boot."""
+        least_mib = self.least_memory_bytes >> 20
         if self.memory_mib(spec) < least_mib:
-            what = "the limit on the memory of the instance" if limited else f"`platform.{self.name}.memory`"
+            is_limited = spec.resources.memory_bytes is not None
+            what = "the limit on the memory of the instance" if is_limited else f"`platform.{self.name}.memory`"
             raise Unavailable(
                 f"a guest of {self.name} with {self.memory_mib(spec)} MiB of memory does not boot",
                 f"set {what} to {least_mib}M or more",
             )
 
     def owned(self, instance: HypervisorInstance) -> list[tuple[str, str]]:
-        """Return what an instance makes, by kind and name, in the order in which it is made."""
+        """Return the (kind, name) of each object that an instance makes, in this order, for the ledger."""
         return [("directory", str(instance.home)), ("directory", str(instance.scratch)), ("cgroup", instance.cgroup)]
 
     def creation_script(self, instance: HypervisorInstance) -> str:
-        """Return a shell script that makes the instance's directories and disk: a sparse copy, or a reflink."""
+        """Return a shell script that makes the instance's directories, and its disk as a sparse copy or a reflink."""
         copy = ["cp", "--sparse=always", "--reflink=auto", str(self.guest.disk), str(disk_of(instance))]
-        return f"{making_places(instance)}; {shlex.join(copy)}"
+        return f"{mkdir_command(instance)}; {shlex.join(copy)}"
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return the limits for the monitor's processes: all except those of memory and of processes.
+        """Return the limits for the monitor's cgroup: all except those of memory and of the number of processes.
 
-        Memory is the size of the machine. The memory and the threads of the monitor itself are overhead of the
-        platform, and are not limited; the processes inside are in a table of the guest's own kernel."""
+        The guest's memory is limited by the size of the machine, and its processes are not in the host's process table.
+        The memory and threads of the monitor itself are overhead of the platform, and are not limited."""
         return replace(resources, memory_bytes=None, pids=None)
 
     def vcpus(self, spec: InstanceSpec) -> int:
-        """Return the number of virtual CPUs: the chosen one, or else enough for the CPU limit."""
+        """Return the number of virtual CPUs: the option, or else enough for the CPU limit."""
         return VCPUS.of(self.chosen) or math.ceil(spec.resources.cpus or 1)
 
     def memory_mib(self, spec: InstanceSpec) -> int:
@@ -217,34 +221,35 @@ class Hypervisor(Platform):
     def _mitigations(self) -> str:
         if self.emulates:
             return "without mitigations of processor flaws: its processor is emulated"
-        if self._host_unguarded:
+        if self._host_lacks_mitigations:
             return "without mitigations of processor flaws, as the host's"
         return "with its own mitigations of processor flaws"
 
 
-def require_kvm(host: Host, user: str) -> None:
-    """Raise Unavailable if the host has no hardware virtualization for `user`, or may not use it."""
+def require_kvm(host: Host, program: str) -> None:
+    """Raise Unavailable if the host has no usable /dev/kvm; the error names the program that requires it."""
     if host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
         raise Unavailable(
-            f"this host has no usable /dev/kvm, which {user} requires",
+            f"this host has no usable /dev/kvm, which {program} requires",
             "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
         )
 
 
-def _runs_unguarded(host: Host) -> bool:
-    """Return whether the host's own kernel runs without mitigations of processor flaws."""
+def _lacks_mitigations(host: Host) -> bool:
+    """Return whether the host's kernel was booted without mitigations of processor flaws."""
     try:
-        return _UNGUARDED in host.read_text("/proc/cmdline").split()
+        return _NO_MITIGATIONS in host.read_text("/proc/cmdline").split()
     except OSError:
         return False
 
 
 def runs_emulated(testbed: Testbed) -> bool:
-    """Return whether the host is a guest in software."""
+    """Return whether the testbed's host is a guest with an emulated processor."""
     return testbed.guest is not None and bool(testbed.guest["emulated"])
 
 
-def making_places(instance: HypervisorInstance) -> str:
+def mkdir_command(instance: HypervisorInstance) -> str:
+    """Return the shell command that makes the directories of an instance."""
     return shlex.join(["mkdir", "-p", str(instance.sockets), str(instance.scratch)])
 
 

@@ -1,7 +1,7 @@
 """Hardware virtualization: QEMU with KVM.
 
-The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. Tested
-in a guest in software, on the virtualization that QEMU emulates; not yet on a processor of its own."""
+On some hosts with /dev/kvm, no guest boots, so the probe boots one. Tested in a guest in software, on the
+virtualization that QEMU emulates; not yet on a bare-metal host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Kvm(QemuPlatform):
     summary = "virtual machines by QEMU with KVM (hardware virtualization)"
     accelerator = "kvm"
     cpu = "host"
-    hypervisor = "none"  # others have the virtualization of the processor for themselves
+    hypervisor = "none"  # other hypervisors use the virtualization of the processor themselves
     start_s = 1.5
     boot_timeout_s = 20.0  # ten times the usual boot time
 
@@ -33,5 +33,5 @@ class Kvm(QemuPlatform):
         return availability if availability or availability.remedy else replace(availability, remedy=_REMEDY)
 
     def _vhost(self, testbed: Testbed) -> str:
-        """Return the option for the kernel's back-end of para-virtual cards, if the host has it."""
+        """Return the suffix of `-netdev` for the kernel's back-end of para-virtual cards, if the host has it."""
         return ",vhost=on" if NIC.of(self.chosen) == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""

@@ -1,8 +1,8 @@
 """Containers by classic LXC: `lxc-start` and `lxc-attach`, without a daemon and without a store of images.
 
-Lastro writes the whole configuration: neither the host's defaults nor its lxcfs affect an instance. An instance sees
-its control group as the root (LXC always makes a cgroup namespace). Source: lxc.container.conf(5). Tested with LXC
-5.0.2 on cgroup version 1."""
+Lastro writes the whole configuration: neither the host's defaults nor its lxcfs affect an instance. Inside an instance,
+its cgroup appears as the root, since LXC always makes a cgroup namespace. Source: lxc.container.conf(5). Tested with
+LXC 5.0.2 on cgroup version 1."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lastro.platforms.container import (
     ON_DISK,
     READ_ONLY,
     capabilities,
+    claim_places,
     copied_root,
-    fresh_root,
-    kept_mounts,
     let_children_inherit,
-    own_places,
+    mounts_script,
+    overlay_root,
     set_own_sysctls,
 )
 from lastro.requirements import Requirements
@@ -79,7 +79,7 @@ class Lxc(Platform):
         yield
 
     def tool(self, name: str) -> str:
-        """Return a program of LXC: one beside the lxc-start that was chosen, or one that is looked for in the PATH."""
+        """Return the path of an LXC program in the directory of the chosen lxc-start, or its name for the PATH."""
         return str(Path(self.started(name)).with_name(name)) if self.programs else name
 
     @contextmanager
@@ -87,18 +87,18 @@ class Lxc(Platform):
         self.require_confinement(spec)
         testbed.host.require(self.tool("lxc-start"), self.requirements.install)
         with ExitStack() as stack:
-            netns, home, scratch, cgroup = own_places(stack, testbed, spec)
-            # For the process with which LXC watches the instance, and where it goes when the instance ends.
-            for more in (f"{cgroup}.monitor", f"{cgroup}.pivot"):
-                stack.enter_context(testbed.session.owned("cgroup", more))
+            netns, home, scratch, cgroup = claim_places(stack, testbed, spec)
+            # LXC has a monitor process for each instance. It moves to the second cgroup when the instance ends.
+            for monitor_cgroup in (f"{cgroup}.monitor", f"{cgroup}.pivot"):
+                stack.enter_context(testbed.session.owned("cgroup", monitor_cgroup))
             set_own_sysctls(testbed, netns, spec.sysctls)
             let_children_inherit(testbed, testbed.session.cgroup)
             self._write_configuration(testbed, spec, netns, cgroup)
-            stop = [*_tool(testbed, self.tool("lxc-stop"), spec.name), "--kill"]
+            stop = [*_lxc_argv(testbed, self.tool("lxc-stop"), spec.name), "--kill"]
             stack.callback(testbed.host.run, stop, check=False)
             self._launch(testbed, spec, home, scratch)
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            attach = _tool(testbed, self.tool("lxc-attach"), spec.name)
+            attach = _lxc_argv(testbed, self.tool("lxc-attach"), spec.name)
             yield LxcInstance(testbed, spec, attach, netns=netns, cgroup=cgroup)
 
     def _write_configuration(self, testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> None:
@@ -114,8 +114,8 @@ class Lxc(Platform):
         log = home / "log"
         argv = ["nsenter", f"--mount={home}/mnt", self.tool("lxc-start"), "-P", str(testbed.run_dir), "-n", spec.name]
         start = shlex.join([*argv, "--daemon", "--logfile", str(log), "--logpriority", "ERROR"])
-        make_root = copied_root if _STORAGE.of(self.chosen) == _DIR else fresh_root
-        mounts = kept_mounts(home, *make_root(home, scratch, testbed.image.tree))
+        make_root = copied_root if _STORAGE.of(self.chosen) == _DIR else overlay_root
+        mounts = mounts_script(home, *make_root(home, scratch, testbed.image.tree))
         script = f"{mounts}exec {start}\n"
         try:
             testbed.host.run(["sh", "-e"], stdin=script, timeout_s=_START_TIMEOUT_S)
@@ -133,13 +133,13 @@ class Lxc(Platform):
         }
 
 
-def _tool(testbed: Testbed, program: str, name: str) -> list[str]:
-    """Return the beginning of an LXC command for an instance, in the mount namespace whose /run has LXC's locks."""
+def _lxc_argv(testbed: Testbed, program: str, name: str) -> list[str]:
+    """Return the prefix of an LXC command for the instance `name`, in the mount namespace with LXC's locks."""
     return ["nsenter", f"--mount={testbed.run_dir / name / 'mnt'}", program, "-P", str(testbed.run_dir), "-n", name]
 
 
 def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:
-    """Return the lines of an instance's configuration, except its control groups' settings."""
+    """Return the lines of an instance's configuration, without the settings of its cgroup."""
     kept = [capability.removeprefix("CAP_").lower() for capability in capabilities(spec.security)]
     return [
         f"lxc.rootfs.path = dir:{home}/rootfs",
@@ -155,7 +155,7 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
         f"lxc.cgroup.dir.container = {cgroup.strip('/')}",
         f"lxc.cgroup.dir.monitor = {cgroup.strip('/')}.monitor",
         f"lxc.cgroup.dir.monitor.pivot = {cgroup.strip('/')}.pivot",
-        *(f"lxc.mount.entry = {mount}" for mount in (*_MOUNTS, *_covers())),
+        *(f"lxc.mount.entry = {mount}" for mount in (*_MOUNTS, *_masking_mounts())),
         f"lxc.cap.keep = {' '.join(kept) or 'none'}",
         f"lxc.apparmor.profile = {spec.security.apparmor or 'unconfined'}",
         *_confinement(spec.security, home),
@@ -163,20 +163,22 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
 
 
 def cgroup_lines(testbed: Testbed, values: Iterable[tuple[str, str]]) -> list[str]:
-    """Return lines that write values into files of the instance's group, as Lastro writes them into its own."""
+    """Return configuration lines for (path of a cgroup file, value) pairs; LXC writes these files of the instance."""
     prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
     return [f"{prefix}.{Path(file).name} = {value}" for file, value in values]
 
 
 def writable_lines(root: Path, how: str) -> list[str]:
-    """Return the writable mounts under a read-only root: in memory and on the disk of the instance."""
-    in_memory = [f"tmpfs {place.strip('/')} tmpfs {options} 0 0" for place, options in IN_MEMORY.items()]
+    """Return configuration lines for the writable mounts of a read-only root: IN_MEMORY and ON_DISK.
+
+    `how` are the options of the bind mount of ON_DISK."""
+    in_memory = [f"tmpfs {path.strip('/')} tmpfs {options} 0 0" for path, options in IN_MEMORY.items()]
     on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none {how} 0 0"
     return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
 
 
 def _confinement(security: Security, home: Path) -> list[str]:
-    """Return the lines that the isolations add."""
+    """Return the configuration lines for seccomp, SELinux and a read-only root."""
     lines = [f"lxc.seccomp.profile = {home}/seccomp"] if security.seccomp else []
     if security.selinux:
         lines.append(f"lxc.selinux.context = system_u:system_r:{security.selinux}:s0")
@@ -185,19 +187,19 @@ def _confinement(security: Security, home: Path) -> list[str]:
     return lines
 
 
-def _covers() -> list[str]:
-    """Return mounts over what an instance must not write to, or must not see."""
-    kept_safe = "bind,ro,nosuid,noexec,nodev,optional"
-    shown = [f"{place} {place.strip('/')} none {kept_safe} 0 0" for place in READ_ONLY]
-    files = [f"/dev/null {place.strip('/')} none bind,optional 0 0" for place in MASKED if place.startswith("/proc")]
-    hidden = [f"tmpfs {place.strip('/')} tmpfs ro,optional 0 0" for place in MASKED if place.startswith("/sys")]
-    return [*shown, *files, *hidden]
+def _masking_mounts() -> list[str]:
+    """Return mount entries that make READ_ONLY read-only, and hide MASKED."""
+    options = "bind,ro,nosuid,noexec,nodev,optional"
+    read_only = [f"{path} {path.strip('/')} none {options} 0 0" for path in READ_ONLY]
+    files = [f"/dev/null {path.strip('/')} none bind,optional 0 0" for path in MASKED if path.startswith("/proc")]
+    directories = [f"tmpfs {path.strip('/')} tmpfs ro,optional 0 0" for path in MASKED if path.startswith("/sys")]
+    return [*read_only, *files, *directories]
 
 
 def seccomp_policy(profile: Mapping[str, Any]) -> str:
-    """Convert an OCI filter to LXC's format (version 2), for all of the host's architectures.
+    """Convert an OCI filter to LXC's format (version 2), for all architectures of the host.
 
-    Raises: Unavailable when LXC cannot express something in it."""
+    Raises: Unavailable when LXC has no equivalent of an action."""
     default = _action(profile["defaultAction"], profile.get("defaultErrnoRet"))
     lines = ["2", f"{'denylist' if default == 'allow' else 'allowlist'} {default}", "[all]"]
     for rule in profile.get("syscalls", ()):
@@ -222,6 +224,6 @@ def _condition(argument: Mapping[str, Any]) -> str:
 
 
 def first_error(log: str) -> str | None:
-    """Return the first error in LXC's log: later ones only follow from it."""
+    """Return the first error in LXC's log, which causes the later ones; None without an error."""
     match = re.search(r" ERROR .*? - \S+:\w+:\d+ - (.*)", log)
     return match[1] if match else None

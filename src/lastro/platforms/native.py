@@ -1,7 +1,7 @@
 """The bare host: the root filesystem by chroot, the host's kernel, and one network namespace used only as a cable.
 
-With `network=host`, its processes are in the namespace of the DUT, and send by the host's own stack, as a process does
-on a machine without virtualization. The cable is made, and idle."""
+With `network=host`, processes of an instance are in the namespace of the DUT, and send by its network stack, as on a
+machine without virtualization. The instance's own network namespace exists, but is idle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.image.rootfs import Image
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
-from lastro.platforms.container import ON_DISK, keeping, own_places
+from lastro.platforms.container import ON_DISK, claim_places, lasting_namespace_lines
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
 
@@ -49,7 +49,7 @@ class NativeInstance(Instance):
         return self.testbed.host.run([*enter, "chroot", str(self._home / "root"), "sh", "-e"], stdin=script).text
 
     def links(self) -> list[dict[str, Any]]:
-        """Return the interfaces that its processes see."""
+        """Return the interfaces that processes of the instance see, with counters."""
         return self.testbed.host.run_json(["ip", "-n", self._net, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
 
 
@@ -57,7 +57,7 @@ class Native(Platform):
     name = "native"
     summary = "the bare host: chroot into the root filesystem, no container"
     bare = True
-    apart = False  # for a role that is not under test, on the root filesystem that no variant changes
+    apart = False  # true for a role that is not under test: it uses the root filesystem that no variant changes
     options = (_NETWORK,)
     confines = frozenset({"drop_capabilities"})  # nothing else: root on a host could unmount or leave a namespace
 
@@ -69,7 +69,7 @@ class Native(Platform):
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         with ExitStack() as stack:
-            netns, home, scratch, cgroup = own_places(stack, testbed, spec)
+            netns, home, scratch, cgroup = claim_places(stack, testbed, spec)
             image = testbed.base if self.apart and testbed.base else testbed.image
             testbed.host.run(["sh", "-e"], stdin=_setup_script(image, netns, home, scratch))
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
@@ -86,7 +86,9 @@ class Native(Platform):
 
 
 def _without_capabilities(security: Security) -> tuple[str, ...]:
-    """Return the beginning of an argv whose process, although root, can never gain other capabilities."""
+    """Return the prefix of an argv whose process can never gain capabilities other than those of `security`.
+
+    Empty unless `security` drops capabilities."""
     if not security.drop_capabilities:
         return ()
     kept = (f"+{name.removeprefix('CAP_').lower()}" for name in security.capabilities)
@@ -94,11 +96,11 @@ def _without_capabilities(security: Security) -> tuple[str, ...]:
 
 
 def _setup_script(image: Image, netns: str, home: Path, scratch: Path) -> str:
-    """Return a script that makes the chroot's mounts in a namespace of their own.
+    """Return a script that makes the mounts of the chroot in a new mount namespace.
 
-    Files are in a directory of the host's file system, without an overlay: that is an overhead of other platforms."""
-    root, own, disk, tree = quoted(home / "root", home, scratch, image.tree)
-    inside = [
+    Files below ON_DISK are in a directory of the host's file system, without an overlay."""
+    root, home_word, disk, tree = quoted(home / "root", home, scratch, image.tree)
+    mounts = [
         f"mount -t overlay overlay -o lowerdir={tree},upperdir={disk}/upper,workdir={disk}/work {root}",
         f"mount -t proc proc {root}/proc",
         f"mount -t sysfs sysfs {root}/sys",
@@ -106,12 +108,12 @@ def _setup_script(image: Image, netns: str, home: Path, scratch: Path) -> str:
         f"mount -t tmpfs tmpfs {root}/run",
         f"mount --bind {disk}/disk {root}{ON_DISK}",
     ]
-    (script,) = quoted("\n" + "\n".join(inside) + "\n")
+    (script,) = quoted("\n" + "\n".join(mounts) + "\n")
     return "\n".join(
         [
             f"mkdir -p {root} {disk}/upper {disk}/work",
             f"mkdir -m 1777 {disk}/disk",
-            *keeping(home),
-            f"kept {own} private nsenter --net={NETNS_DIR / netns} sh -ec {script}\n",
+            *lasting_namespace_lines(home),
+            f"kept {home_word} private nsenter --net={NETNS_DIR / netns} sh -ec {script}\n",
         ]
     )

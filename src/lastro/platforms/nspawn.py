@@ -1,10 +1,10 @@
-"""Containers by systemd-nspawn, without systemd inside or outside: it uses neither machined nor a service manager.
+"""Containers by systemd-nspawn, without systemd inside, and without machined or a service manager outside.
 
 nspawn runs one command and cannot exec another. So commands join the namespaces and the control group of the instance
-with nsenter(1), and setpriv(1) limits them to the instance's capabilities. A system call filter would apply only to
-nspawn's own command, so its filter is switched off, and the platform offers none. On cgroup version 2, a process inside
-may open devices that it makes (CAP_MKNOD); other container tools forbid this with a BPF program. On version 1 it may
-not. Source: systemd-nspawn(1). Tested with systemd 252 on cgroup version 1."""
+with nsenter(1), and setpriv(1) limits them to the instance's capabilities. The system call filter of nspawn would apply
+only to its first command, so it is switched off, and the platform offers none. On cgroup version 2, a process inside
+may open devices that it makes (CAP_MKNOD); other container tools forbid this with a BPF program. On version 1, Lastro
+forbids it. Source: systemd-nspawn(1). Tested with systemd 252 on cgroup version 1."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from lastro.platforms.container import (
     INIT,
     ON_DISK,
     capabilities,
-    fresh_root,
-    kept_mounts,
-    own_places,
+    claim_places,
+    mounts_script,
+    overlay_root,
     set_own_sysctls,
 )
 from lastro.requirements import Requirements
@@ -36,7 +36,7 @@ from lastro.testbed import Testbed
 
 _START_S = 20.0
 # The capabilities(7) that nspawn keeps by default; other tools give some of them only on request.
-_NSPAWNS_OWN = (
+_NSPAWN_CAPABILITIES = (
     "CAP_AUDIT_CONTROL", "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER",
     "CAP_FSETID", "CAP_IPC_OWNER", "CAP_KILL", "CAP_LEASE", "CAP_LINUX_IMMUTABLE", "CAP_MKNOD", "CAP_NET_ADMIN",
     "CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP",
@@ -48,7 +48,9 @@ _SETTINGS = ("SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 
 
 class NspawnInstance(Instance):
-    """A container. `leader` is its first process; `group` is that process's group: `cgroup` or a part of it."""
+    """A container. `leader` is the PID of its first process, `group` the cgroup of this process: below `cgroup`, or it.
+
+    Commands join the namespaces of this process and its cgroup."""
 
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, leader: int, group: str
@@ -84,15 +86,15 @@ class Nspawn(Platform):
         self.require_confinement(spec)
         testbed.host.require(self.started("systemd-nspawn"), self.requirements.install)
         with ExitStack() as stack:
-            netns, home, scratch, cgroup = own_places(stack, testbed, spec)
+            netns, home, scratch, cgroup = claim_places(stack, testbed, spec)
             set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             _forbid_devices(testbed, cgroup)
-            mounts = [*fresh_root(home, scratch, testbed.image.tree), *_disk(home)]
-            testbed.host.run(["sh", "-e"], stdin=kept_mounts(home, *mounts))
+            mounts = [*overlay_root(home, scratch, testbed.image.tree), *_disk(home)]
+            testbed.host.run(["sh", "-e"], stdin=mounts_script(home, *mounts))
             process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup, self.started("systemd-nspawn")))
             stack.callback(process.stop)
-            leader, group = _started(testbed, spec, process, cgroup)
+            leader, group = _wait_for_start(testbed, spec, process, cgroup)
             yield NspawnInstance(testbed, spec, netns=netns, cgroup=cgroup, leader=leader, group=group)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
@@ -121,26 +123,25 @@ def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str, 
 
 def _capability_options(security: Security) -> list[str]:
     wanted = capabilities(security)
-    more = [name for name in wanted if name not in _NSPAWNS_OWN]
-    fewer = [name for name in _NSPAWNS_OWN if name not in wanted]
-    return [
-        f"--{option}={','.join(names)}" for option, names in (("capability", more), ("drop-capability", fewer)) if names
-    ]
+    added = [name for name in wanted if name not in _NSPAWN_CAPABILITIES]
+    dropped = [name for name in _NSPAWN_CAPABILITIES if name not in wanted]
+    options = [f"--capability={','.join(added)}"] if added else []
+    return options + ([f"--drop-capability={','.join(dropped)}"] if dropped else [])
 
 
 def _disk(home: Path) -> list[str]:
-    """Return commands that mount a directory of the root a second time, writable even under a read-only root."""
-    (own,) = quoted(home)
-    return [f"mkdir {own}/disk", f"mount --bind {own}/rootfs{ON_DISK} {own}/disk"]
+    """Return commands that bind ON_DISK to `home`/disk, which stays writable with a read-only root."""
+    (directory,) = quoted(home)
+    return [f"mkdir {directory}/disk", f"mount --bind {directory}/rootfs{ON_DISK} {directory}/disk"]
 
 
 def _read_only(home: Path) -> list[str]:
-    """Return options for a read-only root with the usual writable places; nspawn has its own /run anyway."""
+    """Return options for a read-only root with writable /tmp and ON_DISK; nspawn always mounts a writable /run."""
     return ["--read-only", f"--tmpfs=/tmp:{IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
 
 
 def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
-    """Allow only the usual devices to be opened, where cgroups set this by files (version 1)."""
+    """Let processes in a cgroup open only DEVICES, on cgroup version 1; on version 2 there is no file for this."""
     group = testbed.cgroups.root / "devices" / cgroup.strip("/")
     if testbed.cgroups.version == 1 and group in testbed.cgroups.directories(cgroup):
         testbed.host.write_text(str(group / "devices.deny"), "a")
@@ -148,8 +149,10 @@ def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
             testbed.host.write_text(str(group / "devices.allow"), device)
 
 
-def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str) -> tuple[int, str]:
-    """Wait for the start; return the host's PID of the first process inside, and its control group."""
+def _wait_for_start(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str) -> tuple[int, str]:
+    """Wait until the container has started, and return (PID on the host, cgroup) of its first process.
+
+    Raises: PlatformError if it does not start."""
     try:
         process.wait_line("started", _START_S)
         leader = next(pid for pid in testbed.cgroups.pids(cgroup) if _is_first(testbed, pid))
@@ -158,12 +161,13 @@ def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str
     except (CommandTimeout, StopIteration, OSError) as error:
         reason = str(error) or "its first process is gone"
         raise PlatformError(f"systemd-nspawn did not start instance {spec.name}: {reason}") from error
-    parted = f"{cgroup}/payload"  # on version 2, nspawn splits its group in two
-    return leader, parted if leader in testbed.cgroups.pids(parted) and testbed.cgroups.version == 2 else cgroup
+    payload = f"{cgroup}/payload"  # on version 2, nspawn splits its group in two
+    is_split = testbed.cgroups.version == 2 and leader in testbed.cgroups.pids(payload)
+    return leader, payload if is_split else cgroup
 
 
 def _is_first(testbed: Testbed, pid: int) -> bool:
-    """Return whether a process is process 1 of a namespace below the host's."""
+    """Return whether a process has PID 1 in a PID namespace other than the host's."""
     lines = testbed.host.read_text(str(Path("/proc", str(pid), "status"))).splitlines()
     numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
     return len(numbers) > 1 and numbers[-1] == "1"

@@ -29,10 +29,11 @@ _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("/sys", "sysfs", "sysfs", ("nosuid", "noexec", "nodev", "ro")),
 )
 _STOP_TRIES = 200
+_FILE_LABEL = "system_u:object_r:container_file_t:s0"  # by the policy of container-selinux
 
 
 class OciInstance(Instance):
-    """A container, which `launch` starts. `runtime` is the beginning of its command lines."""
+    """A container, which `launch` starts. `runtime` is the prefix of the runtime's command lines."""
 
     launch_timeout_s: ClassVar[float] = 60.0
 
@@ -73,8 +74,8 @@ class OciInstance(Instance):
 class OciPlatform(Platform):
     """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
 
-    `runtime_argv` returns the beginning of its command lines for an instance. `takes_links_at_start` is true if it does
-    not see links that are added later."""
+    `runtime_argv` returns the prefix of its command lines for an instance. `takes_links_at_start` is true if a
+    container can use only the links that exist when it starts."""
 
     binary: ClassVar[str]
     instance_type: ClassVar[type[OciInstance]] = OciInstance
@@ -83,7 +84,7 @@ class OciPlatform(Platform):
 
     @property
     def program(self) -> str:
-        """The runtime that is started: a path, or a name that is looked for in the PATH."""
+        """The path of the runtime that the study chose, or its name, to be looked up in the PATH."""
         return self.started(self.binary)
 
     @contextmanager
@@ -92,8 +93,8 @@ class OciPlatform(Platform):
         yield
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
-        # A root for each instance is gone with it, even if the runtime failed to delete it. And in a common one, runsc
-        # takes `many-1` for an abbreviation of `many-10` too.
+        # Each instance has its own root, which is removed even if the runtime fails to delete the container. In a
+        # common root, runsc would also take `many-1` for an abbreviation of `many-10`.
         return (self.program, "--root", str(testbed.run_dir / spec.name / self.binary))
 
     @contextmanager
@@ -117,53 +118,52 @@ class OciPlatform(Platform):
 
 
 def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """Return the network namespace of an instance, made here unless it has a user namespace.
+    """Return a context with the name of an instance's network namespace.
 
-    In that case the runtime makes it, since the root of the user namespace must own it; it gets its name later."""
+    If the instance has a user namespace, the runtime makes the network namespace, since the user namespace must own it.
+    It then gets this name after the start."""
     if not spec.security.user_namespace:
         return instance_netns(testbed.host, testbed, spec)
-    return named_later(testbed, testbed.session.netns_name(spec.name))
+    return claim_netns_name(testbed, testbed.session.netns_name(spec.name))
 
 
 @contextmanager
-def named_later(testbed: Testbed, name: str) -> Iterator[str]:
+def claim_netns_name(testbed: Testbed, name: str) -> Iterator[str]:
+    """Record a network namespace in the ledger before a container runtime makes it; remove it after the block."""
     with testbed.session.owned("netns", name):
         yield name
 
 
 def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
-    """Return a start script, which mounts the writable layer in a mount namespace that ends with the container."""
+    """Return a script that mounts the writable layer in a new mount namespace, and runs the container there.
+
+    The mount ends with the container. If it has a user namespace, the files of its root belong to FIRST_ID."""
     tree, owner = testbed.image.tree, 0
     if spec.security.user_namespace:
         with testbed.session.building():
             tree, owner = rootfs.shifted(testbed.image, testbed.original, FIRST_ID, testbed.host), FIRST_ID
-    root, disk, below = quoted(bundle / "rootfs", scratch, tree)
-    options = f"lowerdir={below},upperdir={disk}/upper,workdir={disk}/work"
+    root, disk, lower = quoted(bundle / "rootfs", scratch, tree)
+    options = f"lowerdir={lower},upperdir={disk}/upper,workdir={disk}/work"
     if spec.security.selinux:
-        options += f",context={_label(spec.security, 'file')}"
+        options += f",context={_FILE_LABEL}"
     run = [*runtime, "run", "--detach", "--pid-file", f"{bundle}/pid", "--bundle", f"{bundle}", spec.name]
-    (mounting,) = quoted(f'mount -t overlay overlay -o {options} {root}; exec "$0" "$@"')
+    (mount,) = quoted(f'mount -t overlay overlay -o {options} {root}; exec "$0" "$@"')
     return (
         f"mkdir -p {root} {disk}/upper {disk}/work; chown {owner}:{owner} {disk}/upper; "
-        f"exec unshare --mount --propagation private sh -ec {mounting} {shlex.join(run)} </dev/null"
+        f"exec unshare --mount --propagation private sh -ec {mount} {shlex.join(run)} </dev/null"
     )
 
 
-def _label(security: Security, of: str) -> str:
-    """Return the label of a container's processes or of its files, by the policy of container-selinux."""
-    if of == "process":
-        return f"system_u:system_r:{security.selinux}:s0"
-    return "system_u:object_r:container_file_t:s0"
-
-
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -> str:
-    """Return a script that is faster than `delete --force`, which checks for the container's end every 100 ms."""
+    """Return a script that kills and deletes a container.
+
+    It is faster than `delete --force`, which checks only every 100 ms whether the container has ended."""
     delete = shlex.join([*runtime, "delete", name])
-    file, own_group = quoted(bundle / "pid", f":{cgroup}(/|$)")
+    file, in_cgroup = quoted(bundle / "pid", f":{cgroup}(/|$)")
     return (
-        f"[ -s {file} ] || exec {delete} --force; pid=$(cat {file}); "  # without a pid, it never ran
-        # The container may have ended, and its id may now belong to another process.
-        f"! grep -qsE {own_group} /proc/$pid/cgroup || kill -KILL $pid; "
+        f"[ -s {file} ] || exec {delete} --force; pid=$(cat {file}); "  # without a PID, the container never ran
+        # The container may have ended, and its PID may now belong to another process.
+        f"! grep -qsE {in_cgroup} /proc/$pid/cgroup || kill -KILL $pid; "
         f"n=0; until {delete} 2>/dev/null; do "
         f"[ $((n += 1)) -lt {_STOP_TRIES} ] || exec {delete} --force; sleep 0.005; done"
     )
@@ -172,7 +172,7 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -
 def oci_config(spec: InstanceSpec, netns: str, cgroup: str, root: str = "rootfs") -> dict[str, Any]:
     """Return the configuration of a bundle by the OCI runtime specification 1.0.2.
 
-    `root` is the root filesystem, relative to the bundle or absolute."""
+    `root` is the path of the root filesystem, relative to the bundle or absolute."""
     sets = ("bounding", "effective", "permitted")
     process: dict[str, Any] = {
         "terminal": False,
@@ -193,7 +193,10 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str, root: str = "rootfs"
         "readonlyPaths": list(READ_ONLY),
         "sysctl": dict(spec.sysctls),
     }
-    mounts = [{"destination": d, "type": t, "source": s, "options": list(o)} for d, t, s, o in _MOUNTS]
+    mounts = [
+        {"destination": destination, "type": kind, "source": source, "options": list(options)}
+        for destination, kind, source, options in _MOUNTS
+    ]
     config = {
         "ociVersion": "1.0.2",
         "process": process,
@@ -202,33 +205,35 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str, root: str = "rootfs"
         "mounts": mounts,
         "linux": linux,
     }
-    _confine(spec.security, config)
+    _add_security(spec.security, config)
     return config
 
 
-def _confine(security: Security, config: dict[str, Any]) -> None:
-    """Add the isolations to a configuration."""
+def _add_security(security: Security, config: dict[str, Any]) -> None:
+    """Add the mechanisms of `security`, except capabilities, to a bundle's configuration."""
     process, linux = config["process"], config["linux"]
     if security.apparmor:
         process["apparmorProfile"] = security.apparmor
     if security.selinux:
-        process["selinuxLabel"], linux["mountLabel"] = _label(security, "process"), _label(security, "file")
+        process["selinuxLabel"], linux["mountLabel"] = f"system_u:system_r:{security.selinux}:s0", _FILE_LABEL
     if security.seccomp:
         linux["seccomp"] = security.seccomp
     if security.user_namespace:
         mapping = [{"containerID": 0, "hostID": FIRST_ID, "size": N_IDS}]
         linux["uidMappings"] = linux["gidMappings"] = mapping
+        # Without paths: the runtime makes the network namespace, too.
         linux["namespaces"] = [{"type": space["type"]} for space in linux["namespaces"]] + [{"type": "user"}]
     if security.read_only_root:
         config["mounts"] += [
-            {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": how.split(",")}
-            for place, how in IN_MEMORY.items()
+            {"destination": path, "type": "tmpfs", "source": "tmpfs", "options": options.split(",")}
+            for path, options in IN_MEMORY.items()
         ]
         on_disk = {"source": f"{config['root']['path']}{ON_DISK}", "options": ["bind", "rw", "nosuid", "nodev"]}
         config["mounts"].append({"destination": ON_DISK, "type": "bind", **on_disk})
 
 
 def oci_resources(resources: Resources) -> dict[str, Any]:
+    """Return the limits as `linux.resources` of the OCI runtime specification, without limits that are not set."""
     r = resources
     cpu = {
         "quota": round(r.cpus * 100_000) if r.cpus is not None else None,
@@ -247,12 +252,17 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
         for name, rate in rates.items()
     }
     groups: dict[str, dict[str, Any]] = {"cpu": cpu, "memory": memory, "blockIO": block_io, "pids": {"limit": r.pids}}
-    limited = {key: {name: to for name, to in group.items() if to is not None} for key, group in groups.items()}
-    return {key: group for key, group in limited.items() if group}
+    limits = {}
+    for key, group in groups.items():
+        if limited := {name: value for name, value in group.items() if value is not None}:
+            limits[key] = limited
+    return limits
 
 
 def second_tree(testbed: Testbed) -> str | None:
-    """Return the path of a cgroup v2 tree beside version 1 if it has a controller, which crun refuses; else None."""
+    """Return the path of the cgroup v2 tree of a host with both versions, if it has a controller; else None.
+
+    crun refuses to run on such a host."""
     tree = testbed.cgroups.root / "unified"
     try:
         controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()

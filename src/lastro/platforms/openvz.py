@@ -63,7 +63,7 @@ class OpenVz(Platform):
                 stack.enter_context(testbed.session.owned(kind, name))
             testbed.host.write_text(str(scratch / "private/ve.conf"), config)
             try:
-                testbed.host.run(["sh", "-e"], stdin=_making(scratch, testbed.image.tar), timeout_s=600)
+                testbed.host.run(["sh", "-e"], stdin=_creation_script(scratch, testbed.image.tar), timeout_s=600)
                 testbed.host.run(["vzctl", "register", str(scratch / "private"), ctid])
                 testbed.host.run(["vzctl", "start", ctid], timeout_s=120)
             except CommandFailed as error:
@@ -87,10 +87,10 @@ def container_id(testbed: Testbed, spec: InstanceSpec) -> str:
 
 
 def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
-    """Return the settings of ctid.conf.5. Raises: Unavailable for limits that OpenVZ does not have."""
+    """Return a container's settings, by their names in ctid.conf.5. Raises: Unavailable for unsupported limits."""
     r = spec.resources
     pages = r.memory_bytes // _PAGE_BYTES if r.memory_bytes is not None else None
-    wanted = {
+    settings = {
         "VE_ROOT": f"{scratch}/root",
         "VE_PRIVATE": f"{scratch}/private",
         "HOSTNAME": spec.role,
@@ -106,28 +106,30 @@ def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
     }
     if r.memory_reserved_bytes is not None:
         raise Unavailable("OpenVZ cannot reserve memory for a container", "compare this isolation on another platform")
-    return {key: str(value) for key, value in wanted.items() if value is not None}
+    return {key: str(value) for key, value in settings.items() if value is not None}
 
 
 def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
-    """Return the one limit that OpenVZ has for reading and writing together. Raises: Unavailable if they differ."""
-    read, write = (getattr(resources, f"{way}_{suffix}") for way in ("read", "write"))
+    """Return the common limit for reading and writing. Raises: Unavailable if the two limits differ.
+
+    OpenVZ has only one limit for both. `suffix` is "bps" or "iops"; `what` is the unit in errors."""
+    read, write = getattr(resources, f"read_{suffix}"), getattr(resources, f"write_{suffix}")
     if read != write:
         raise Unavailable(f"OpenVZ has a single limit for {what} read and written", "give both the same limit")
     return read  # type: ignore[no-any-return]
 
 
-def _making(scratch: Path, tar: Path) -> str:
-    """Return a script that makes a private area of layout 5: a ploop disk with the root filesystem."""
+def _creation_script(scratch: Path, tar: Path) -> str:
+    """Return a script that makes a container's private area: a ploop disk with the root filesystem (layout 5)."""
     private, mounted, root, archive = quoted(scratch / "private", scratch / "mounted", scratch / "root", tar)
-    (unmounting,) = quoted(f"ploop umount {private}/root.hdd/DiskDescriptor.xml")
+    (unmount,) = quoted(f"ploop umount {private}/root.hdd/DiskDescriptor.xml")
     return "\n".join(
         [
             f"mkdir -p {root} {mounted} {private}/root.hdd",
             f"ln -s 5 {private}/.ve.layout",
             f"ploop init -s {_DISK} -t ext4 {private}/root.hdd/root.hds",
             f"ploop mount -m {mounted} {private}/root.hdd/DiskDescriptor.xml",
-            f"trap {unmounting} EXIT",
+            f"trap {unmount} EXIT",
             f"tar --extract --numeric-owner --file={archive} --directory={mounted}",
             f"printf '{_INIT}' > {mounted}/usr/sbin/init",
             f"chmod 755 {mounted}/usr/sbin/init\n",

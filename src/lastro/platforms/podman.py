@@ -1,9 +1,9 @@
 """Podman, without its service, in a private mount namespace with its configuration, state, locks and caches.
 
-Files of the host's Podman are neither read nor written: layers that disappear with the session cover /etc and /var, and
-/run and /dev/shm are empty. The image is imported once into a store that remains as a cache; the store of the session
-only reads from it. The container's runtime executes commands directly, with the same confinement as `podman exec`,
-which needs two more processes and five times the time. Tested with Podman 4.3 with runc and crun on cgroup v1."""
+Files of the host's Podman are neither read nor written: overlays that disappear with the session cover /etc and /var,
+and /run and /dev/shm are empty. The image is imported once into a store that remains as a cache; the store of the
+session only reads from it. The container's runtime executes commands directly: `podman exec` with the same confinement
+needs two more processes and five times the time. Tested with Podman 4.3 with runc and crun on cgroup v1."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from lastro.platforms.container import (
     INIT,
     ON_DISK,
     capabilities,
-    kept_mounts,
     limit_flags,
+    mounts_script,
     seccomp_profile,
 )
-from lastro.platforms.oci import named_later, second_tree
+from lastro.platforms.oci import claim_netns_name, second_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
-# In a guest, the tar is a disk, whose size podman takes for zero.
+# In a guest, the tar is a block device, whose size is zero for podman, so it is passed as standard input.
 _IMPORT = """tag=$1 from=$0
 shift
 [ ! -b "$0" ] || { from=-; exec <"$0"; }
 exec "$@" import --quiet "$from" "$tag\""""
 _IMPORT_TIMEOUT_S = 600.0
-_PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # and the packages that contain them
+_PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # package by program
 _TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # the only image is our own
 _NETWORK = "lastro"
 _RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", "crun"))
@@ -76,7 +76,7 @@ class Podman(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Make the mount namespace, the configuration and the image. Only the image remains after the session."""
+        """Make the mount namespace and the configuration, and import the image, which stays after the session."""
         runtime = _RUNTIME.of(self.chosen)
         for program in (self.started("podman"), self.started(runtime, runtime)):
             testbed.host.require(program, f"apt-get install {_PROGRAMS.get(program, program)}")
@@ -84,7 +84,7 @@ class Podman(Platform):
         directory = ("podman" if runtime == "runc" else f"podman-{runtime}") + suffix(self.programs)
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
         self._configure(testbed)
-        # Podman puts the processes that watch its containers there.
+        # The cgroup of conmon, the process with which Podman monitors a container.
         self.own_cgroups = (f"{testbed.session.cgroup}/conmon",)
         testbed.cgroups.make(testbed.host, self.own_cgroups[0])
         self._import_image(testbed)
@@ -105,28 +105,30 @@ class Podman(Platform):
         mounts = _mounts(self._home, self._scratch, testbed.session.state)
         mounts += [f"umount {shlex.quote(hidden)}"] if hidden else []
         # Later mounts, such as network namespaces, must be visible there too.
-        testbed.host.run(["sh", "-e"], stdin=kept_mounts(self._home, *mounts, propagation="slave"))
+        testbed.host.run(["sh", "-e"], stdin=mounts_script(self._home, *mounts, propagation="slave"))
 
     def _import_image(self, testbed: Testbed) -> None:
-        """Import the image into a separate store with a separate state: one state cannot serve two stores."""
+        """Import the image into the store that is kept as a cache, unless it is there.
+
+        This store has a separate directory for state, since one cannot serve two stores."""
         argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
-        tag = _reference(testbed)
+        tag = _image_reference(testbed)
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
-            imported = ["sh", "-ec", _IMPORT, str(testbed.image.tar), tag, *argv]
+            command = ["sh", "-ec", _IMPORT, str(testbed.image.tar), tag, *argv]
             try:
                 with testbed.session.building():
-                    testbed.host.run(imported, timeout_s=_IMPORT_TIMEOUT_S)
+                    testbed.host.run(command, timeout_s=_IMPORT_TIMEOUT_S)
             except CommandFailed as error:
                 raise PlatformError(f"podman did not import the root filesystem: {_reason(error)}") from error
 
     @contextmanager
     def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
-        """Have Podman make a network inside the block, as it makes its default one; published instances start there.
+        """Keep a network of Podman, like its default one, inside the block; instances with `published` start there.
 
-        `gateway` is the address of its bridge in CIDR form. The namespace of the DUT must be for this block alone:
-        Podman changes its rules, and leaves them."""
-        self._networked, own = testbed.dut, IPv4Interface(gateway)
-        options = ["--disable-dns", f"--subnet={own.network}", f"--gateway={own.ip}"]
+        `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace, now or
+        later: Podman changes the firewall rules in it, and leaves them there."""
+        self._networked, bridge = testbed.dut, IPv4Interface(gateway)
+        options = ["--disable-dns", f"--subnet={bridge.network}", f"--gateway={bridge.ip}"]
         try:
             testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
             yield
@@ -135,10 +137,10 @@ class Podman(Platform):
             self._networked = ""
 
     def _podman(self, storage: str = "storage.conf") -> list[str]:
-        """Return the beginning of a Podman command."""
-        where = [f"--net={NETNS_DIR / self._networked}"] if self._networked else []
+        """Return the prefix of a Podman command in the private mount namespace; `storage` names the configuration."""
+        network = [f"--net={NETNS_DIR / self._networked}"] if self._networked else []
         return [
-            "nsenter", f"--mount={self._home / 'mnt'}", *where, "env",
+            "nsenter", f"--mount={self._home / 'mnt'}", *network, "env",
             f"CONTAINERS_CONF={self._home / 'containers.conf'}", f"CONTAINERS_STORAGE_CONF={self._home / storage}",
             f"TMPDIR={self._scratch / 'tmp'}", self.started("podman"),
         ]  # fmt: skip
@@ -165,11 +167,13 @@ class Podman(Platform):
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 
     def _netns(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-        """Return the network namespace of an instance; Podman makes that of a published one, which gets its name."""
+        """Return a context with the name of an instance's network namespace.
+
+        For an instance with `published`, Podman makes the namespace, which gets this name after the start."""
         if not spec.published:
             return instance_netns(testbed.host, testbed, spec)
         assert self._networked, "published instances start inside `own_network`"
-        return named_later(testbed, testbed.session.netns_name(spec.name))
+        return claim_netns_name(testbed, testbed.session.netns_name(spec.name))
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
@@ -180,7 +184,7 @@ class Podman(Platform):
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         argv += [f"--security-opt=seccomp={seccomp_profile(testbed, spec, self._home)}"]
-        return [*argv, *_confinement(spec.security), *limit_flags(spec.resources), _reference(testbed), *INIT]
+        return [*argv, *_confinement(spec.security), *limit_flags(spec.resources), _image_reference(testbed), *INIT]
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay", "instance's disk": str(self._scratch)}
@@ -192,29 +196,31 @@ def _confinement(security: Security) -> list[str]:
     argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
     if security.read_only_root:
         argv += ["--read-only", "--read-only-tmpfs=false"]
-        argv += [*(f"--tmpfs={place}:{how}" for place, how in IN_MEMORY.items()), f"--volume={ON_DISK}"]
+        argv += [*(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items()), f"--volume={ON_DISK}"]
     return argv
 
 
 def _reason(error: CommandFailed) -> str:
-    """Return Podman's last line, which is the reason, without the long command line."""
+    """Return the last line that Podman printed, which has the reason, or else the error's message."""
     lines = [line.removeprefix("Error: ") for line in error.stderr.strip().splitlines()]
     return lines[-1] if lines else error.message
 
 
-def _reference(testbed: Testbed) -> str:
-    """Return the image's name with a registry in front, since short names are looked up in files."""
+def _image_reference(testbed: Testbed) -> str:
+    """Return the image's name with a registry, since Podman looks up short names in files of the host."""
     return f"localhost/{testbed.image.docker_tag}"
 
 
 def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
-    """Return commands that cover the directories in which Podman writes, and the user's configuration."""
-    covers, disk, kept, policy = quoted(home / "covers", scratch, state, home / "policy.json")
+    """Return commands that cover the directories in which Podman writes, and the user's configuration.
+
+    Only Lastro's directory `state`, which may be below /var, stays the same."""
+    covers, disk, state_dir, policy = quoted(home / "covers", scratch, state, home / "policy.json")
     lines = [
         f"mkdir -p {disk}/tmp {covers}",
         f"mount -t tmpfs tmpfs {covers}",
         f"mkdir {covers}/state {covers}/etc {covers}/etc.work {covers}/var {covers}/var.work",
-        f"mount --rbind {kept} {covers}/state",
+        f"mount --rbind {state_dir} {covers}/state",
     ]
     lines += [
         f"mount -t overlay overlay -o lowerdir={top},upperdir={covers}{top},workdir={covers}{top}.work {top}"
@@ -222,7 +228,7 @@ def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
     ]
     return [
         *lines,
-        f"mount --rbind {covers}/state {kept}",
+        f"mount --rbind {covers}/state {state_dir}",
         "mkdir -p /etc/containers /etc/cni/net.d",
         "mount -t tmpfs tmpfs /etc/containers",
         "mount -t tmpfs tmpfs /etc/cni/net.d",
@@ -250,16 +256,19 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str], conmon:
 
 
 def _ulimits(testbed: Testbed) -> list[str]:
-    """Return the limits of this process, which other tools pass on; Podman might request more than the host allows.
+    """Return the limits of files and processes of this process, as other tools pass them on to containers.
 
-    Podman lowers its own limit of processes to the number of process identifiers before it starts a runtime."""
-    most = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))
+    By default, Podman might request more than the host allows. It lowers its limit of processes to pid_max before it
+    starts a runtime, so a container cannot have more."""
+    pid_max = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))
     argv = ["prlimit", "--nofile", "--nproc", "--noheadings", "--output=RESOURCE,SOFT,HARD"]
     ulimits = []
     for line in testbed.host.run(argv).text.splitlines():
         name, *limits = line.lower().split()
-        numbers = [most if limit == "unlimited" else int(limit) for limit in limits]
-        ulimits.append(f"{name}={':'.join(str(min(n, most) if name == 'nproc' else n) for n in numbers)}")
+        numbers = [pid_max if limit == "unlimited" else int(limit) for limit in limits]
+        if name == "nproc":
+            numbers = [min(number, pid_max) for number in numbers]
+        ulimits.append(f"{name}={':'.join(map(str, numbers))}")
     return ulimits
 
 

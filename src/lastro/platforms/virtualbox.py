@@ -1,26 +1,26 @@
-"""VirtualBox: guests without a window, each with a VBoxHeadless of its own, all under a private VirtualBox service.
+"""VirtualBox: guests without a window, each in its own VBoxHeadless, under a private VirtualBox service.
 
-The service is selected by VBOX_USER_HOME and VBOX_IPC_SOCKETID, and has its sockets in a private /tmp, so it does not
-see the user's machines. It is started here and runs until the last machine has ended: one that VBoxManage starts ends
-five seconds after its last client, and a client that comes at that moment waits for ever (VirtualBox 7.2).
+VBOX_USER_HOME and VBOX_IPC_SOCKETID select the service, which has its sockets in a private /tmp, so it does not use the
+user's machines. Lastro starts it, and ends it after the last machine. A service that VBoxManage starts would end five
+seconds after its last client, and a client that comes at that moment would wait for ever (VirtualBox 7.2).
 
 VirtualBox cannot start a kernel directly: the guest boots from a small disc with GRUB.
 
 A card that is bridged to a tap gives the tap its carrier: VirtualBox's kernel module passes frames between the two, in
 the network namespace of the process. The tap must also pass on frames for other addresses, so it is promiscuous.
 
-With `network=nat`, VirtualBox's default, a card is on VirtualBox's own NAT instead: VBoxHeadless ends the guest's flows
-and sends their data from sockets of its own, so the guest reaches what the DUT's namespace reaches, and its tap carries
-nothing. The guest has the address that the NAT expects: the fifteenth of its network, with the gateway at the second.
+With `network=nat`, VirtualBox's default, a card is on VirtualBox's own NAT instead. VBoxHeadless terminates the guest's
+flows and sends their data from its own sockets in the DUT's namespace, so the tap carries nothing. The guest has the
+address that the NAT expects: the fifteenth of its network, with the gateway at the second.
 
 Commands use the four serial ports of a PC, which VirtualBox limits to the speed of real ones, 11 kB/s: files are slow.
-A port that gets bytes before the guest's kernel has opened it is never read again: the kernel clears the port's buffer,
-and VirtualBox (7.2) then waits for ever to be asked for what waits behind it.
+Nothing may be sent to a port before the guest's kernel has opened it: the kernel then clears the port's buffer, and
+VirtualBox (7.2) never delivers later bytes.
 
 Sources: VirtualBox's user manual, chapters VBoxManage, "Network Address Translation" and "Configuring the Address of a
 NAT Network Interface" (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
 Tested with VirtualBox 7.2 in a guest of Debian sid, in software: a machine boots and runs commands
-(tests/contract/test_in_virtualbox.py). Not yet tested: its links, and hosts of their own."""
+(tests/contract/test_in_virtualbox.py). Not yet tested: its links, and bare-metal hosts."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._machine import SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Port
-from lastro.platforms.container import keeping
-from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places, runs_emulated
+from lastro.platforms.container import lasting_namespace_lines
+from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, mkdir_command, runs_emulated
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -79,12 +79,13 @@ class VirtualBoxInstance(HypervisorInstance):
         if len(cards) > _MOST_CARDS:
             raise Unavailable(f"VirtualBox gives a guest at most {_MOST_CARDS} cards")
         if self.sends_by_host:
-            self.taps = {}  # they carry nothing, so the guest's own counters have to do
-        for tap in () if self.sends_by_host else [tap for tap, _ in cards]:
-            self.testbed.host.run(["ip", "-n", self.netns, "link", "set", "dev", tap, "promisc", "on"])
+            self.taps = {}  # they carry nothing, so `links` must use the guest's counters
+        else:
+            for tap, _ in cards:
+                self.testbed.host.run(["ip", "-n", self.netns, "link", "set", "dev", tap, "promisc", "on"])
         try:
-            for words in self._platform.making(self, cards):
-                self.testbed.host.run([*self._platform.manage(self.testbed), *words], timeout_s=600)
+            for command in self._platform.creation_commands(self, cards):
+                self.testbed.host.run([*self._platform.manage(self.testbed), *command], timeout_s=600)
         except CommandFailed as error:
             raise PlatformError(f"VirtualBox did not make the guest {self.spec.name}: {error.message}") from error
         enter = self.testbed.cgroups.entering(self.cgroup)
@@ -93,22 +94,22 @@ class VirtualBoxInstance(HypervisorInstance):
         self._monitor = self.testbed.host.spawn(argv)
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait for the guest's serial ports first, which VBoxHeadless makes when it has loaded.
+        """Wait until VBoxHeadless has made the guest's serial ports, then until the agent answers.
 
-        On an emulated host, a boot may hang or crash. There the machine is reset, and begins again."""
-        (last,) = quoted(self.sockets / SOCKET_PATTERN.format(number=len(_UARTS) - 1))
-        made = ["sh", "-ec", f"n=0; until [ -S {last} ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done"]
+        On an emulated host, a boot may hang or crash, so the machine is reset up to `_RESETS` times."""
+        (last_socket,) = quoted(self.sockets / SOCKET_PATTERN.format(number=len(_UARTS) - 1))
+        wait = ["sh", "-ec", f"n=0; until [ -S {last_socket} ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done"]
         deadline_s = time.monotonic() + timeout_s
-        while self.testbed.host.run(made, check=False).returncode != 0:
+        while self.testbed.host.run(wait, check=False).returncode != 0:
             if time.monotonic() > deadline_s or not self.monitor.alive():
-                raise self.no_boot("VBoxHeadless did not make its serial ports")
+                raise self.boot_error("VBoxHeadless did not make its serial ports")
         resets = _RESETS if runs_emulated(self.testbed) else 0
-        for left in range(resets, -1, -1):
+        for resets_left in range(resets, -1, -1):
             try:
                 super().wait_ready(timeout_s / (resets + 1))
                 break
             except PlatformError:
-                if not left or not self.monitor.alive():
+                if not resets_left or not self.monitor.alive():
                     raise
             self.testbed.host.run([*self._platform.manage(self.testbed), "controlvm", self.spec.name, "reset"])
 
@@ -119,20 +120,20 @@ class VirtualBoxInstance(HypervisorInstance):
     def settle(self, ports: Sequence[Port]) -> None:
         """Configure the booted guest.
 
-        On VirtualBox's NAT, each card has an address of the NAT, and reaches the networks of its link through the
-        NAT's gateway."""
+        On VirtualBox's NAT, each card has an address in the NAT's network, and reaches the networks of its link through
+        the NAT's gateway."""
         if self.sends_by_host:
             ports = [_behind_nat(port, number) for number, port in enumerate(ports, start=1)]
         super().settle(ports)
 
     def last_words(self) -> str:
-        if self.monitor.alive():  # it only reports why it ended
+        if self.monitor.alive():  # VBoxHeadless prints the reason only when it ends
             return ""
         done = self.monitor.stop()
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
-        """Switch the guest off first: a VBoxHeadless that is told to end saves the guest's memory to a file."""
+        """Switch the guest off, and delete it. At a signal, VBoxHeadless would save the guest's memory to a file."""
         manage = self._platform.manage(self.testbed)
         if self._monitor is not None and self._monitor.alive():
             self.testbed.host.run([*manage, "controlvm", self.spec.name, "poweroff"], check=False)
@@ -173,7 +174,7 @@ class VirtualBox(Hypervisor):
             ports = [f"ttyS{number}" for number in range(len(_UARTS))]
             words = guest.command_line("guest", ports, "console=tty0", *self.mitigation_words, "quiet")
             testbed.host.write_text(str(home / "disc/boot/grub/grub.cfg"), _GRUB.format(words=words))
-            testbed.host.run(["sh", "-e"], stdin=self._preparing(home), timeout_s=120)
+            testbed.host.run(["sh", "-e"], stdin=self._preparation_script(home), timeout_s=120)
             with self._service(testbed):
                 yield
 
@@ -194,12 +195,12 @@ class VirtualBox(Hypervisor):
             finally:
                 service.stop()
 
-    def _preparing(self, place: Path) -> str:
+    def _preparation_script(self, place: Path) -> str:
         home, kernel, initramfs = quoted(place, self.guest.image, self.guest.initramfs)
         return "\n".join(
             [
                 f"mkdir -p {home}/tmp {home}/user",
-                *keeping(place),
+                *lasting_namespace_lines(place),
                 f"kept {home} private mount --bind {home}/tmp /tmp",
                 f"cp {kernel} {home}/disc/boot/vmlinuz",
                 f"cp {initramfs} {home}/disc/boot/initramfs",
@@ -208,7 +209,7 @@ class VirtualBox(Hypervisor):
         )
 
     def inside(self, testbed: Testbed, *namespaces: str) -> list[str]:
-        """Return the beginning of a VirtualBox command: in the private /tmp, for the private service."""
+        """Return the prefix of a VirtualBox command, for the private service; `namespaces` are options of nsenter."""
         home = _home(testbed)
         user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID={_service_id(testbed)}"]
         return ["nsenter", *namespaces, f"--mount={home / 'mnt'}", "env", *user]
@@ -220,10 +221,10 @@ class VirtualBox(Hypervisor):
         return VirtualBoxInstance(testbed, spec, self, cgroup)
 
     def creation_script(self, instance: HypervisorInstance) -> str:
-        return making_places(instance)  # VirtualBox makes the disk by conversion
+        return mkdir_command(instance)  # VirtualBox makes the disk by conversion
 
-    def making(self, instance: HypervisorInstance, cards: Sequence[tuple[str, str]]) -> list[list[str]]:
-        """Return the VBoxManage commands, in order, after which the guest can start."""
+    def creation_commands(self, instance: HypervisorInstance, cards: Sequence[tuple[str, str]]) -> list[list[str]]:
+        """Return the VBoxManage commands, in order, that make the guest; `cards`: as for `boot`."""
         name, scratch, spec = instance.spec.name, instance.scratch, instance.spec
         disk, disc = f"{scratch}/disk.vdi", f"{_home(instance.testbed)}/boot.iso"
         create = ["createvm", "--name", name, "--ostype", "Debian_64", "--register"]
@@ -236,8 +237,8 @@ class VirtualBox(Hypervisor):
             socket = str(instance.sockets / SOCKET_PATTERN.format(number=number))
             modify += [f"--uart{number + 1}", port, interrupt, f"--uartmode{number + 1}", "server", socket]
         if runs_emulated(instance.testbed):
-            # In QEMU, Linux does not boot with the clock of the usual interface, KVM's. With nested paging, most boots
-            # hang or crash in 16-bit mode, in GRUB.
+            # In QEMU, Linux does not boot with the clock of the default interface, KVM's. With nested paging, most
+            # boots hang or crash in 16-bit mode, in GRUB.
             modify += ["--paravirt-provider", "none", "--nested-paging", "off"]
         if not cards:
             modify += ["--nic1", "none"]  # a new machine has one
@@ -260,16 +261,17 @@ class VirtualBox(Hypervisor):
 
 
 def _connection(number: int, tap: str) -> list[str]:
-    """Return the words for `modifyvm` that connect a card to a tap, or to VirtualBox's own NAT without one."""
+    """Return options of `modifyvm` that connect a card to a tap, or to VirtualBox's own NAT if `tap` is empty."""
     if not tap:
         return [f"--nic{number}", "nat", f"--natnet{number}", f"{_nat_network(number)}.0/24"]
     return [f"--nic{number}", "bridged", f"--bridgeadapter{number}", tap, f"--nicpromisc{number}", "allow-all"]
 
 
 def _behind_nat(port: Port, number: int) -> Port:
+    """Return the port with its address in the network of the NAT, whose gateway leads to all its destinations."""
     network, gateway = IPv4Interface(port.address).network, f"{_nat_network(number)}.2"
-    beyond = [str(network), *(route.partition(" via ")[0] for route in port.routes)]
-    routes = tuple(f"{destination} via {gateway}" for destination in beyond)
+    destinations = [str(network), *(route.partition(" via ")[0] for route in port.routes)]
+    routes = tuple(f"{destination} via {gateway}" for destination in destinations)
     return replace(port, address=f"{_nat_network(number)}.15/24", routes=routes)
 
 

@@ -1,7 +1,8 @@
 """Monitors on KVM with a process per guest and commands over vsock: Firecracker and Cloud Hypervisor.
 
 Both offer the whole vsock of a guest as one Unix socket, on which a client asks for a port. The guest's agent listens
-on several ports. Each has a symbolic link in the place where other hypervisors have the socket of a serial port."""
+on several ports. For each port there is a symbolic link to this socket, with the path that the socket of a serial port
+has on other hypervisors."""
 
 from __future__ import annotations
 

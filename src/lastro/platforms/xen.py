@@ -1,9 +1,9 @@
 """Xen: para-virtual guests next to the host's own domain, by the xl toolstack.
 
 A guest's card ends in a device `vifN.M` of the host's domain, which cannot open an existing tap. So the device replaces
-the tap: it takes its name, and its place on the bridge, in the Open vSwitch, or in the redirection. Guests are domains
-beside the host's own, whose /proc shows neither their CPU time nor their memory: the hypervisor does. Commands use
-channels (xen-pv-channel.7), which a QEMU back-end offers as sockets; the same QEMU serves the disk.
+the tap: under its name, and on its bridge, in its Open vSwitch, or in its redirection. The /proc of the host's domain
+counts neither the CPU time nor the memory of guests, so they are read from the hypervisor. Commands use channels
+(xen-pv-channel.7), which a QEMU back-end offers as sockets; the same QEMU serves the disk.
 
 The disk goes through the cache of the host's domain: Debian's QEMU for Xen lacks what direct-io-safe needs (libaio).
 
@@ -29,8 +29,7 @@ from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
-# xl waits for this script when a card appears, and the card waits for the word in the store. Lastro attaches the card
-# itself.
+# xl runs this script when a card appears, and waits for the status `connected`. Lastro attaches the card itself.
 _VIF_SCRIPT = '#!/bin/sh\n[ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
 _TYPE = Setting("type", "pv", "para-virtual, or hardware-assisted", choices=("pv", "pvh"))
 
@@ -53,35 +52,34 @@ class XenInstance(HypervisorInstance):
             host.run([*enter, "xl", "create", "-p", str(config)], timeout_s=4 * patience_s)
             number = host.run(["xl", "domid", self.domain]).text.strip()
         except CommandFailed as error:
-            first = " / ".join(
-                line.strip() for line in error.stderr.strip().splitlines()[:3]
-            )  # what follows is its end
-            raise PlatformError(f"Xen did not create domain {self.domain}: {first or error.message}") from error
+            # The first lines have the reason; later ones are about the end of the domain.
+            reason = " / ".join(line.strip() for line in error.stderr.strip().splitlines()[:3])
+            raise PlatformError(f"Xen did not create domain {self.domain}: {reason or error.message}") from error
         taps = {tap.link: tap for tap in self.taps.values()}
         for index, (link, _) in enumerate(cards):
-            take_place(self.testbed, f"vif{number}.{index}", taps[link])
+            replace_tap(self.testbed, f"vif{number}.{index}", taps[link])
         host.run(["xl", "unpause", self.domain])
 
     def usage(self) -> Usage:
         """Return the usage of the domain, plus that of the toolstack and the disk's back-end, from their cgroup."""
-        around = super().usage()
+        back_end = super().usage()
         try:
-            own = domains(self.testbed.host.run(["xl", "list", self.domain]).text)[self.domain]
+            domain = domains(self.testbed.host.run(["xl", "list", self.domain]).text)[self.domain]
         except (CommandFailed, KeyError) as error:
             raise PlatformError(f"domain {self.domain} is gone: {error}") from error
         return replace(
-            around,
-            cpu_s=around.cpu_s + own.cpu_s,
-            memory_bytes=around.memory_bytes + own.memory_bytes,
-            memory_peak_bytes=around.memory_peak_bytes + own.memory_bytes,
-            hidden_s=own.cpu_s,
+            back_end,
+            cpu_s=back_end.cpu_s + domain.cpu_s,
+            memory_bytes=back_end.memory_bytes + domain.memory_bytes,
+            memory_peak_bytes=back_end.memory_peak_bytes + domain.memory_bytes,
+            hidden_s=domain.cpu_s,
         )
 
 
 def domains(text: str) -> dict[str, Usage]:
-    """Return the usage of each domain that `xl list` printed, the host's own included. A name has no space.
+    """Return the usage of each domain in the output of `xl list`, by name, including the host's domain.
 
-    Raises: PlatformError when a line is not that of a domain: name, id, memory in MiB, virtual CPUs, state, seconds."""
+    Raises: PlatformError when a line is not (name, id, memory in MiB, virtual CPUs, state, seconds)."""
     usages = {}
     for line in text.splitlines()[1:]:
         try:
@@ -92,39 +90,41 @@ def domains(text: str) -> dict[str, Usage]:
     return usages
 
 
-def take_place(testbed: Testbed, device: str, at: Tap) -> None:
-    """Replace a tap in the DUT's namespace by a device of the host's: same name, same bridge, same redirection.
+def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
+    """Replace a tap in the DUT's namespace by a device of the host: same name, same bridge, same redirection.
 
-    Raises: Unavailable when the tap is attached in another way, which the device cannot take over."""
-    host, dut, tap = testbed.host, testbed.dut, at.link
-    if at.swapping is not None:
-        with at.swapping():
-            _rename(testbed, device, tap)
+    Raises: Unavailable when the tap is neither on a bridge, nor in an Open vSwitch, nor redirected to another tap."""
+    host, dut, name = testbed.host, testbed.dut, tap.link
+    if tap.swapping is not None:
+        with tap.swapping():
+            _move_name(testbed, device, name)
         return
-    master = host.run_json(["ip", "-n", dut, "-j", "link", "show", "dev", tap])[0].get("master")
-    ingress = host.run(["tc", "-n", dut, "filter", "show", "dev", tap, "ingress"], check=False).text
+    master = host.run_json(["ip", "-n", dut, "-j", "link", "show", "dev", name])[0].get("master")
+    ingress = host.run(["tc", "-n", dut, "filter", "show", "dev", name, "ingress"], check=False).text
     partner = re.search(r"Redirect to device (\S+?)\)", ingress)
     if not master and not partner:
         raise Unavailable(
-            f"{tap} is neither on a bridge nor redirected to another tap: a Xen guest's card cannot replace it",
+            f"{name} is neither on a bridge nor redirected to another tap: a Xen guest's card cannot replace it",
             "choose an attachment with a Linux bridge, or veth-direct",
         )
-    _rename(testbed, device, tap, f" master {master}" if master else "")
+    _move_name(testbed, device, name, f" master {master}" if master else "")
     if partner:
         redirect = "ingress protocol all u32 match u32 0 0 action mirred egress redirect dev"
         lines = [
-            f"qdisc add dev {tap} clsact",
-            f"filter add dev {tap} {redirect} {partner[1]}",
+            f"qdisc add dev {name} clsact",
+            f"filter add dev {name} {redirect} {partner[1]}",
             f"filter del dev {partner[1]} ingress",  # it redirected to the tap that is gone
-            f"filter add dev {partner[1]} {redirect} {tap}",
+            f"filter add dev {partner[1]} {redirect} {name}",
         ]
         host.run(["tc", "-n", dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def _rename(testbed: Testbed, device: str, tap: str, where: str = "") -> None:
-    """Delete the tap, and give its name to the device, in its namespace; `where` is its place on a bridge."""
+def _move_name(testbed: Testbed, device: str, tap: str, master: str = "") -> None:
+    """Delete the tap, and give its name to the device, in the DUT's namespace.
+
+    `master`, such as " master br0", puts the device on a bridge."""
     testbed.host.run(["ip", "link", "set", device, "netns", testbed.dut])
-    batch = [f"link del dev {tap}", f"link set dev {device} name {tap}", f"link set dev {tap}{where} up"]
+    batch = [f"link del dev {tap}", f"link set dev {device} name {tap}", f"link set dev {tap}{master} up"]
     testbed.host.run(["ip", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(batch) + "\n")
 
 
@@ -153,15 +153,15 @@ class Xen(Hypervisor):
             yield
 
     def hidden_usage(self, testbed: Testbed) -> Usage:
-        """Return what all domains of this session use, by the hypervisor."""
+        """Return the usage of all domains of this session together, as the hypervisor counts it."""
         prefix = f"lastro-{testbed.session.token}-"
-        every = domains(testbed.host.run(["xl", "list"]).text)
-        ours = [usage for name, usage in every.items() if name.startswith(prefix)]
-        memory_bytes = sum(each.memory_bytes for each in ours)
-        return Usage(cpu_s=sum(each.cpu_s for each in ours), memory_bytes=memory_bytes, memory_peak_bytes=memory_bytes)
+        usages = domains(testbed.host.run(["xl", "list"]).text)
+        ours = [usage for name, usage in usages.items() if name.startswith(prefix)]
+        cpu_s, memory_bytes = sum(usage.cpu_s for usage in ours), sum(usage.memory_bytes for usage in ours)
+        return Usage(cpu_s=cpu_s, memory_bytes=memory_bytes, memory_peak_bytes=memory_bytes)
 
     def host_cpus(self, testbed: Testbed) -> int:
-        """Return the number of the machine's CPUs; the host's own domain may have fewer."""
+        """Return the number of CPUs of the machine; the host's domain may have fewer."""
         match = re.search(r"^nr_cpus\s*:\s*(\d{1,6})$", testbed.host.run(["xl", "info"]).text, re.M | re.A)
         if not match:
             raise PlatformError("xl info printed no number of CPUs (nr_cpus)")
@@ -175,15 +175,15 @@ class Xen(Hypervisor):
         return [*super().owned(instance), ("xen", instance.domain)]
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return only the limits of the disk, whose back-end is a process; the domain itself limits CPU and memory."""
+        """Return only the disk's limits, since its back-end is a process; the domain has the other limits."""
         rates = ("read_bps", "write_bps", "read_iops", "write_iops", "block_device")
         return Resources(**{name: getattr(resources, name) for name in rates})
 
     def config(self, instance: XenInstance, cards: Sequence[tuple[str, str]]) -> str:
         """Return the domain's configuration, in the format of xl.cfg.5.
 
-        xl 4.17 refuses the first channel, whose number is zero, that of the console; other versions do not. So the
-        first channel is unused, and the guest's agent serves the ports that it finds."""
+        xl 4.17 refuses the first channel, which has the console's number 0; other versions do not. So the first channel
+        is unused, and the guest's agent serves the channels that exist."""
         testbed, spec = instance.testbed, instance.spec
         devices = [f"hvc{number}" for number in range(1, PORTS + 2)]
         sockets = ["unused", *(SOCKET_PATTERN.format(number=number) for number in range(PORTS))]
@@ -201,19 +201,19 @@ class Xen(Hypervisor):
 
 
 def _scheduling(resources: Resources) -> dict[str, Any]:
-    """Return limits for the credit2 scheduler: a cap in percent of one CPU, and a weight, usually 256."""
+    """Return limits for the credit2 scheduler: a cap in percent of one CPU, a weight (default: 256), and the CPUs."""
     r = resources
-    wanted = {
+    settings = {
         "cap": round(100 * r.cpus) if r.cpus is not None else None,
         "cpu_weight": max(1, min(65535, round(r.cpu_weight * 256 / 100))) if r.cpu_weight is not None else None,
         "cpus": r.cpuset,
     }
-    return {key: value for key, value in wanted.items() if value is not None}
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def _quoted(value: Any) -> str:
     if isinstance(value, list):
-        return "[" + ", ".join(_quoted(each) for each in value) + "]"
+        return "[" + ", ".join(map(_quoted, value)) + "]"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What a scenario adds to a report of its trials, as data: the report draws it, and knows no scenario. Pure.
+"""Figures and tables that a scenario adds to a report, as data, so that the report depends on no scenario. Pure.
 
 Texts are English messages, marked by `N_`, so that a report can translate them."""
 
@@ -12,9 +12,9 @@ from lastro.stats.notes import N_
 
 @dataclass(frozen=True, slots=True)
 class Milestones:
-    """A figure of metrics that begin at the same moment: their means on one axis of time, a row for each treatment.
+    """A figure of times that begin at the same moment: means of metrics on one axis, with a row for each treatment.
 
-    `name` is the stem of its file; `metrics` are in the order in which they usually end."""
+    `name` is the stem of its file; `metrics` are in the order in which these times usually end."""
 
     name: str
     title: str
@@ -24,11 +24,12 @@ class Milestones:
 
 @dataclass(frozen=True, slots=True)
 class AlignedSeries:
-    """A figure of series with a value for each second, aligned at a mark: a panel for each treatment.
+    """A figure of series with a value for each second, aligned at a mark, with a panel for each treatment.
 
-    `name` is the stem of its file; `how` describes the numbers. `lines` are the series that each line adds up. The
-    series of a trial begin at 0 of its marks (the note `timeline_s`), and are shown from `before_s` before the mark
-    `begin` until the mark `end`. `back` is a later mark, drawn with the first one and described by `events`."""
+    `name` is the stem of its file; `how` describes the numbers. `lines` maps the label of a line to the series whose
+    sum it shows. Marks are those of the note `timeline_s`, in seconds from the start of the series. The figure begins
+    `before_s` before the mark `begin`, and ends at the mark `end`. `back` is a later mark than `begin`, and is drawn
+    like it; `events` describes both."""
 
     name: str
     title: str
@@ -45,13 +46,13 @@ class AlignedSeries:
 
 @dataclass(frozen=True, slots=True)
 class PairedSeries:
-    """A figure of one series against another, such as loss against load: a panel for each treatment.
+    """A figure of one series against another, such as loss against load, with a panel for each treatment.
 
-    `name` is the stem of its file; `how` describes the points. `x` and `y` are names of series whose samples belong
-    together; those of `y` are percentages, drawn on a scale that has room for 0 and for thousandths. `goals` are lines
-    at a percentage. The means of the metrics `found` are marked on the horizontal axis, which is logarithmic. Its
-    values are divided by `per_unit`. `reached` is a series of 1, and of 0 where x is less than what was asked for: such
-    pairs are hollow, and described by `missed`. Without that series, none is."""
+    `name` is the stem of its file; `how` describes the points. `x` and `y` are names of series whose samples form
+    pairs; those of `y` are percentages, drawn on a scale that shows 0 and thousandths. `goals` are percentages at which
+    lines are drawn. The means of the metrics `found` are marked on the horizontal axis, which is logarithmic; its
+    values are divided by `per_unit`. `reached` is a series of 1, or 0 for pairs whose x is less than requested; these
+    are drawn as hollow points, which `missed` describes. Without this series, no point is hollow."""
 
     name: str
     title: str
@@ -69,7 +70,7 @@ class PairedSeries:
 
 @dataclass(frozen=True, slots=True)
 class LoadedHistogram:
-    """A histogram of each trial, that of the generator alone, the metric of their load, and those of the quantiles."""
+    """A histogram of each trial, by name; that of the generator alone; and the metrics of their load and quantiles."""
 
     histogram: str
     own: str
@@ -79,12 +80,11 @@ class LoadedHistogram:
 
 @dataclass(frozen=True, slots=True)
 class QuantilesByLoad:
-    """A figure of quantiles of histograms against the load under which each was taken: a panel for each treatment.
+    """A figure of quantiles of histograms against the load of each histogram, with a panel for each treatment.
 
-    `quantiles` are the lines, by their label, in the order of the metrics of each point. Where a trial dropped one
-    because of its size, it is not drawn, as tables have no mean of it; nor is one of which more than the fraction
-    `most_own` may be the generator's. For the axes, values of the histograms are divided by `per_unit`, and loads by
-    `load_per_unit`."""
+    `quantiles` has the (label, quantile) of each line, in the order of the metrics of each point. A quantile that a
+    trial dropped is not drawn, nor one of which more than the fraction `most_own` may be delay of the generator. For
+    the axes, values of the histograms are divided by `per_unit`, and loads by `load_per_unit`."""
 
     name: str
     title: str
@@ -100,10 +100,10 @@ class QuantilesByLoad:
 
 @dataclass(frozen=True, slots=True)
 class QuantileCurves:
-    """A figure of the value at each quantile of a histogram, on a scale of nines: a line for each treatment.
+    """A figure of the value at each quantile of a histogram, on a scale of nines, with a line for each treatment.
 
-    `title` has the placeholder {load}, for `load`. `own` is the histogram of what the generator does alone. Values are
-    divided by `per_unit` for the axis."""
+    `title` has the placeholder {load}, for `load`. `own` is the name of the histogram of the generator alone. Values
+    are divided by `per_unit` for the axis."""
 
     name: str
     title: str
@@ -120,11 +120,11 @@ ScenarioFigure = Milestones | AlignedSeries | PairedSeries | QuantilesByLoad | Q
 
 @dataclass(frozen=True, slots=True)
 class SizedFactor:
-    """A factor whose levels have sizes, such as a topology: the report shows how each metric grows with them.
+    """A factor whose levels have sizes, such as topologies; the report shows how each metric grows with the sizes.
 
-    `measures` are the names of the sizes, which trials note as `network`; `columns` are their headings. `of_level`
-    returns the sizes of a level by its name, for a level without a trial; None if the name does not say. `heading` is
-    that of the sizes, with the placeholder {factor}; `explanation` says how to read the verdicts."""
+    `measures` are the names of the sizes in the note `network` of trials; `columns` are their headings. For a level
+    without a trial, `of_level` returns the sizes by the level's name, or None if the name does not show them. `heading`
+    is the heading of the sizes, with the placeholder {factor}; `explanation` explains the verdicts."""
 
     factor: str
     measures: tuple[str, ...]

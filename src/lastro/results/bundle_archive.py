@@ -1,8 +1,8 @@
 """The container of a bundle: a zip or a directory of named files, which may come from anywhere.
 
 Every name is checked before anything is read, and nothing is written below the bundle. A zip by Lastro ends with the
-SHA-256 of all its bytes before that, so that no byte of it can change unnoticed: a zip's own checksums cover only the
-contents of its files."""
+SHA-256 of all bytes before it, so that any change is detected. The checksums of the zip format cover only the contents
+of files."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _SEAL = b"sha256:"
 _DIGITS = 64
 _END = 22  # bytes of the end record, without a comment
 _MOST_FILES = 1_000_000
-_MOST_RATIO = 1100  # deflate packs no data by more than 1032: RFC 1951, and zlib's own FAQ
+_MOST_RATIO = 1100  # deflate compresses data by a factor of 1032 at most: RFC 1951, and zlib's FAQ
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip can hold
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError)  # by zipfile
 _MODE = (stat.S_IFREG | 0o644) << 16
 
 
 class DamagedFile(ValueError):
-    """A file of a container cannot be read as it was written; the text says why."""
+    """A file of a container is damaged; the message is the reason."""
 
 
 class BundleArchive(Protocol):
-    """The files of a bundle. `sizes` maps their names to their sizes in bytes, which a zip only claims."""
+    """The files of a bundle. `sizes` maps names to sizes in bytes; those that a zip states may be wrong."""
 
     @property
     def sizes(self) -> Mapping[str, int]: ...
@@ -46,12 +46,12 @@ class BundleArchive(Protocol):
         ...
 
     def damage(self) -> str:
-        """Describe damage outside of all files; empty if there is none."""
+        """Return a description of damage outside the files; empty if there is none."""
         ...
 
 
 def chunks(container: BundleArchive, name: str) -> Iterator[bytes]:
-    """Yield the contents of a file, a piece at a time. Raises: DamagedFile."""
+    """Yield the contents of a file in pieces. Raises: DamagedFile."""
     try:
         with container.open(name) as file:
             while piece := file.read(_CHUNK):
@@ -160,7 +160,7 @@ class _Zip:
 
 
 def _checked(place: Path, name: str) -> str:
-    """Return the name of a file that lies below the bundle. Raises: InputError for any other name."""
+    """Return `name` if it is the relative path of a file inside the bundle. Raises: InputError for any other name."""
     parts = PurePosixPath(name).parts
     plain = name.isprintable() and "\\" not in name and name == "/".join(parts)
     if not plain or name.startswith("/") or not parts or ".." in parts or "." in parts:
@@ -169,9 +169,10 @@ def _checked(place: Path, name: str) -> str:
 
 
 def write_zip(folder: Path, names: list[str], file: Path) -> str:
-    """Write files of a folder into a sealed zip, and return the SHA-256 of the whole zip. Raises: OSError.
+    """Write files of a folder into a zip with a seal, and return the SHA-256 of the whole zip. Raises: OSError.
 
-    The zip has no times, owners or modes of this machine: the same files give the same bytes with the same zlib."""
+    The seal is the SHA-256 of all bytes before it. The zip has no times, owners or modes of files, so with the same
+    version of zlib, the same files give the same bytes."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
         for name in names:
             info = zipfile.ZipInfo(name, _EPOCH)
@@ -199,9 +200,10 @@ def _digest_before_seal(file: Path) -> str:
 
 
 def _ends_with_record(file: Path) -> bool:
-    """Return whether the last bytes are the end record of a zip without a comment: APPNOTE 4.3.16.
+    """Return whether the file ends with the end record of a zip without a comment (APPNOTE 4.3.16).
 
-    `zipfile` also accepts a comment that is shorter or longer than its record says, so that a seal could be cut off."""
+    `zipfile` also accepts a comment of another length than the record states, so it would not detect a seal that was
+    cut off."""
     with file.open("rb") as source:
         source.seek(-_END, os.SEEK_END)
         record = source.read()
@@ -209,7 +211,7 @@ def _ends_with_record(file: Path) -> bool:
 
 
 def _broken_seal(file: Path, comment: bytes) -> str:
-    """Describe a seal that does not match; empty if it does, or for a zip by another program, which has none."""
+    """Return a description of a wrong seal; empty if it is right, or for a zip of another program without a seal."""
     if not comment:
         return "" if _ends_with_record(file) else "bytes are missing, changed or added at its end"
     if not comment.startswith(_SEAL):

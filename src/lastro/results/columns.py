@@ -1,7 +1,7 @@
 """The valid values of each column of a campaign's database. Every value is checked here when it is read.
 
-A value of the wrong kind, range or shape is damage, and is reported with its table, row and column. The TypedDicts
-declare the keys that other code relies on. The notes of a trial have none, since third-party parts write them."""
+A value of the wrong type or range is damage, and is reported with its table, row and column. The TypedDicts declare the
+keys on which other code relies. The notes of a trial have no declared keys, since third-party parts write them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lastro.shapes import MOST_MEASURED, MisshapenData, made, number, parsed
 from lastro.stats import noise_floor
 from lastro.study.model import Level, Study
 
-HISTOGRAM = b"\x1c\x84\x93\x14"  # how HdrHistogram V2 begins: no data of zlib begins so
+HISTOGRAM = b"\x1c\x84\x93\x14"  # the first bytes of HdrHistogram V2; data of zlib never begin with them
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _MOST_SECONDS = 1e9
 _MOST_CHARACTERS = 1 << 20
@@ -81,7 +81,7 @@ class _MetricFloor(TypedDict, total=False):
     interval: _Interval | None
 
 
-_NO_FLOOR = {"floor": None, "treatment": "", "n_pairs": 0, "ratio": None, "interval": None}  # for what one may lack
+_NO_FLOOR = {"floor": None, "treatment": "", "n_pairs": 0, "ratio": None, "interval": None}  # for missing keys
 
 
 class _Between(TypedDict, total=False):
@@ -176,17 +176,19 @@ def _state(value: object) -> State:
 
 
 def _process(value: object) -> list[Any]:
-    """Read a process: its ID, its start, a time, and the boot and name of its machine, which older ones lack."""
-    found: list[Any] = _json(list[int | str | None])(value)
-    found += ["", ""] if len(found) == 3 else []
-    kinds = [type(each) for each in found]
-    if kinds not in ([int, int, str, str, str], [int, NoneType, str, str, str]):
+    """Read a process: PID, start, UTC time, boot ID and name of its machine.
+
+    The last two are empty for a process that an older version recorded."""
+    process: list[Any] = _json(list[int | str | None])(value)
+    process += ["", ""] if len(process) == 3 else []
+    types = [type(field) for field in process]
+    if types not in ([int, int, str, str, str], [int, NoneType, str, str, str]):
         raise MisshapenData(f"is {value!r:.60}, but must be a process ID, its start and a time")
-    return found
+    return process
 
 
 def _noise_floor(value: object) -> Any:
-    """Read a noise floor; None for one of another format."""
+    """Read a noise floor, with all keys; None for a noise floor of another format."""
     stored = _json(Any)(value)
     if not isinstance(stored, dict) or stored.get("format") != noise_floor.FORMAT:
         return None
@@ -205,7 +207,7 @@ def is_histogram(samples: object) -> bool:
 
 
 def samples_of(data: bytes) -> tuple[float, ...]:
-    """Return the samples of a series, as `Store.finish` packs them. Raises: ValueError."""
+    """Return the samples of a series from the bytes that `Store.finish` compresses. Raises: ValueError."""
     import numpy as np
 
     samples = np.frombuffer(data)
@@ -215,14 +217,14 @@ def samples_of(data: bytes) -> tuple[float, ...]:
 
 
 def transcript_of(data: bytes) -> list[Record]:
-    """Return the steps of an attempt. Raises: ValueError."""
+    """Return the steps of an attempt from the JSON of its transcript. Raises: ValueError."""
     records: list[Record] = made(list[Record], parsed(data.decode()))
-    for at, record in enumerate(records):
-        lacking = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
+    for position, record in enumerate(records):
+        missing = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
         if record.get("argv") == []:
-            raise MisshapenData(f"has an empty command in its record {at}")
-        if lacking:
-            raise MisshapenData(f"has no {', '.join(sorted(lacking))} in its record {at}")
+            raise MisshapenData(f"has an empty command in its record {position}")
+        if missing:
+            raise MisshapenData(f"has no {', '.join(sorted(missing))} in its record {position}")
     return records
 
 
@@ -237,13 +239,13 @@ def _segments(value: object) -> tuple[HostSegment, ...]:
 
 
 def _looks(value: object) -> tuple[Look, ...]:
-    found: tuple[Look, ...] = _json(tuple[Look, ...])(value)
-    for each in found:
-        _count(1)(each.block)
-        _utc(each.at_utc)
-        for candidate in each.numbers:
+    looks: tuple[Look, ...] = _json(tuple[Look, ...])(value)
+    for look in looks:
+        _count(1)(look.block)
+        _utc(look.at_utc)
+        for candidate in look.numbers:
             _count(0)(candidate)
-    return found
+    return looks
 
 
 META: dict[str, Callable[[Any], Any]] = {
@@ -277,12 +279,12 @@ _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
 def typed(
     directory: Path, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
-    """Convert the rows of a table, each value by its column; an error names a row by its first value.
+    """Convert each value of the rows of a table by its column. `columns` that are SQL expressions are not converted.
 
-    Raises: StoreError for a value that its column cannot have."""
+    Raises: StoreError for a value that its column cannot have; it names the row by its first value."""
     readers = [_COLUMNS[table].get(column) for column in columns]
     try:
-        found = [
+        converted = [
             list(map(read, values)) if read else values
             for read, values in zip(readers, zip(*rows, strict=True), strict=False)
         ]
@@ -290,14 +292,15 @@ def typed(
         for row in rows:
             for column, read, value in zip(columns, readers, row, strict=True):
                 try:
-                    _ = read and read(value)
+                    if read:
+                        read(value)
                 except ValueError as error:
                     raise wrong(directory, f"{table}.{column}", row[0], error) from error
         raise
-    return list(zip(*found, strict=True))
+    return list(zip(*converted, strict=True))
 
 
 def wrong(directory: Path, name: str, row: object, reason: object) -> StoreError:
-    """Return an error that names a row and a column; `name` is table and column, such as "trial.state"."""
+    """Return the error of a wrong value; `name` is its table and column, such as "trial.state"."""
     table, column = name.split(".")
     return damaged(directory, f"table {table}, row {row!r:.40}, column {column}: {reason}")

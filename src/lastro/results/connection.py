@@ -1,6 +1,6 @@
-"""The only way to open a database, that of a campaign or of a history, which may come from anywhere.
+"""Open the database of a campaign or of a history, which may come from anywhere; all code opens databases here.
 
-Nothing is read before the schema has been verified: no foreign view, trigger or generated column runs. Signals end a
+Nothing is read before the schema has been verified, so no foreign view, trigger or generated column runs. Signals end a
 running statement, and the size of the file limits the amount of data that is read or unpacked.
 Source: "Defense Against The Dark Arts", https://www.sqlite.org/security.html"""
 
@@ -24,13 +24,13 @@ from lastro.results.database import DB_NAME, FLEET_SCHEMA, IN_BUNDLE, SCHEMA, da
 
 FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a series may be a histogram
 FLEET_FORMAT = 4  # of a campaign with several testbeds, which has more tables
-LONGEST_S = 60.0  # of one query; that for the largest campaign takes a few seconds
+LONGEST_S = 60.0  # time limit of a query; a query of the largest campaign takes a few seconds
 _STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and the clock: about a millisecond
 _BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite looks for
 _SIZED = (str, bytes)
 _ROW_BYTES = 4  # no row takes less space in the file
-_SPARE_BYTES = 32 << 20  # that a file may unpack to, in addition to _RATIO times its size
-_SPARE_VALUES = 500_000  # that a file may unpack to, in addition to one for each of its bytes: four times the usual
+_SPARE_BYTES = 32 << 20  # limit of unpacked data, in addition to _RATIO times the size of the file
+_SPARE_VALUES = 500_000  # limit of unpacked values, in addition to one per byte of the file: four times the usual
 _RATIO = 32
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 256 << 20,
@@ -64,8 +64,8 @@ class BoundedConnection(sqlite3.Connection):
     def _watch(self) -> Generator[bool, None, None]:
         """Yield whether the statement must end: after a signal, or when its time is over.
 
-        Python runs signal handlers when a generator continues, which is inside the `try`. At the start of a function,
-        the handler would run outside of it, and SQLite would ignore the exception."""
+        This is a generator because Python runs signal handlers when a generator continues, inside the `try`. In a
+        function, a handler would run before the `try`, and SQLite would ignore its exception."""
         stop = False
         while True:
             try:
@@ -81,7 +81,7 @@ class BoundedConnection(sqlite3.Connection):
 
     @contextmanager
     def watched(self, longest_s: float = float("inf")) -> Iterator[None]:
-        """Raise the cause that ended a statement inside the block: KeyboardInterrupt, or a time over `longest_s`."""
+        """Raise the cause if a statement inside the block was ended: KeyboardInterrupt, or a time over `longest_s`."""
         self._until = time.monotonic() + longest_s
         try:
             yield
@@ -92,15 +92,17 @@ class BoundedConnection(sqlite3.Connection):
             raise
 
     def read(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Return all rows. Raises: sqlite3.Error, also if pages are used twice, so that there are endless rows."""
-        rows, left = [], self._file_bytes()
+        """Return all rows of a query.
+
+        Raises: sqlite3.Error, also if rows have more data than the file, as when its pages form a loop."""
+        rows, bytes_left = [], self._file_bytes()
         with self.watched(LONGEST_S):
             for row in self.execute(sql, args):
-                left -= _ROW_BYTES
+                bytes_left -= _ROW_BYTES
                 for value in row:
                     if value.__class__ in _SIZED:
-                        left -= len(value)
-                if left < 0:
+                        bytes_left -= len(value)
+                if bytes_left < 0:
                     raise sqlite3.DatabaseError("its tables yield more data than the file holds")
                 rows.append(row)
         return rows
@@ -123,16 +125,16 @@ class BoundedConnection(sqlite3.Connection):
         return data
 
     def count_values(self, place: Hashable, n: int) -> None:
-        """Count the values in unpacked data, whose memory is many times that of their text.
+        """Add `n` values of unpacked data to the total, since values need much more memory than their text.
 
-        `place` names the data, which count once. Raises: ValueError when the total is too large."""
+        `place` identifies the data, which count only once. Raises: ValueError when the total is too large."""
         self._n_values += n - self._values.get(place, 0)
         self._values[place] = n
         if self._n_values > _SPARE_VALUES + self._file_bytes():
             raise ValueError("holds more values than a campaign of this size can")
 
     def _file_bytes(self) -> int:
-        """Return the size of the database and its log."""
+        """Return the size of the database file and its log."""
         sizes = (place.stat().st_size for place in (self._file, _log_of(self._file)) if place.exists())
         return sum(sizes)
 
@@ -188,7 +190,7 @@ def _require_file(file: Path) -> None:
 
 
 def _require_plain_beside(file: Path) -> None:
-    """Raise StoreError when SQLite would wait for a FIFO beside the database, or follow a link to elsewhere."""
+    """Raise StoreError if a file that SQLite uses beside the database is not plain, such as a FIFO or a link."""
     for beside in _BESIDE:
         place = file.with_name(f"{file.name}{beside}")
         try:
@@ -211,10 +213,10 @@ def _check(directory: Path, db: BoundedConnection, *, readonly: bool) -> None:
 
 
 def read_mode(file: Path) -> str:
-    """Return the mode for a reader, which may not be allowed to create files next to the database.
+    """Return the mode of SQLite's URI for a reader, who may not be allowed to create files beside the database.
 
-    A reader of a WAL database needs its index file. If the reader may not create one, and there is no log, the database
-    file alone is complete."""
+    A reader of a WAL database needs an index file beside it. If the reader may not create it, and there is no log, the
+    database file is complete without the log, and can be read as immutable."""
     writable = os.access(file.parent, os.W_OK)
     return "mode=ro" if writable or _log_of(file).exists() else "mode=ro&immutable=1"
 
@@ -237,12 +239,12 @@ def _check_format(db: BoundedConnection, directory: Path) -> None:
 
 
 def objects(db: BoundedConnection) -> dict[str, str]:
-    """Return all objects in the schema of a database: {kind and name: the statement that made it}."""
+    """Return the objects in the schema of a database: {kind and name: statement that created it, and its table}."""
     return dict(db.read(_OBJECTS, ()))
 
 
 def foreign(found: Mapping[str, str], schema: str) -> str:
-    """Describe `objects` that are foreign or missing; empty if they are those that the statements of `schema` make."""
+    """Return a description of the first difference between `objects` and those of `schema`; empty if they are equal."""
     ours = _ours(schema)
     for name, made_by in found.items():
         if name not in ours:

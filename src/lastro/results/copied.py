@@ -1,7 +1,7 @@
-"""Copy a campaign's database into one file that can be given away.
+"""Copy a campaign's database into one file, for publication.
 
-The copy has no log beside it, no deleted rows in free pages, and no process that runs it. The same campaign gives the
-same bytes with the same SQLite."""
+The copy has no log file, no deleted rows in free pages, and no record of a running process. With the same version of
+SQLite, copies of the same campaign have the same bytes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def copy_store(
 ) -> None:
     """Copy an open campaign to a new file, with this provenance, and with `clean` applied to all other texts.
 
-    `testbeds` replace the testbeds of a fleet, by their names.
+    `testbeds` has the new row of each testbed of a fleet, by its present name. The text of the study is not changed,
+    since its author wrote it, but its path is reduced to the file name. Series and measurements are not changed.
 
-    The study keeps its text, since its author wrote it; of its file, only the name is kept. Series and measurements are
-    copied as they are. Raises: sqlite3.OperationalError when the file cannot be written; StoreError when the campaign
-    is damaged."""
+    Raises: sqlite3.OperationalError when the file cannot be written; StoreError when the campaign is damaged."""
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
         store.backup(copy)
         for pragma in ("journal_mode=DELETE", "synchronous=OFF"):
@@ -52,7 +51,7 @@ def copy_store(
             where = (pack(steps), attempt.trial, attempt.attempt)
             copy.execute("UPDATE attempt SET transcript = ? WHERE trial = ? AND attempt = ?", where)
         copy.execute("COMMIT")
-        copy.execute("VACUUM")  # or free pages would still hold what was replaced
+        copy.execute("VACUUM")  # free pages would still contain the replaced texts
 
 
 def _change_testbeds(copy: sqlite3.Connection, testbeds: Mapping[str, TestbedRow], clean: Clean) -> None:
@@ -94,11 +93,11 @@ def _in_json(text: str, clean: Clean) -> str:
 
 
 def cleaned(value: Any, clean: Clean) -> Any:
-    """Return JSON-able data with `clean` applied to every text in it, but not to the keys."""
+    """Return JSON-able data with `clean` applied to every text in it, except keys."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {key: cleaned(each, clean) for key, each in value.items()}
+        return {key: cleaned(member, clean) for key, member in value.items()}
     if isinstance(value, list):
-        return [cleaned(each, clean) for each in value]
+        return [cleaned(element, clean) for element in value]
     return value

@@ -71,9 +71,10 @@ def new_campaign(
 
 
 def _with_log(data: bytes) -> bytes:
-    """Return a database file in WAL mode. Source: https://www.sqlite.org/fileformat2.html, "The Database Header".
+    """Return a database file with its mode changed to WAL, by its header.
 
-    SQLite changes the mode with a rollback journal. After a power cut at that moment, a reader could not open it."""
+    SQLite would change the mode with a rollback journal, and after a power cut at that moment, a reader could not open
+    the file. Source: https://www.sqlite.org/fileformat2.html, "The Database Header"."""
     return data[:18] + b"\x02\x02" + data[20:]
 
 
@@ -82,7 +83,7 @@ def pack(value: Any) -> bytes:
 
 
 def holds_campaign(directory: Path) -> bool:
-    """Return whether a directory holds a campaign. Raises: OSError for a name that no file can have."""
+    """Return whether a directory contains a campaign. Raises: OSError for a name that no file can have."""
     return (directory / DB_NAME).exists()
 
 
@@ -92,13 +93,13 @@ def damaged(directory: Path, reason: object) -> StoreError:
 
 
 def translated(directory: Path) -> AbstractContextManager[None]:
-    """Turn SQLite's errors on a campaign into StoreErrors that say what to do."""
+    """Return a context that turns SQLite's errors on a campaign into StoreErrors with a remedy."""
     return CAMPAIGN.translated(directory / DB_NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseKind:
-    """A kind of database: `what` it is, and what to do when it is damaged, full, or in use by another process."""
+    """A kind of database: its name, and remedies for a file that is damaged, full, or locked by another process."""
 
     what: str
     if_damaged: str
@@ -111,7 +112,7 @@ class DatabaseKind:
 
     @contextmanager
     def translated(self, file: Path) -> Iterator[None]:
-        """Turn SQLite's errors on a file into StoreErrors that say what to do."""
+        """Turn SQLite's errors on a file inside the block into StoreErrors with a remedy."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -121,7 +122,7 @@ class DatabaseKind:
             hints = {"full": self.if_full, "locked": self.if_locked, "readonly": "make the directory writable"}
             hint = next((text for word, text in hints.items() if word in str(error)), _CHECK_DISK)
             raise StoreError(f"{file}: {error}", hint) from error
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite quotes bytes that are no text
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second if SQLite quotes bytes in an error
             raise self.damaged(file, error) from error
 
 

@@ -43,9 +43,9 @@ _AFTER = {
     "at_least": "BOOLEAN",
 }
 _MORE = {"testbed": "VARCHAR", "measured_in": "VARCHAR"}  # the last columns, of a fleet and of a guest
-HOST = "host"  # the value of `measured_in` for what was not measured in a guest
+HOST = "host"  # the value of `measured_in` for attempts that did not run in a guest
 _GUEST = "guest"  # the factor or setting that names one of several guests
-_NULL = "\\N"  # in the file that DuckDB reads, where an empty text and no text must differ
+_NULL = "\\N"  # for a missing value in the file that DuckDB reads, where an empty text is a value
 _BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the full-width ones for spreadsheets in East Asia
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -66,7 +66,7 @@ def _optional(data: CampaignData) -> dict[str, str]:
 
 
 def measured_in(provenance: Mapping[str, Any], name: str = "") -> str:
-    """Return the value of `measured_in`; `name` is that of one of several guests that share the treatments."""
+    """Return the value of `measured_in` from provenance; `name` selects one of several guests."""
     guest = provenance.get("guests", {}).get(name, provenance).get("guest")
     if not guest:
         return HOST
@@ -91,32 +91,35 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     units = {metric.name: metric.unit for metric in (*data.study.all_metrics, *data.study.metrics)}
     treatments = {row.treatment.index: row for row in data.treatments}
     attempts = by_key((attempt.trial, attempt) for attempt in data.attempts)
-    places = {block: member.provenance for member in data.members for block in member.blocks}
-    setting, more = data.study.settings.get(_GUEST), _optional(data)
+    provenances = {block: member.provenance for member in data.members for block in member.blocks}
+    guest_setting, optional = data.study.settings.get(_GUEST), _optional(data)
     for trial in data.trials:
         row = treatments[trial.treatment]
         head = (row.treatment.id, *(row.treatment.levels[factor.name] for factor in data.study.factors))
         place = (trial.block, trial.number, trial.state)
-        machine = measured_in(places.get(trial.block, data.provenance), str(row.treatment.levels.get(_GUEST, setting)))
-        for testbed, *tail in _tails(trial, row, attempts.get(trial.number, ()), units):
-            last = {"testbed": testbed, "measured_in": None if tail[0] is None else machine}
-            yield (*head, *place, *tail, *(last[name] for name in more))
+        guest = str(row.treatment.levels.get(_GUEST, guest_setting))
+        machine = measured_in(provenances.get(trial.block, data.provenance), guest)
+        for testbed, attempt, *values in _tails(trial, row, attempts.get(trial.number, ()), units):
+            last = {"testbed": testbed, "measured_in": None if attempt is None else machine}
+            yield (*head, *place, attempt, *values, *(last[name] for name in optional))
 
 
 def _tails(
     trial: TrialRow, row: TreatmentRow, attempts: Iterable[Attempt], units: dict[str, str]
 ) -> Iterator[tuple[Value, ...]]:
-    """Yield (testbed, attempt, valid, reasons, metric, unit, value, at_least) for all values of one trial."""
-    silent = True
+    """Yield (testbed, attempt, valid, reasons, metric, unit, value, at_least) for all values of one trial.
+
+    A trial without attempts, or an unavailable one, yields a row without an attempt, with its reason if any."""
+    has_attempts = False
     for attempt in attempts:
-        silent = False
+        has_attempts = True
         verdict = (attempt.testbed or None, attempt.attempt, attempt.valid, "; ".join(attempt.reasons) or None)
         for metric, value in attempt.measurements.items():
             known = value if math.isfinite(value) else None
             yield (*verdict, metric, units.get(metric), known, attempt.noted.only_at_least(metric))
         if not attempt.measurements:
             yield (*verdict, None, None, None, None)
-    if silent or trial.state == "unavailable":
+    if not has_attempts or trial.state == "unavailable":
         yield (None, None, None, row.unavailable if trial.state == "unavailable" else None, None, None, None, None)
 
 
@@ -149,7 +152,7 @@ def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
 
 
 class CsvStyle(NamedTuple):
-    """The marks of a CSV: between columns, in numbers with decimals, and whether it begins with a byte order mark."""
+    """The style of a CSV: column separator, decimal mark, and whether it begins with a byte order mark."""
 
     separator: str = ","
     decimal: str = "."
@@ -160,10 +163,10 @@ _USUAL = CsvStyle()
 
 
 def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
-    """Return RFC 4180 text with a header; booleans are true and false, missing values are empty.
+    """Return the rows as CSV (RFC 4180) with a header; booleans are true and false, missing values are empty.
 
-    Text has no control characters except the newline, and an apostrophe before formulas that a spreadsheet would
-    execute. With `raw`, text is unchanged."""
+    Texts have no control characters except the newline, and an apostrophe before formulas that a spreadsheet would
+    execute. With `raw`, texts are not changed."""
     return ("\ufeff" if style.bom else "") + _csv(data, null="", text=str if raw else inert, style=style)
 
 
@@ -177,7 +180,7 @@ def _csv(data: Data, null: str, text: Callable[[str], str], style: CsvStyle = _U
 
 
 class _Lines:
-    """A file for `csv.writer` that ends each row with a newline, as Unix does."""
+    """A file for `csv.writer` that replaces CRLF at the end of each row by a newline."""
 
     def __init__(self, out: io.StringIO) -> None:
         self._out = out
@@ -197,7 +200,7 @@ def _cell(value: Value, null: str, text: Callable[[str], str], decimal: str) -> 
 
 
 def inert(text: str) -> str:
-    """Make a cell plain text to a spreadsheet, not a formula: see "CSV Injection" by OWASP."""
+    """Return the text of a cell so that no spreadsheet takes it for a formula: see "CSV Injection" by OWASP."""
     shown = without_controls(text)
     return f"'{shown}" if shown.lstrip().startswith(_BEGIN_A_FORMULA) and not _NUMBER.fullmatch(shown) else shown
 

@@ -1,4 +1,4 @@
-"""Write files that appear whole or not at all."""
+"""Write files atomically: a reader sees the whole file or the old one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from lastro.files import open_directory, require_regular
 
 
 def write_atomically(file: Path, content: str | bytes, *, durable: bool = False, base: Path | None = None) -> None:
-    """Write a file atomically: it is complete, or unchanged. With `durable`, it then survives a power cut.
+    """Write a file, and its directory if needed, so that it is complete or unchanged after an error.
 
-    A link in its place is replaced, not followed. Below the directory `base`, links on the path are not followed
-    either. Raises: StoreError when a durable file, which belongs to a campaign, cannot be written; OutputError for any
-    other file; InputError when the process is root, and others can change the directory."""
+    With `durable`, the file survives a power cut after the return. A symbolic link of this name is replaced, not
+    followed. Below the directory `base`, links on the path are not followed either.
+
+    Raises: StoreError when a durable file, which belongs to a campaign, cannot be written; OutputError for any other
+    file; InputError when the process is root, and others can change the directory."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     try:
         directory = open_directory(file.parent, base=base, make=True)
@@ -31,7 +33,7 @@ def write_atomically(file: Path, content: str | bytes, *, durable: bool = False,
 
 
 def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
-    """Write a file in the opened directory under an unpredictable name, and then rename it."""
+    """Write a file in the directory with this descriptor, under an unpredictable name, and then rename it."""
     with suppress(FileNotFoundError):
         require_regular(os.stat(name, dir_fd=directory))
     new = f".lastro-{os.urandom(8).hex()}.new"
@@ -51,7 +53,7 @@ def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in a directory survive a power cut. Raises: StoreError when they cannot be written."""
+    """Write the names in a directory to the disk, so that they survive a power cut. Raises: StoreError."""
     try:
         descriptor = open_directory(directory)
         try:
@@ -76,4 +78,4 @@ def _forget(directory: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=directory)
     except OSError:
-        return  # what could not be written cannot be removed either; the first error is the one to report
+        return  # the first error is reported instead

@@ -1,7 +1,7 @@
 """Histograms as bytes: the compressed encoding V2 of HdrHistogram, which tools for histograms of any language read.
 
-A decoder of our own, because a campaign may come from anywhere: the amount of data is bounded before it is used, and
-every count is checked. Source: HdrHistogram's `AbstractHistogram.encodeIntoCompressedByteBuffer` and ENCODING.rst."""
+The decoder is ours because a campaign may come from anywhere: it limits the amount of data, and checks every count.
+Source: HdrHistogram's `AbstractHistogram.encodeIntoCompressedByteBuffer` and ENCODING.rst."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INNER = struct.Struct(">4sIIIQQd")  # cookie, bytes of counts, offset, digits, 
 _INNER_COOKIE = b"\x1c\x84\x93\x13"
 _MOST_BUCKETS = bucket_of(MOST) + 1
 _MOST_COUNT = 2**53
-_LAST_BYTE = 8  # of a number: its ninth byte carries eight bits
+_LAST_BYTE = 8  # index of the last possible byte of a number, which has eight bits of it instead of seven
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,17 @@ def packed(histogram: Histogram) -> bytes:
 
 
 def unpacked(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
-    """Return the histogram from data of `packed`; `unpack` may bound the amount of data. Raises: ValueError."""
-    own, end = data[: -_LOST.size], data[-_LOST.size :]
+    """Return the histogram from the bytes of `packed`. Raises: ValueError.
+
+    `unpack` decompresses data, and may limit its amount."""
+    encoded, end = data[: -_LOST.size], data[-_LOST.size :]
     if len(end) < _LOST.size or (lost := _LOST.unpack(end)[0]) > _MOST_COUNT:
         raise MisshapenData("is a histogram without a count of lost events")
-    return replace(decode(own, unpack), lost=lost)
+    return replace(decode(encoded, unpack), lost=lost)
 
 
 def encode(histogram: Histogram) -> bytes:
-    """Encode the counts of a histogram, without the lost events, which have no place in the format."""
+    """Encode the counts of a histogram; the format has no field for lost events."""
     counts = b"".join(_word(number) for number in _runs(histogram.counts.tolist()))
     inner = _INNER.pack(_INNER_COOKIE, len(counts), 0, DIGITS, 1, MOST, 1.0) + counts
     packed = zlib.compress(inner)
@@ -56,7 +58,7 @@ def encode(histogram: Histogram) -> bytes:
 
 
 def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
-    """Decode a histogram with our buckets; `unpack` may bound the amount of data. Raises: ValueError for others."""
+    """Decode the counts of a histogram; `unpack`: as in `unpacked`. Raises: ValueError, also for other buckets."""
     if len(data) < _OUTER.size or _OUTER.unpack_from(data) != (HISTOGRAM, len(data) - _OUTER.size):
         raise MisshapenData("is not a compressed histogram, or is cut off")
     inner = unpack(data[_OUTER.size :])
@@ -84,30 +86,32 @@ def _runs(counts: list[int]) -> Iterator[int]:
 
 
 def _word(number: int) -> bytes:
-    """Encode a number: its sign in the lowest bit (ZigZag), then seven bits a byte (LEB128)."""
-    left = number << 1 if number >= 0 else (-number << 1) - 1
+    """Encode a number: its sign in the lowest bit (ZigZag), then seven bits in each byte (LEB128)."""
+    remaining = number << 1 if number >= 0 else (-number << 1) - 1
     encoded = bytearray()
-    while left > 0x7F:
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*encoded, left])
+    while remaining > 0x7F:
+        encoded.append(remaining & 0x7F | 0x80)
+        remaining >>= 7
+    return bytes([*encoded, remaining])
 
 
 def _words(data: bytes) -> Iterator[int]:
-    value = shift = at = 0
+    """Decode numbers that `_word` encoded, one after the other. Raises: ValueError at an incomplete number."""
+    value = shift = index = 0
     for byte in data:
-        whole = at == _LAST_BYTE
-        value |= (byte if whole else byte & 0x7F) << shift
-        if whole or byte < 0x80:
+        is_last = index == _LAST_BYTE
+        value |= (byte if is_last else byte & 0x7F) << shift
+        if is_last or byte < 0x80:
             yield value >> 1 if not value & 1 else -(value + 1 >> 1)
-            value = shift = at = 0
+            value = shift = index = 0
         else:
-            shift, at = shift + 7, at + 1
-    if at:
+            shift, index = shift + 7, index + 1
+    if index:
         raise MisshapenData("is a histogram that ends within a number")
 
 
 def _counts(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the count of each bucket up to the last one that is not empty. Raises: ValueError."""
     counts = np.zeros(_MOST_BUCKETS, np.int64)
     end = 0
     for number in _words(data):

@@ -1,7 +1,8 @@
-"""A history: the summaries of campaigns over months, and what users said of changes, in one SQLite file.
+"""A history: the summaries of campaigns over months, and remarks of users on changes, in one SQLite file.
 
-It is append-only: its triggers refuse to change or to delete a row. Every row holds one JSON document, which is checked
-when it is read, since the file may come from anywhere. A point is one campaign; the file needs no campaign later."""
+It is append-only: its triggers refuse to change or to delete a row. Every row has one JSON document, which is checked
+when it is read, since the file may come from anywhere. A point is the summary of a campaign, which may be deleted
+afterwards."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _SCHEMA = _TABLE.format(name="point") + _TABLE.format(name="remark")
 
 
 def read_history(file: Path) -> History:
-    """Read a file. Raises: InputError when there is none; StoreError when it is damaged, or is something else."""
+    """Read a history. Raises: InputError when the file does not exist; StoreError when it is not a valid history."""
     if not _exists(file):
         raise InputError(f"{file} does not exist", "`lastro history add DIR` begins a history; --file names its file")
     with _KIND.translated(file), closing(_connected(file, read_mode(file))) as db:
@@ -42,16 +43,17 @@ def read_history(file: Path) -> History:
 
 
 def add_points(file: Path, points: Sequence[HistoryPoint]) -> int:
-    """Add campaigns in one transaction, and return how many were new; the first ones begin the file.
+    """Add campaigns to a history, which is created if needed, in one transaction; return how many were new.
 
-    A campaign is known by its first moment, its host and its study. It stays as it was when it was added.
+    A campaign is identified by the time of its first trial, its host and its study. One that is already there is not
+    changed.
 
-    Raises: InputError when root is to write where others can; StoreError as `read_history`."""
+    Raises: InputError when the process is root, and others can change the directory; StoreError as `read_history`."""
     return _append(file, "point", {f"{point.measured_utc} {point.study} {point.host}": point for point in points})
 
 
 def add_remark(file: Path, remark: HistoryRemark) -> None:
-    """Add what a user said. Raises: as `read_history`."""
+    """Add a remark of a user to an existing history. Raises: as `read_history`."""
     if not _exists(file):
         read_history(file)
     _append(file, "remark", {f"{remark.said_utc} {remark}": remark})
@@ -88,9 +90,9 @@ def _connected(file: Path, mode: str) -> BoundedConnection:
 
 
 def _check(point: HistoryPoint) -> None:
-    """Raise ValueError for a time that is none, and for a summary of a metric that the point does not have."""
+    """Raise ValueError for an invalid time, and for a summary of a metric that the point does not have."""
     datetime.fromisoformat(point.measured_utc)
-    if unknown := {each.metric for each in point.summaries} - {metric.name for metric in point.metrics}:
+    if unknown := {summary.metric for summary in point.summaries} - {metric.name for metric in point.metrics}:
         raise ValueError(f"it has no metric {min(unknown)!r}")
 
 

@@ -14,10 +14,10 @@ Said = Literal["acknowledged", "muted", "unmuted"]
 
 @dataclass(frozen=True, slots=True)
 class KeptSummary:
-    """The mean of a metric over the `n` valid trials of a treatment, with the ends of its interval, if it has one.
+    """The mean of a metric over the `n` valid trials of a treatment, and the ends of its confidence interval, if any.
 
-    `marks` are the kinds of remarks on the values, such as a generator that was the limit. With `bounded`, some values
-    are only lower bounds, and so is the mean."""
+    `marks` are the kinds of remarks on the values, such as "generator-limited". If `bounded` is true, some values are
+    only lower bounds, and so the mean is a lower bound, too."""
 
     levels: Levels
     metric: str
@@ -31,10 +31,10 @@ class KeptSummary:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """A campaign: when its first trial began, what it measured, and all facts of its host that count.
+    """A campaign: when its first trial began, its results, and the facts of its host that may affect them.
 
-    `settings` are the constants of its study. `label` is the user's word for it, such as a commit or a tag; empty
-    without one."""
+    `settings` are the constants of its study. `label` is the user's name for it, such as a commit or a tag, or
+    empty."""
 
     campaign: str
     measured_utc: str
@@ -54,9 +54,9 @@ class HistoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRemark:
-    """What a user said, and why: a change at the point `at` is known, or series are not judged, or judged again.
+    """A remark of a user: the change at the point `at` is acknowledged, or series are muted or unmuted.
 
-    It holds for the series of a `metric`, if given, and with these `levels`."""
+    `text` is the reason. The remark applies to the series of `metric` with these `levels`; empty: to all."""
 
     kind: Said
     said_utc: str
@@ -68,7 +68,7 @@ class HistoryRemark:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All points of a file in the order in which they were measured, and all remarks in the order of their making."""
+    """All points of a file, in the order in which they were measured, and all remarks, the earliest first."""
 
     points: tuple[HistoryPoint, ...] = ()
     remarks: tuple[HistoryRemark, ...] = ()

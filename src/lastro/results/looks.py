@@ -1,4 +1,4 @@
-"""The looks at a campaign that runs until a decision is made, as its database keeps them. Pure."""
+"""The looks at a campaign that runs until a decision is made, as its database stores them. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Stop = Literal["", "decided", "most blocks", "time"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found after whole blocks, and whether the campaign stopped; `dropped` are those of this look.
+    """The result of a look after `block` whole blocks, and whether the campaign stopped.
 
-    Candidates are numbered as by `analysis.decision`, with the service levels of the study. `accepted` and `rejected`
-    are those so far."""
+    Candidates are numbered as in `analysis.decision`, with the service levels of the study. `accepted` and `rejected`
+    are the candidates decided so far; `dropped` are the candidates that this look dropped."""
 
     block: int
     at_utc: str
@@ -28,16 +28,16 @@ class Look:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """All candidates that it names."""
+        """The numbers of all candidates in this look."""
         best = () if self.recommended is None else (self.recommended,)
-        return (*self.accepted, *self.rejected, *best, *(each.candidate for each in self.dropped))
+        return (*self.accepted, *self.rejected, *best, *(dropped.candidate for dropped in self.dropped))
 
 
 def settled_by(looks: Sequence[Look], most_blocks: int) -> Settled:
-    """Return what all looks together have settled."""
+    """Return the candidates that all looks together have settled, and the looks as fractions of `most_blocks`."""
     return Settled(
-        tuple(each.block / most_blocks for each in looks),
+        tuple(look.block / most_blocks for look in looks),
         frozenset(looks[-1].accepted) if looks else frozenset(),
         frozenset(looks[-1].rejected) if looks else frozenset(),
-        tuple(dropped for each in looks for dropped in each.dropped),
+        tuple(dropped for look in looks for dropped in look.dropped),
     )

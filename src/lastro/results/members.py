@@ -1,4 +1,4 @@
-"""The campaigns behind a report of several, or the testbeds behind a campaign of a fleet."""
+"""The campaigns of a report on several campaigns, or the testbeds of a campaign with a fleet."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ NAMELESS = "anonymous"  # the name of every host in an anonymous bundle
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of several campaigns: its directory and provenance, and which blocks and trials of the whole it measured.
+    """One of several campaigns: its directory, its provenance, and the numbers of its blocks and trials in the whole.
 
-    For a `testbed` of a fleet, its name instead of a directory. Its trials are those of its blocks. `changes` are the
-    options by which its study differs from the file, if those of another campaign are different."""
+    If `testbed` is true, it is a testbed of a fleet, and `directory` is its name. `changes` are the options by which
+    its study differs from the study file, if the campaigns differ in them."""
 
     directory: str
     provenance: Mapping[str, Any]
@@ -25,5 +25,5 @@ class Member:
 
 
 def campaigns_of_blocks(members: Sequence[Member]) -> dict[int, int] | None:
-    """Return {block: number of its campaign or testbed}; None without members, which is one campaign on one host."""
+    """Return {block: index of its member}; None without members, so for one campaign on one host."""
     return {block: number for number, member in enumerate(members) for block in member.blocks} or None

@@ -1,9 +1,11 @@
-"""Several campaigns of one study as one: levels that require different kernels or hosts are measured one after another.
+"""Merge campaigns of one study, for levels that need different kernels or hosts, and so must be measured separately.
 
-Blocks stay those of their campaigns, so treatments of two campaigns are compared through those that both measured."""
+Each block remains one of a single campaign, so treatments of two campaigns are compared through treatments that both
+measured."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,36 +25,36 @@ Key = tuple[tuple[str, Level], ...]
 
 
 def together(campaigns: Sequence[CampaignData]) -> CampaignData:
-    """Return campaigns of one study as one, the earliest first; a single one as it is.
+    """Merge campaigns of one study into one, the earliest first; return a single campaign unchanged.
 
-    A treatment is unavailable if no campaign could run it. Noise floors are left out, since each holds for its own
-    campaign.
+    Treatments, trials and blocks get new numbers. A treatment is unavailable if no campaign could run it. Noise floors
+    are left out, since each applies only to its own campaign.
 
-    Raises: InputError if a campaign is given twice, or their studies differ in more than levels and replicates."""
+    Raises: InputError if a campaign is given twice, or the studies differ in more than levels and replicates."""
     if len(campaigns) == 1:
         return campaigns[0]
-    ordered = sorted(campaigns, key=lambda each: min((attempt.started_utc for attempt in each.attempts), default="~"))
+    ordered = sorted(campaigns, key=_begin_utc)
     require_one_study(ordered)
-    for at, campaign in enumerate(ordered):
-        if campaign.directory in {other.directory for other in ordered[:at]}:
-            raise InputError(f"{campaign.directory} is given twice", "name each campaign once")
+    for directory, n in Counter(campaign.directory for campaign in ordered).items():
+        if n > 1:
+            raise InputError(f"{directory} is given twice", "name each campaign once")
     spans = list(_spans(ordered))
     rows = _treatments(ordered)
     places = {key: row.treatment.index for key, row in rows.items()}
     runnable = {row.treatment.index for row in rows.values() if row.unavailable is None}
     trials, attempts, segments = list[TrialRow](), list[Attempt](), list[HostSegment]()
     for campaign, span in zip(ordered, spans, strict=True):
-        number, block = span.trials.start - 1, span.blocks.start - 1  # of what came before
-        index = {row.treatment.index: places[_key(row.treatment.levels)] for row in campaign.treatments}
+        n_trials, n_blocks = span.trials.start - 1, span.blocks.start - 1  # of the campaigns before
+        new_index = {row.treatment.index: places[_key(row.treatment.levels)] for row in campaign.treatments}
         for trial in campaign.trials:
-            if trial.state != "unavailable" or index[trial.treatment] not in runnable:
-                at = index[trial.treatment]
-                trials.append(replace(trial, number=trial.number + number, block=trial.block + block, treatment=at))
-        segments += [replace(each, after=each.after + len(attempts)) for each in campaign.segments]
-        for one in campaign.attempts:
-            attempts.append(
-                replace(one, trial=one.trial + number, block=one.block + block, treatment=index[one.treatment])
-            )
+            treatment = new_index[trial.treatment]
+            if trial.state != "unavailable" or treatment not in runnable:
+                number, block = trial.number + n_trials, trial.block + n_blocks
+                trials.append(replace(trial, number=number, block=block, treatment=treatment))
+        segments += [replace(segment, after=segment.after + len(attempts)) for segment in campaign.segments]
+        for attempt in campaign.attempts:
+            number, block = attempt.trial + n_trials, attempt.block + n_blocks
+            attempts.append(replace(attempt, trial=number, block=block, treatment=new_index[attempt.treatment]))
     spanned = list(zip(spans, ordered, strict=True))
     whole = _joined_study([campaign.study for campaign in ordered])
     return replace(
@@ -76,8 +78,13 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
     )
 
 
+def _begin_utc(campaign: CampaignData) -> str:
+    """Return when the first attempt began; without attempts, a text that sorts last."""
+    return min((attempt.started_utc for attempt in campaign.attempts), default="~")
+
+
 def require_one_study(campaigns: Sequence[CampaignData]) -> None:
-    """Raise InputError if campaigns differ in what is measured, and not only in levels and replicates."""
+    """Raise InputError if the studies of campaigns differ in more than levels and replicates."""
     first, *others = campaigns
     for other in others:
         if difference := next(_differences(first.study, other.study), None):
@@ -98,7 +105,7 @@ def _cannot_join(first: CampaignData, other: CampaignData, what: str, of_first: 
 
 
 def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
-    """Yield what differs between two studies, with both values."""
+    """Yield (name, value in a, value in b) of each difference between two studies other than levels and replicates."""
     yield from _unequal("the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario})
     names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
     yield from _unequal("the list of", {"factors": names[0]}, {"factors": names[1]})
@@ -121,7 +128,7 @@ def _unequal(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[
 
 
 class _Span(NamedTuple):
-    """The blocks and trials of a campaign in the whole."""
+    """The numbers of a campaign's blocks and trials in the merged campaign."""
 
     blocks: range
     trials: range
@@ -130,24 +137,24 @@ class _Span(NamedTuple):
 def _spans(campaigns: Iterable[CampaignData]) -> Iterator[_Span]:
     block = trial = 1
     for campaign in campaigns:
-        blocks = range(block, block + max((each.block for each in campaign.trials), default=0))
-        trials = range(trial, trial + max((each.number for each in campaign.trials), default=0))
+        blocks = range(block, block + max((row.block for row in campaign.trials), default=0))
+        trials = range(trial, trial + max((row.number for row in campaign.trials), default=0))
         yield _Span(blocks, trials)
         block, trial = blocks.stop, trials.stop
 
 
 def _members(span: _Span, campaign: CampaignData, whole: Study) -> Iterator[Member]:
-    """Yield a campaign, or its testbeds if it has a fleet."""
+    """Yield the members of the merged campaign `whole` for one campaign: the campaign, or the testbeds of its fleet."""
     changes = campaign.study.changes if campaign.study.changes != whole.changes else ()
     if not campaign.members:
         yield Member(campaign.directory, campaign.provenance, span.blocks, span.trials, changes=changes)
-    for own in campaign.members:
+    for testbed in campaign.members:
         yield replace(
-            own,
-            directory=f"{campaign.directory}: {own.directory}",
-            blocks=frozenset(block + span.blocks.start - 1 for block in own.blocks),
-            testbed=False,  # the campaigns differ, too
-            trials=frozenset(trial + span.trials.start - 1 for trial in own.trials),
+            testbed,
+            directory=f"{campaign.directory}: {testbed.directory}",
+            blocks=frozenset(block + span.blocks.start - 1 for block in testbed.blocks),
+            testbed=False,  # the members differ not only in their testbeds
+            trials=frozenset(trial + span.trials.start - 1 for trial in testbed.trials),
             changes=changes,
         )
 
@@ -157,7 +164,9 @@ def _key(levels: Mapping[str, Level]) -> Key:
 
 
 def _treatments(campaigns: Sequence[CampaignData]) -> dict[Key, TreatmentRow]:
-    """Return the treatments of all campaigns in the order of the levels, numbered anew."""
+    """Return the distinct treatments of all campaigns by their levels, in the order of the levels, with new indices.
+
+    A treatment that is available in one campaign is available."""
     levels = _levels([campaign.study for campaign in campaigns])
     by_levels: dict[Key, TreatmentRow] = {}
     for row in (row for campaign in campaigns for row in campaign.treatments):
@@ -169,7 +178,7 @@ def _treatments(campaigns: Sequence[CampaignData]) -> dict[Key, TreatmentRow]:
 
 
 def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
-    """Return the levels of each factor in any of the studies, in the order in which they are written."""
+    """Return the levels of each factor in all studies together, in the order in which the studies list them."""
     return {
         factor.name: tuple(dict.fromkeys(level for study in studies for level in study.factors[at].levels))
         for at, factor in enumerate(studies[0].factors)
@@ -177,7 +186,7 @@ def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
 
 
 def _joined_study(studies: Sequence[Study]) -> Study:
-    """Return the study with the levels and the blocks of all, their common baseline, and changes made for each."""
+    """Return the first study with the levels and blocks of all, their common baseline, and changes if all are equal."""
     first = studies[0]
     changes = first.changes if len({study.changes for study in studies}) == 1 else ()
     replicates = sum(study.design.replicates for study in studies)
@@ -190,11 +199,13 @@ def _later(
     sources: Sequence[tuple[range, Callable[[Iterable[tuple[int, int]]], list[list[_Found]]]]],
     attempts: Iterable[tuple[int, int]],
 ) -> list[list[_Found]]:
-    """Return the series or the histograms of trials, each from its own campaign."""
-    wanted = list(attempts)
+    """Return the series, or the histograms, of (trial, attempt) pairs of the merged campaign, in their order.
+
+    `sources` has the trial numbers of each campaign, and the function that reads from it."""
+    pairs = list(attempts)
     found: dict[tuple[int, int], list[_Found]] = {}
     for trials, source in sources:
-        own = [each for each in wanted if each[0] in trials]
-        read = source([(trial - trials.start + 1, attempt) for trial, attempt in own])
-        found |= dict(zip(own, read, strict=True))
-    return [found[each] for each in wanted]
+        of_source = [(trial, attempt) for trial, attempt in pairs if trial in trials]
+        read = source([(trial - trials.start + 1, attempt) for trial, attempt in of_source])
+        found |= dict(zip(of_source, read, strict=True))
+    return [found[pair] for pair in pairs]

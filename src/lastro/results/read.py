@@ -31,11 +31,11 @@ LaterHistograms = Callable[[Iterable[tuple[int, int]]], "list[list[NamedHistogra
 class CampaignData:
     """The data of a campaign for a report, without transcripts, which `lastro show` reads trial by trial.
 
-    Raw series may be larger than all other data, so `later_series` opens the campaign again and returns the series of
-    the given (trial, attempt) pairs, in that order; `later_histograms` does so for histograms. `attempts` are in
-    running order; `events` are (UTC time, kind, text). `members` are the campaigns if there are several
-    (`results.merge`), or the testbeds of a fleet if several measured. `segments` begin where the campaign continued
-    on a changed host. `looks` are those of a single campaign that runs until a decision is made."""
+    Raw series may be larger than all other data, so `later_series` opens the campaign again when it is called, and
+    returns the series of the given (trial, attempt) pairs, in the same order; `later_histograms` does this for
+    histograms. `attempts` are in running order; `events` are (UTC time, kind, text). `members` are the campaigns if
+    there are several (`results.merge`), or the testbeds of a fleet if several measured. `segments` begin where the
+    campaign continued on a changed host. `looks` are those of a single campaign that runs until a decision is made."""
 
     directory: str
     study: Study
@@ -81,9 +81,9 @@ def load_campaign(store: Store) -> CampaignData:
 def _of_fleet(
     data: CampaignData, testbeds: Sequence[TestbedRow], places: Iterable[BlockPlace], calibrations: Mapping[str, Any]
 ) -> CampaignData:
-    """Return a campaign with the provenance of its testbeds: that of the only one, or what all have in common.
+    """Return the campaign of a fleet with its members, and with the provenance that all its testbeds have in common.
 
-    Where a treatment can run on some testbeds only, the others have no trials of it."""
+    If a treatment can run only on some testbeds, its unavailable trials on the others are left out."""
     blocks: dict[str, list[int]] = {row.name: [] for row in testbeds}
     for block, testbed in {place.block: place.testbed for place in places}.items():  # the last one
         blocks[testbed].append(block)
@@ -106,7 +106,7 @@ def _of_fleet(
 
 
 def testbeds_apart(data: CampaignData) -> list[CampaignData]:
-    """Return what each testbed of a fleet measured, as a campaign of its own; another campaign as it is."""
+    """Split a campaign by the testbeds of its fleet, into one campaign each; without members, return it unchanged."""
     if not data.members:
         return [data]
     return [
@@ -126,7 +126,7 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
 
 
 def shared(chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what several chapters of provenance have in common, at any depth."""
+    """Return the keys with equal values that several chapters of provenance have in common, at any depth."""
     if not chapters:
         return {}
     first, *others = chapters
@@ -134,15 +134,15 @@ def shared(chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for key, value in first.items():
         if all(key in other for other in others):
             values = [value, *(other[key] for other in others)]
-            if all(isinstance(each, Mapping) for each in values):
+            if all(isinstance(chapter, Mapping) for chapter in values):
                 common[key] = shared(values)
-            elif all(each == value for each in values):
+            elif all(other_value == value for other_value in values):
                 common[key] = value
     return common
 
 
 def _torn(data: CampaignData) -> str | None:
-    """Describe rows that contradict each other, although each row is valid; None if there are none."""
+    """Return a description of rows that contradict each other, although each row is valid; None if there are none."""
     factors = {factor.name: set(factor.levels) for factor in data.study.factors}
     for row in data.treatments:
         levels = row.treatment.levels

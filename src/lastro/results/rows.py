@@ -1,4 +1,4 @@
-"""What a campaign's database says of treatments, trials and their attempts, a row at a time."""
+"""The rows of a campaign's database as objects: treatments, trials, attempts, testbeds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TreatmentRow:
 
 @dataclass(frozen=True, slots=True)
 class TestbedRow:
-    """A testbed of a fleet. `unavailable` has {treatment: (reason, remedy)} for what cannot run there."""
+    """A testbed of a fleet. `unavailable` has {treatment: (reason, remedy)} for treatments that cannot run there."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -42,7 +42,7 @@ class TestbedRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """The testbed of a block for the attempts with an id above `after`, until the next place of the block."""
+    """The testbed on which a block ran, for attempts with an id above `after`, until its next BlockPlace."""
 
     block: int
     after: int

@@ -21,7 +21,7 @@ _OF_SPEED = frozenset({"%", "ns", "us", "µs", "ms", "s", "min", "h", "CPU", "CP
 
 
 def depends_on_speed(unit: str) -> bool:
-    """Return whether values in a unit depend on how fast a processor is: times, rates, CPU use, and percentages."""
+    """Return whether values in a unit depend on the speed of a processor: times, rates, CPU use, and percentages."""
     return not _OF_SPEED.isdisjoint(unit.split("/"))
 
 
@@ -29,9 +29,9 @@ def depends_on_speed(unit: str) -> bool:
 class Metric:
     """A named quantity, its unit, and the direction in which it is better.
 
-    `signed` is for a difference or a change, which may be below zero. `cell` is for the result of a search, which finds
-    a cell of its grid: the metrics with the lower and the upper end. The true value is up to a cell above the value; if
-    this metric is the upper end, below it."""
+    `signed` is true for a difference or a change, which may be negative. `cell` is for the result of a search in a
+    grid: the names of the metrics with the lower and the upper end of the cell that the search found. The true value is
+    in this cell, so it may be above the value of the lower end, and below that of the upper end."""
 
     name: str
     unit: str
@@ -46,7 +46,9 @@ class Metric:
         return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
 
     def width(self, measurements: Mapping[str, float]) -> float:
-        """Return how far the true value may be above the value of a trial: below it, if negative; 0 without a grid."""
+        """Return by how much the true value may differ from the value of a trial at most; 0 without a cell.
+
+        Positive: it may be above the value; negative: below."""
         if self.cell is None or not all(end in measurements for end in self.cell):
             return 0.0
         lower, upper = (measurements[end] for end in self.cell)
@@ -55,7 +57,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The raw samples behind a measurement, in the order in which they were taken."""
+    """The raw samples of a measurement, in the order in which they were taken."""
 
     name: str
     unit: str
@@ -64,7 +66,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class PackedHistogram:
-    """All samples behind a measurement as counts, packed by `results.hdr`; `unit` is that of the whole numbers."""
+    """All samples of a measurement as counts, packed by `results.hdr`; `unit` is the unit of the counted integers."""
 
     name: str
     unit: str
@@ -110,10 +112,10 @@ KINDS_OF_REMARKS = (
 class Reading:
     """The reading of one instrument or meter in one trial: measurements by metric name, and their series.
 
-    `payload_bytes` is the amount of data received at the other end: the witnesses of the path must account for it.
-    `lasted_s` is the duration of that transfer by the receiver's clock; 0 if unknown. `notes` are stored with the
+    `payload_bytes` is the amount of data that the receiver got, which the witnesses of the path must confirm.
+    `lasted_s` is the duration of this transfer by the receiver's clock; 0 if unknown. `notes` are stored with the
     trial. `remarks` become marks in the report. `really` describes how the values were measured, such as
-    {"page cache": "in use"}, with the same words in each trial of a treatment."""
+    {"page cache": "in use"}, with the same text in each trial of a treatment."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
@@ -128,9 +130,9 @@ class Reading:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a trial: its values, and why they are invalid. The trial is valid if there is no such reason.
+    """The result of a trial: its values, and the reasons for its invalidity. It is valid if there are no reasons.
 
-    `notes` are a record for people. `results.trial_notes` has the types of those that programs read."""
+    `notes` are a record for people. `results.trial_notes` has types for the notes that programs read."""
 
     measurements: dict[str, float] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
@@ -153,20 +155,21 @@ class Outcome:
         self.add_condition(reading.really)
 
     def add_caveat(self, remark: Remark) -> None:
-        """Note a remark under REMARKS, as plain data."""
+        """Add a remark to the notes, as plain data under REMARKS."""
         remarks = self.notes.setdefault(REMARKS, [])
         assert isinstance(remarks, list)
         remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
 
     def extend_caveats(self, metric: str, *computed: str) -> None:
-        """Let each remark on a metric concern further ones, which are computed from it."""
+        """Extend each remark on a metric to the metrics `computed` from it."""
         remarks = self.notes.get(REMARKS, [])
         assert isinstance(remarks, list)
         for remark in remarks:
-            remark["metrics"] += computed if metric in remark["metrics"] else ()
+            if metric in remark["metrics"]:
+                remark["metrics"] += computed
 
     def add_condition(self, facts: dict[str, str]) -> None:
-        """Note under REALLY how the values were measured, such as the file system under a disk benchmark."""
+        """Add how the values were measured to the notes, under REALLY, such as the file system of a disk benchmark."""
         really = self.notes.setdefault(REALLY, {}) if facts else {}
         assert isinstance(really, dict)
         really.update(facts)

@@ -1,6 +1,6 @@
-"""The segments of a campaign: it continued although a program, the kernel or a setting of its host had changed.
+"""The segments of a campaign that continued although a program, the kernel or a setting of its host had changed.
 
-Trials before and after such a change must not be paired. So the trials of one block that lie in different segments are
+Trials before and after such a change must not be paired. So the trials of a block that are in different segments are
 analysed as different blocks, and a change of the host becomes an effect of blocks. Pure."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from lastro.results.rows import Attempt
 
 @dataclass(frozen=True, slots=True)
 class HostSegment:
-    """The attempts after the first `after` ones, by number; of a fleet, only those on `testbed`, if it is not empty.
+    """A segment: all attempts after the first `after` attempts of the campaign; with a fleet, only those on `testbed`.
 
-    `changes` are {fact: [before, since]}."""
+    `changes` maps each fact that changed to [its value before, its value since]. `testbed` may be empty."""
 
     after: int
     at_utc: str
@@ -36,22 +36,25 @@ def told(changes: Mapping[str, Sequence[str]]) -> list[str]:
 def within(
     segments: Iterable[HostSegment], attempts: Sequence[Attempt], trials: Collection[int]
 ) -> tuple[HostSegment, ...]:
-    """Return the segments of some of the trials of a campaign; their attempts are numbered anew."""
-    kept = [attempt.trial in trials for attempt in attempts]
-    return tuple(replace(each, after=sum(kept[: each.after])) for each in segments)
+    """Return the segments of a selection of trials: `after` then counts only the attempts at these trials."""
+    is_selected = [attempt.trial in trials for attempt in attempts]
+    return tuple(replace(segment, after=sum(is_selected[: segment.after])) for segment in segments)
 
 
 def apart(attempts: Sequence[Attempt], segments: Sequence[HostSegment]) -> tuple[list[Attempt], dict[int, int]]:
-    """Return the attempts, with blocks of their own for those of a block that lie in a later segment.
+    """Split blocks where a segment begins: return the attempts with new block numbers, and {new block: old block}.
 
-    Also return {new block: its old number}. `attempts` are all of a campaign, in running order."""
-    found, new = list(attempts), dict[tuple[int, int], int]()
-    first: dict[int, int] = {}
+    Attempts keep the number of their block if they are in the segment in which the block began. `attempts` are all of a
+    campaign, in running order."""
+    if not segments:
+        return list(attempts), {}
+    split, new_blocks = list(attempts), dict[tuple[int, int], int]()
+    first_segment: dict[int, int] = {}
     highest = max((attempt.block for attempt in attempts), default=0)
-    for at, attempt in enumerate(attempts if segments else ()):
-        segment = sum(at >= each.after and each.testbed in ("", attempt.testbed) for each in segments)
-        if segment == first.setdefault(attempt.block, segment):
-            continue
-        number = new.setdefault((attempt.block, segment), highest + len(new) + 1)
-        found[at] = replace(attempt, block=number)
-    return found, {number: block for (block, _), number in new.items()}
+    for position, attempt in enumerate(attempts):
+        on_testbed = [segment for segment in segments if segment.testbed in ("", attempt.testbed)]
+        number = sum(position >= segment.after for segment in on_testbed)
+        if number != first_segment.setdefault(attempt.block, number):
+            new_block = new_blocks.setdefault((attempt.block, number), highest + len(new_blocks) + 1)
+            split[position] = replace(attempt, block=new_block)
+    return split, {new_block: block for (block, _), new_block in new_blocks.items()}

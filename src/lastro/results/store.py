@@ -47,7 +47,9 @@ class Store(StoreReader):
         *,
         fleet: bool = False,
     ) -> Store:
-        """Create a campaign in `directory`, which must not hold one already. A `fleet` has several testbeds."""
+        """Create a campaign in `directory`, and open it. With `fleet`, it has several testbeds.
+
+        Raises: InputError when `directory` already contains a campaign; StoreError when it cannot be written."""
         if (directory / DB_NAME).exists():
             raise InputError(
                 f"{directory} already holds a campaign", "continue it with `lastro resume`, or choose another -o DIR"
@@ -67,7 +69,7 @@ class Store(StoreReader):
         return cls(connect(directory, readonly=readonly), directory)
 
     def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
-        """Mark a treatment that cannot run here. It keeps its trials, with the reason."""
+        """Mark a treatment as unavailable, and its trials that have no verdict yet."""
         with self._transaction():
             texts = _valid_unicode(reason), remedy and _valid_unicode(remedy)
             self._db.execute("UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (*texts, treatment))
@@ -77,7 +79,7 @@ class Store(StoreReader):
             )
 
     def mark_available(self, treatment: int) -> None:
-        """Mark a treatment that can run after all when a campaign is resumed; its trials are pending again."""
+        """Mark a treatment as available, when a campaign is resumed; its unavailable trials are pending again."""
         with self._transaction():
             self._db.execute("UPDATE treatment SET unavailable = NULL, remedy = NULL WHERE idx = ?", (treatment,))
             self._db.execute(
@@ -85,9 +87,9 @@ class Store(StoreReader):
             )
 
     def add_block(self, kept: Collection[int] | None = None) -> None:
-        """Add a block, drawn as if it had been there from the start; the study then has one more replicate.
+        """Add a block, in the same order as if the plan had had it from the start; the study gets one more replicate.
 
-        It holds only the treatments that are `kept`, or all."""
+        The block has only the treatments `kept`; all if None."""
         study = self.study
         number = study.design.replicates + 1
         trials = block(study, len(self.treatments()), number)
@@ -101,23 +103,23 @@ class Store(StoreReader):
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'study'", (json.dumps(grown.to_dict()),))
 
     def add_look(self, look: Look) -> None:
-        """Record what a look at the trials has found, after all earlier ones."""
+        """Record the result of a look at the trials, after all earlier looks."""
         with self._transaction():
-            looks = json.dumps([asdict(each) for each in (*self.looks(), look)])
+            looks = json.dumps([asdict(recorded) for recorded in (*self.looks(), look)])
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('looks', ?)", (looks,))
 
     def begin(self, number: int) -> None:
-        """Mark a trial as in flight, before anything is made for it."""
+        """Mark a trial as running, before anything is made for it."""
         with self._transaction():
             self._db.execute("UPDATE trial SET state = 'running' WHERE number = ?", (number,))
 
     def reopen_invalid(self) -> int:
-        """Give each trial that was given up MAX_ATTEMPTS more attempts; return the number of these trials."""
+        """Allow MAX_ATTEMPTS more attempts for each trial that was given up, and return the number of these trials."""
         with self._transaction():
             return self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'invalid'").rowcount
 
     def withdraw_running(self, block: int | None = None) -> None:
-        """Reset the running trial, or that of a block: it starts again when the campaign continues."""
+        """Set the running trials, or only those of a block, back to pending, so that they start again."""
         with self._transaction():
             self._db.execute(
                 "UPDATE trial SET state = 'pending' WHERE state = 'running' AND block = ifnull(?, block)", (block,)
@@ -130,12 +132,12 @@ class Store(StoreReader):
         with self._transaction():
             count = "SELECT count(*) FROM attempt WHERE trial = ?"
             attempt = 1 + self._db.execute(count, (number,)).fetchone()[0]
-            counted = attempt  # of the attempts on this testbed
+            attempt_here = attempt  # number of the attempt on this testbed
             if self.is_fleet:
                 since = "SELECT ifnull(max(after), 0) FROM place JOIN trial USING (block) WHERE number = ?"
-                counted = 1 + self._db.execute(f"{count} AND id > ({since})", (number, number)).fetchone()[0]
-            given_up = counted % MAX_ATTEMPTS == 0  # a reopened trial has that many more attempts
-            state: State = "valid" if outcome.valid else "invalid" if given_up else "pending"
+                attempt_here = 1 + self._db.execute(f"{count} AND id > ({since})", (number, number)).fetchone()[0]
+            is_last = attempt_here % MAX_ATTEMPTS == 0  # a reopened trial has MAX_ATTEMPTS more
+            state: State = "valid" if outcome.valid else "invalid" if is_last else "pending"
             row = (
                 number, attempt, started_utc, duration_s, outcome.valid,
                 json.dumps(outcome.invalid_because), _readable(outcome.notes), pack(transcript),
@@ -173,7 +175,7 @@ class Store(StoreReader):
     # The testbeds of a fleet
 
     def save_testbed(self, row: TestbedRow) -> None:
-        """Record a testbed. Of its blocks, trials that turned out to be unavailable or available change their state."""
+        """Record a testbed, and update the state of trials in its blocks that are unavailable or available there."""
         with self._transaction():
             self._db.execute(
                 "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
@@ -189,9 +191,10 @@ class Store(StoreReader):
             )
 
     def place(self, block: int, testbed: str) -> bool:
-        """Give a block to a testbed. If it was on another, it begins again; return whether attempts were set aside.
+        """Assign a block to a testbed; return whether attempts on another testbed were set aside.
 
-        The attempts of the other testbed stay in the record as invalid, since a block is measured on one testbed."""
+        If another testbed has begun the block, it begins again. The attempts there stay in the record as invalid, since
+        all trials of a block are measured on one testbed."""
         with self._transaction():
             current = "SELECT testbed, after FROM place WHERE block = ? ORDER BY after DESC LIMIT 1"
             before = self._db.execute(current, (block,)).fetchone()
@@ -213,7 +216,7 @@ class Store(StoreReader):
         return aside > 0
 
     def _note_gaps(self, where: str, values: tuple[object, ...], testbed: str) -> None:
-        """Set the state of the selected trials of a testbed that cannot run there, or can after all."""
+        """Update the state of trials, selected by an SQL condition, that are unavailable or available on a testbed."""
         gone = "(SELECT CAST(key AS INTEGER) FROM testbed, json_each(testbed.unavailable) WHERE name = ?)"
         for state, now, test in (("pending", "unavailable", "IN"), ("unavailable", "pending", "NOT IN")):
             sql = f"UPDATE trial SET state = ? WHERE state = ? AND {where} AND treatment {test} {gone}"
@@ -226,8 +229,8 @@ class Store(StoreReader):
     def take(self, at_utc: str, *, ended_elsewhere: bool = False) -> None:
         """Record that this process runs the campaign.
 
-        Raises: HostBusy when another process runs it, or one on another machine did not record its end; its user may
-        know that it has `ended_elsewhere`."""
+        Raises: HostBusy when another process runs the campaign, or when a process on another machine did not record its
+        end, unless `ended_elsewhere`: the user knows that this process has ended."""
         pid, boot, machine = os.getpid(), boot_id(), os.uname().nodename
         with self._transaction():
             self._require_free(machine, ended_elsewhere=ended_elsewhere)
@@ -254,13 +257,13 @@ class Store(StoreReader):
             self._db.execute("DELETE FROM meta WHERE key = 'process'")
 
     def begin_segment(self, at_utc: str, changes: Mapping[str, Sequence[str]], testbed: str = "") -> None:
-        """Record that the host has changed, or that of a testbed: later attempts are in another segment.
+        """Record that the host, or the host of a testbed, has changed, so that later attempts are in a new segment.
 
         `changes` are {fact: (before, now)}."""
         with self._transaction():
             after = self._db.execute("SELECT count(*) FROM attempt").fetchone()[0]
             new = HostSegment(after, at_utc, {name: list(values) for name, values in changes.items()}, testbed)
-            segments = json.dumps([asdict(each) for each in (*self.segments(), new)])
+            segments = json.dumps([asdict(segment) for segment in (*self.segments(), new)])
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('segments', ?)", (segments,))
             self.log(at_utc, "changed host", (f"testbed {testbed}: " if testbed else "") + new.text)
 
@@ -272,7 +275,7 @@ class Store(StoreReader):
 
     @contextmanager
     def as_one(self) -> Iterator[None]:
-        """Make one durable transaction of everything that is written inside the block."""
+        """Write everything that is stored inside the block in one durable transaction."""
         with self._transaction():
             yield
 
@@ -293,12 +296,12 @@ class Store(StoreReader):
 
 
 def _valid_unicode(text: str) -> str:
-    """Return a text without half characters, as names of files contain that are not UTF-8: SQLite refuses these."""
+    """Return a text without lone surrogates, which SQLite refuses; file names that are not UTF-8 have them."""
     return text.encode(errors="replace").decode()
 
 
 def gaps_text(row: TestbedRow) -> str:
-    """Return what a testbed cannot run, as its column has it."""
+    """Return the unavailable treatments of a testbed, in the format of the column `testbed.unavailable`."""
     gaps = row.unavailable.items()
     return json.dumps({str(treatment): {"reason": reason, "remedy": remedy} for treatment, (reason, remedy) in gaps})
 
@@ -308,11 +311,11 @@ def _minute(at_utc: str) -> str:
 
 
 def _readable(notes: dict[str, object]) -> str:
-    """Format notes as JSON, or a replacement if no reader would accept them: the campaign must remain readable."""
+    """Return notes as JSON; if a reader would not accept them, return other notes with the reason."""
     try:
         text = json.dumps(notes)
         parsed(text)
-    except (ValueError, TypeError, RecursionError) as error:  # the last two: what is no JSON, from a part
+    except (ValueError, TypeError, RecursionError) as error:  # the last two if a part adds notes that JSON cannot have
         text = json.dumps({"notes": f"were not kept: their JSON {error}"})
     return text
 

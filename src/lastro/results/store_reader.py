@@ -1,4 +1,4 @@
-"""Read a campaign's database: the study, its treatments and trials, and what these yielded."""
+"""Read a campaign's database: the study, its treatments and trials, and the results of the trials."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ class StoreReader:
         return values[0]
 
     def _values(self, sql: str, name: str, *args: str) -> list[Any]:
-        """Return the values of (key, value) rows, read in the same way as the value of the key `name` in `meta`."""
-        found = []
+        """Return the values of the (key, value) rows of a query, converted like the key `name` of the table meta."""
+        values = []
         for key, value in self._query(sql, *args):
             try:
-                found.append(META[name](value))
+                values.append(META[name](value))
             except ValueError as error:
                 raise wrong(self.directory, "meta.value", key, error) from error
-        return found
+        return values
 
     @property
     def study(self) -> Study:
@@ -110,7 +110,7 @@ class StoreReader:
         return rows[trial.treatment]
 
     def events(self) -> list[tuple[str, str, str]]:
-        """List the campaign's events as (UTC time, kind, text): starts, interruptions, resumptions."""
+        """Return the campaign's events as (UTC time, kind, text), such as starts and interruptions, in order."""
         return self._rows("event", ("at_utc", "kind", "text"), "ORDER BY id")
 
     def segments(self) -> tuple[HostSegment, ...]:
@@ -124,7 +124,7 @@ class StoreReader:
         return tuple(values[0]) if values else ()
 
     def calibrations(self, testbed: str = "") -> dict[str, Any]:
-        """Return the results of the calibration runs, which trials need, by key; `testbed` is one of a fleet."""
+        """Return the values of the calibration runs by key; with a fleet, those of `testbed`."""
         if testbed:
             rest = "WHERE testbed = ? ORDER BY key"
             return dict(self._rows("testbed_calibration", ("key", "value"), rest, testbed))
@@ -133,7 +133,7 @@ class StoreReader:
     def noise_floor(self) -> Any:
         """Return the noise floor from an A/A campaign, as `analysis.noise_floor` describes it; None if there is none.
 
-        Before version 0.1.0, it was stored as a row among the calibrations."""
+        Versions before 0.1.0 stored it in the table of calibrations."""
         values = self._values(
             "SELECT key, value FROM meta WHERE key = 'noise_floor'"
             " UNION ALL SELECT key, value FROM calibration WHERE key = 'noise floor'",
@@ -149,12 +149,12 @@ class StoreReader:
         return bool(self._query("SELECT 1 FROM sqlite_master WHERE name = 'testbed'"))
 
     def testbeds(self) -> list[TestbedRow]:
-        """List the testbeds that have been reached, by name; none unless the campaign has a fleet."""
+        """Return the testbeds that have been reached, ordered by name; empty if the campaign has no fleet."""
         columns = ("name", "provenance", "unavailable")
         return [TestbedRow(*row) for row in self._rows("testbed", columns, "ORDER BY name")] if self.is_fleet else []
 
     def places(self) -> list[BlockPlace]:
-        """List the testbeds of each block, the last one last."""
+        """Return the testbeds of each block, ordered by block and time; empty if the campaign has no fleet."""
         if not self.is_fleet:
             return []
         rows = self._rows("place", ("block", "after", "testbed"), "ORDER BY block, after")
@@ -165,17 +165,15 @@ class StoreReader:
         return [BlockPlace(*row) for row in rows]
 
     def open_blocks(self) -> list[int]:
-        """List the blocks that have a trial without a final verdict."""
+        """Return the numbers of the blocks that have a trial without a final verdict."""
         rest = "WHERE state IN ('pending', 'running') GROUP BY block ORDER BY block"
         return [block for block, _ in self._rows("trial", ("block", "count(*)"), rest)]
 
     def next_trial(self, block: int | None = None) -> TrialRow | None:
-        """Return the next trial without a final verdict; None if there is none.
+        """Return the next trial to run, in the given block or else in the first unfinished one; None if there is none.
 
-        It is from the given block, or else from the first that has one.
-
-        A trial that was running at a crash comes first. A repeated trial comes at the end of its block: the disturbance
-        may have ended by then."""
+        A trial that was running at a crash comes first. A trial that must be repeated comes at the end of its block,
+        since the disturbance may have ended by then."""
         todo = "state IN ('pending', 'running')"
         order = "ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1"
         if block is not None:
@@ -185,11 +183,11 @@ class StoreReader:
             span = first[0].number, first[0].number + self._n_treatments
             where = f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}"
             if rows := self._trial_rows(where, first[0].block, *span):
-                return rows[0]  # else another process has finished the block in between
+                return rows[0]  # otherwise another process has just finished the block
         return None
 
     def _numbers(self, block: int) -> tuple[int, int]:
-        """Return the first and the last number of the trials of a block."""
+        """Return the numbers of the first and the last trial of a block."""
         last = block * self._n_treatments
         return last - self._n_treatments + 1, last
 
@@ -215,17 +213,17 @@ class StoreReader:
         ]
 
     def counts(self) -> dict[State, int]:
-        """Count the trials in each state."""
+        """Return the number of trials in each state."""
         counts = dict(self._rows("trial", ("state", "count(*)"), "GROUP BY state"))
         return {state: counts.get(state, 0) for state in STATES}
 
     def left(self) -> dict[int, int]:
-        """Count the trials without a final verdict, by treatment."""
+        """Return the number of trials without a final verdict of each treatment that has such trials."""
         rest = "WHERE state IN ('pending', 'running') GROUP BY treatment"
         return dict(self._rows("trial", ("treatment", "count(*)"), rest))
 
     def durations(self) -> list[tuple[int, float]]:
-        """List (treatment, seconds) of every attempt, in running order."""
+        """Return (treatment, seconds) of every attempt, in running order."""
         rest = "JOIN trial ON number = attempt.trial ORDER BY attempt.id"
         return [
             (treatment, took_s)
@@ -233,20 +231,20 @@ class StoreReader:
         ]
 
     def runner(self) -> Runner | None:
-        """Return the process that runs the campaign; None if it has ended in any way, or ran on another machine."""
+        """Return the process that runs the campaign on this machine; None if there is none, or it has ended."""
         for pid, started, since_utc, boot, _ in self._process():
             if started is not None and boot in ("", boot_id()) and start_time(pid) == started:
                 return Runner(pid, since_utc)
         return None
 
     def _process(self) -> list[Any]:
-        """Return the process that took the campaign and has not let it go: none, or one."""
+        """Return the recorded process of the campaign, which may have ended, in a list; empty without a record."""
         return self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
 
     # What the trials yielded
 
     def attempts(self, trial: int | None = None) -> list[Attempt]:
-        """List attempts with their measurements, in running order; only those of one trial if its number is given."""
+        """Return the attempts with their measurements, in running order; with a number, only those of this trial."""
         with self.snapshot():
             return self._attempts(trial)
 
@@ -286,17 +284,17 @@ class StoreReader:
         ]
 
     def histograms(self, trial: int, attempt: int) -> list[NamedHistogram]:
-        """Return the histograms of an attempt, which lie among its series."""
+        """Return the histograms of an attempt, which are stored in the table of series."""
         from lastro.results.hdr import NamedHistogram, unpacked  # loads numpy
 
-        found = []
+        histograms = []
         for name, unit, samples in self._series_rows(trial, attempt):
             if is_histogram(samples):
                 try:
-                    found.append(NamedHistogram(name, unit, unpacked(samples, self._db.unpack)))
+                    histograms.append(NamedHistogram(name, unit, unpacked(samples, self._db.unpack)))
                 except ValueError as error:
                     raise wrong(self.directory, "series.samples", name, error) from error
-        return found
+        return histograms
 
     def _series_rows(self, trial: int, attempt: int) -> list[Any]:
         return self._rows(
@@ -308,7 +306,7 @@ class StoreReader:
         )
 
     def transcript(self, trial: int, attempt: int) -> list[Record]:
-        """Return every step of an attempt, as `host.base.Transcript` recorded it."""
+        """Return every step of an attempt, as `host.base.Transcript` recorded it; empty without such an attempt."""
         rows = self._query("SELECT id, transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
         place = trial, attempt
         return self._unpacked(rows[0][1], "attempt.transcript", rows[0][0], transcript_of, place) if rows else []
@@ -326,7 +324,7 @@ class StoreReader:
     # SQLite
 
     def _rows(self, table: str, columns: Sequence[str], rest: str, *args: int | str) -> list[Any]:
-        """Query rows of a table, and read each value by its column. Expressions are returned as they are."""
+        """Query rows of a table, and convert each value by its column; values of SQL expressions are not converted."""
         rows = self._query(f"SELECT {', '.join(columns)} FROM {table} {rest}", *args)
         return typed(self.directory, table, columns, rows)
 

@@ -14,11 +14,11 @@ DUT = "dut"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An instance by its role, or a role's own namespace, which has no platform.
+    """An instance in its role, or the network namespace of a role, which has no platform.
 
-    `platform` is a level, such as 'docker:storage=vfs'; `does` describes the programs in it. `anomaly` is that of a
-    noisy neighbour. `count` is the number of identical instances; only the links of the first are listed. `host` is the
-    machine."""
+    `platform` is a level, such as 'docker:storage=vfs'; `does` describes the programs in the instance. `anomaly` is the
+    load of a noisy neighbour. `count` is the number of identical instances; only the links of the first are listed.
+    `host` is the machine."""
 
     role: str
     platform: str = ""
@@ -31,7 +31,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An interface as the kernel showed it; its kind is one of ip-link(8), such as veth, bridge or macvlan."""
+    """An interface as the kernel reported it; its kind is one of ip-link(8), such as veth, bridge or macvlan."""
 
     name: str
     kind: str = ""
@@ -88,7 +88,7 @@ class Topology:
     witnesses: tuple[Witness, ...] = ()
 
     def as_note(self) -> dict[str, Any]:
-        """Return plain data for a trial's notes: the fields by their names."""
+        """Return the topology as plain data for a trial's notes."""
         return asdict(self)
 
     @classmethod
@@ -97,10 +97,10 @@ class Topology:
         noted = notes.get(TOPOLOGY)
         try:
             return cls(
-                tuple(_from_note(Node, each) for each in noted["nodes"]),  # type: ignore[index]
-                tuple(_link(each) for each in noted["links"]),  # type: ignore[index]
-                tuple(_from_note(Load, each) for each in noted["loads"]),  # type: ignore[index]
-                tuple(_from_note(Witness, each) for each in noted["witnesses"]),  # type: ignore[index]
+                tuple(_from_note(Node, node) for node in noted["nodes"]),  # type: ignore[index]
+                tuple(_link(link) for link in noted["links"]),  # type: ignore[index]
+                tuple(_from_note(Load, load) for load in noted["loads"]),  # type: ignore[index]
+                tuple(_from_note(Witness, witness) for witness in noted["witnesses"]),  # type: ignore[index]
             )
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             return None
@@ -109,12 +109,12 @@ class Topology:
         return next((node for node in self.nodes if node.role == role), None)
 
     def at(self, role: str) -> list[tuple[Link, LinkEnd, LinkEnd]]:
-        """List the links of a role, each with the role's end and the other end."""
-        pairs = [(link, *ends) for link in self.links for ends in (link.ends, link.ends[::-1])]
-        return [(link, here, there) for link, here, there in pairs if here.role == role]
+        """Return (link, the role's end, the other end) of each link of a role."""
+        directed = [(link, *ends) for link in self.links for ends in (link.ends, link.ends[::-1])]
+        return [(link, here, there) for link, here, there in directed if here.role == role]
 
     def way(self, source: str, target: str) -> list[str]:
-        """List the roles on the shortest path over the links, both ends included; empty if there is no path."""
+        """Return the roles on the shortest path over the links, both ends included; empty if there is no path."""
         before: dict[str, str] = {source: source}
         reached = [source]
         for role in reached:

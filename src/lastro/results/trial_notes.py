@@ -1,8 +1,7 @@
 """A typed view of a trial's notes, for programs. Pure.
 
 Notes are a record for people, stored as JSON. A third-party part may have written anything into them, and older
-campaigns have other notes. So their shapes are checked here, and only here: a note of another shape counts as
-missing."""
+campaigns have other notes. So their types are checked here, and only here; a note of another type counts as missing."""
 
 from __future__ import annotations
 
@@ -18,10 +17,12 @@ _STOPPED_BY = "stopped_by"
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The values without the system under test, by metric; `limited` is true if they limit the trial."""
+    """The values without the system under test, by metric.
+
+    `limited` is true if they limit the values of the trial; None if this was not judged."""
 
     values: Mapping[str, float]
-    limited: bool | None = None  # not judged
+    limited: bool | None = None
 
     def as_notes(self) -> dict[str, object]:
         judged = {} if self.limited is None else {"generator_limited": self.limited}
@@ -30,7 +31,9 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class SearchEnd:
-    """The end of a search for the largest load of a host: it carried `n` of `what`; `stopped_by` is the reason."""
+    """The end of a search for the largest load of a host: `n` is the number of `what` that the host carried.
+
+    `stopped_by` is the reason why the search ended, and `steps` are its steps."""
 
     what: str
     n: int
@@ -68,27 +71,28 @@ class TrialNotes:
         )
 
     def only_at_least(self, metric: str) -> bool:
-        """Return whether a remark of the trial says that its value of the metric is only a lower bound."""
-        return any(each.kind == AT_LEAST and metric in (each.metrics or (metric,)) for each in self.remarks)
+        """Return whether a remark of the trial marks its value of the metric as only a lower bound."""
+        bounds = [remark for remark in self.remarks if remark.kind == AT_LEAST]
+        return any(not remark.metrics or metric in remark.metrics for remark in bounds)
 
 
 def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
-    """Yield the remarks of a trial; only the first of each kind on each metric."""
+    """Yield the remarks in the notes of a trial; of several of one kind on one metric, only the first."""
     if notes.get("generator_limited"):
         yield Remark(GENERATOR_LIMITED, "", tuple(_object(notes.get("ceiling"))) or ("throughput",))
-    seen: set[tuple[str, str]] = set()
-    for each in map(_object, _list(notes.get(REMARKS))):
-        kind = each.get("kind")
+    yielded: set[tuple[str, str]] = set()
+    for note in map(_object, _list(notes.get(REMARKS))):
+        kind = note.get("kind")
         if not isinstance(kind, str) or not kind:
             continue
-        named = tuple(map(str, _list(each.get("metrics"))))
-        fresh = tuple(name for name in named or ("",) if (kind, name) not in seen)
-        seen.update((kind, name) for name in fresh)
-        if fresh:
-            yield Remark(kind, str(each.get("text", "")), fresh if named else ())
+        metrics = tuple(map(str, _list(note.get("metrics"))))
+        new = tuple(metric for metric in metrics or ("",) if (kind, metric) not in yielded)
+        yielded.update((kind, metric) for metric in new)
+        if new:
+            yield Remark(kind, str(note.get("text", "")), new if metrics else ())
 
 
-_OBJECT = (dict, Mapping)  # the first is tried first, and is faster
+_OBJECT = (dict, Mapping)  # `isinstance` tries dict first, which is faster
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -104,8 +108,8 @@ def _list(value: object) -> list[Any]:
 
 
 def _numbers(value: object) -> dict[str, float]:
-    return {str(name): float(each) for name, each in _object(value).items() if is_number(each)}
+    return {str(name): float(number) for name, number in _object(value).items() if is_number(number)}
 
 
 def _amounts(value: object) -> dict[str, float]:
-    return {name: each for name, each in _numbers(value).items() if each >= 0}
+    return {name: number for name, number in _numbers(value).items() if number >= 0}

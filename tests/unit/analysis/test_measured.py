@@ -22,7 +22,7 @@ from lastro.host.local import LocalHost
 from lastro.host.threads import all_of
 from lastro.instruments.base import Watch
 from lastro.platforms import _gate
-from lastro.platforms._gate import Gate, MeasuredCommand, measuring
+from lastro.platforms._gate import Gate, MeasuredCommand, measure_argv
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.testbed import Testbed
 
@@ -86,17 +86,17 @@ def gone(file: Path) -> bool:
 
 def test_output_stays_in_files_until_it_is_given(testbed: Testbed, memory: Path) -> None:
     argv, file = ["sh", "-c", "echo out; echo aside >&2; exit 3"], f"{memory}/one"
-    process = testbed.host.spawn(measuring(file, argv), fed=True)
+    process = testbed.host.spawn(measure_argv(file, argv), fed=True)
     gate = Gate(process, argv)
-    with gate.entered():
+    with gate.running():
         assert not list(memory.iterdir()), "the command has not started"
         gate.run(10)
         time.sleep(0.1)
         ready, ended = process.lines(0)
         assert (ready, ended.split()[0], ended.split()[-1]) == ("ready\n", "ended", "3")
         assert (Path(f"{file}.out").read_text(), Path(f"{file}.err").read_text()) == ("out\n", "aside\n")
-        gate.give()
-    done = gate.measured.done
+        gate.release_output()
+    done = gate.result.done
     assert (done.argv, done.returncode, done.text, done.error_text) == (tuple(argv), 3, "out\n", "aside\n")
     assert not list(memory.iterdir()), "the files are removed"
 
@@ -274,11 +274,11 @@ def by_messages(monkeypatch: pytest.MonkeyPatch, *delays_s: float) -> MeasuredCo
 
     monkeypatch.setattr(_gate, "time", SimpleNamespace(monotonic=lambda: now_s[0], sleep=pass_time))
     gate = Gate(Scripted(iter(delays_s), pass_time), ["work"])
-    with gate.entered():
+    with gate.running():
         gate.time_messages()
         gate.run(60)
-        gate.give()
-    return gate.measured
+        gate.release_output()
+    return gate.result
 
 
 def test_what_is_subtracted_is_the_usual_time_of_a_message_and_not_the_least(monkeypatch: pytest.MonkeyPatch) -> None:

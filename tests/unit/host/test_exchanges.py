@@ -18,7 +18,7 @@ def exchange(sent_s: float, way_s: float, work_s: float) -> Exchange:
 
 
 def test_of_exchanges_one_after_the_other_all_ways_are_waited() -> None:
-    assert exchange(10.0, 0.25, 1.0).way_s == pytest.approx(0.25)
+    assert exchange(10.0, 0.25, 1.0).one_way_s == pytest.approx(0.25)
     assert waited_s([exchange(10.0, 0.25, 1.0), exchange(12.0, 0.25, 0.5)]) == pytest.approx(1.0)
     assert waited_s([]) == 0
 

@@ -23,7 +23,7 @@ import pytest
 import lastro.image.guest as guest
 from lastro.host.local import LocalHost
 from lastro.platforms import _guest_client
-from lastro.platforms._gate import Gate, measuring
+from lastro.platforms._gate import Gate, measure_argv
 from lastro.platforms._machine import CLIENT, ClockSample, drift, sample_of
 
 from ...support.products import one_of
@@ -272,13 +272,13 @@ def test_a_command_that_ignores_sigterm_is_killed(one: Channel) -> None:
 def test_a_command_is_measured_in_a_conversation(channel: Channel, tmp_path: Path) -> None:
     """Each word reaches the guest as it is sent; what the command prints stays inside until it is given."""
     argv = ["sh", "-c", "echo told; echo aside >&2; exit 3"]
-    gate = Gate(LocalHost().spawn(channel.argv("--", *measuring(f"{tmp_path}/one", argv)), fed=True), argv)
-    with gate.entered():
+    gate = Gate(LocalHost().spawn(channel.argv("--", *measure_argv(f"{tmp_path}/one", argv)), fed=True), argv)
+    with gate.running():
         gate.time_messages()
         gate.run(20)
         assert (tmp_path / "one.out").read_text() == "told\n"
-        gate.give()
-    found = gate.measured
+        gate.release_output()
+    found = gate.result
     assert (found.done.returncode, found.done.text, found.done.error_text) == (3, "told\n", "aside\n")
     assert 0 < found.message_s < 10
 

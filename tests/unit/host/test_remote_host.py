@@ -23,7 +23,7 @@ from lastro.host.ledger import HOST_LOCK, Ledger, OwnedObject
 from lastro.host.local import LocalHost
 from lastro.host.lock import LockHolder
 from lastro.host.ssh import SshHost
-from lastro.platforms._gate import Gate, measuring
+from lastro.platforms._gate import Gate, measure_argv
 from lastro.validity import clock_reasons, drift
 
 from ...cli.conftest import until
@@ -179,7 +179,7 @@ def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypat
             raise errors[reach.name]
         return []
 
-    monkeypatch.setattr(remote, "_cleaned", cleaned)
+    monkeypatch.setattr(remote, "_clean_host", cleaned)
     with pytest.raises(HostError, match=r"a is in use by another \(objects left there: 1\).*b was lost.*c is away"):
         remote.clean(tmp_path)
     assert tried == ["a", "b", "c", "d"]
@@ -257,13 +257,13 @@ def test_a_fed_command_that_ends_says_so(tmp_path: Path) -> None:
 def test_a_command_is_measured_on_a_remote_host(tmp_path: Path) -> None:
     with host_of(tmp_path, "5ca1b2") as host:
         argv = ["sh", "-c", "echo told; echo aside >&2; sleep 0.2; exit 3"]
-        gate = Gate(host.spawn(measuring(f"{tmp_path}/one", argv), fed=True), argv)
-        with gate.entered():
+        gate = Gate(host.spawn(measure_argv(f"{tmp_path}/one", argv), fed=True), argv)
+        with gate.running():
             assert 0 < gate.exchange() < 10
             gate.run(10)
             assert (tmp_path / "one.out").read_text() == "told\n"
-            gate.give()
-        done = gate.measured.done
+            gate.release_output()
+        done = gate.result.done
         assert (done.returncode, done.text, done.error_text) == (3, "told\n", "aside\n")
         assert 0.2 <= done.duration_s < 10
 
@@ -312,7 +312,7 @@ def test_an_answer_says_when_the_work_was_and_what_cpu_time_it_took(shell: Shell
     spent, began_s = shell.spent, time.monotonic()
     answer = shell.run(["sh", "-c", f"sleep 0.3; {BURN}"], None, 30)
     work_s = answer.work_ended_s - answer.work_began_s
-    assert 0.28 < work_s <= answer.duration_s + 0.02 and 0 <= answer.exchange.way_s < 1
+    assert 0.28 < work_s <= answer.duration_s + 0.02 and 0 <= answer.exchange.one_way_s < 1
     assert before.work_ended_s <= answer.work_began_s
     assert began_s < answer.work_began_s < answer.work_ended_s < time.monotonic(), "on the monotonic clock"
     commands_s = shell.spent.commands_s - spent.commands_s

@@ -17,7 +17,7 @@ import pytest
 
 from lastro import registry
 from lastro.errors import InputError, LastroError
-from lastro.host.base import Completed, own_place
+from lastro.host.base import Completed, directory_from
 from lastro.host.testbed_file import parse
 from lastro.image import guest
 from lastro.instruments import _own
@@ -136,7 +136,7 @@ def test_programs_of_the_user_are_gathered_from_and_in_any_place(
     monkeypatch.setattr(_own, "STATE_DIR", hostile / "state")
     (hostile / "program").write_text("x")
     host = RecordingHost()
-    _own.gathered(host, "y-cruncher", {"y-cruncher": hostile / "program", HOSTILE: hostile / "program"})
+    _own.gather_files(host, "y-cruncher", {"y-cruncher": hostile / "program", HOSTILE: hostile / "program"})
     assert check(host, tmp_path) == 1
 
 
@@ -269,7 +269,7 @@ def test_a_place_that_tools_would_not_take_as_it_is_written_is_refused(
 ) -> None:
     monkeypatch.setenv("LASTRO_STATE", text)
     with pytest.raises(InputError, match=r"LASTRO_STATE: .* is not an absolute path"):
-        own_place("LASTRO_STATE", "/var/lib/lastro")
+        directory_from("LASTRO_STATE", "/var/lib/lastro")
     with pytest.raises(InputError):
         parse(f'[dut]\naddress = "host"\nstate = {json.dumps(text)}\n', "bed.toml")
 
@@ -277,9 +277,9 @@ def test_a_place_that_tools_would_not_take_as_it_is_written_is_refused(
 @pytest.mark.parametrize("text", ["/srv/lastro", "/a-b/c_d.e+f", "/srv/lastro/"])
 def test_an_ordinary_place_is_taken(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LASTRO_RUN", text)
-    assert own_place("LASTRO_RUN", "/run/lastro") == Path(text)
+    assert directory_from("LASTRO_RUN", "/run/lastro") == Path(text)
     monkeypatch.delenv("LASTRO_RUN")
-    assert own_place("LASTRO_RUN", "/run/lastro") == Path("/run/lastro")
+    assert directory_from("LASTRO_RUN", "/run/lastro") == Path("/run/lastro")
 
 
 @pytest.mark.processes

@@ -153,9 +153,9 @@ def test_a_number_that_went_to_another_process_is_not_enough(monkeypatch: pytest
     """The first look finds a process; by the second, its number is not among ours any more."""
     with subprocess.Popen(["sleep", "60"]) as stranger:
         looks = iter([{stranger.pid}, set[int]()])
-        files._end(lambda: next(looks))
+        files._kill(lambda: next(looks))
         assert stranger.poll() is None
-        files._end(lambda: {stranger.pid})
+        files._kill(lambda: {stranger.pid})
         assert stranger.wait(10) == -9
 
 

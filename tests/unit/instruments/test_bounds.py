@@ -12,7 +12,7 @@ import pytest
 from lastro import registry
 from lastro.errors import InstrumentError
 from lastro.instruments import iperf3
-from lastro.instruments.bounds import LONGEST_S, MOST, most
+from lastro.instruments.bounds import LONGEST_S, MOST, largest_possible
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
@@ -76,7 +76,7 @@ def test_no_impossible_number_is_a_measurement(reader: tuple[str, Reader, tuple[
         except InstrumentError:
             continue
         for name, value in found.measurements.items():
-            assert 0 <= value <= most(units[name], lasted_s), (name, value)
+            assert 0 <= value <= largest_possible(units[name], lasted_s), (name, value)
 
 
 def test_a_jitter_that_is_longer_than_its_test_is_refused() -> None:

@@ -156,7 +156,7 @@ def test_every_client_of_every_proxy_sends_its_requests(clients: int, requests: 
             assert loops * samples(below) == (7 if warm_up else requests)
             threads += 0 if warm_up else n
     assert threads == clients
-    shares = [n for _, n in _jmeter_plan.shares(load)]
+    shares = [n for _, n in _jmeter_plan.clients_by_proxy(load)]
     assert max(shares) - min(shares) <= 1
 
 
@@ -190,8 +190,8 @@ def test_what_went_through_each_proxy_is_told() -> None:
     tables = ["".join(hit(n, at + 200 * n, 10) for n in range(25)) for at in (0, 100)]
     found = Vegeta().read(tables, OpenLoad(STRAIGHT, two, rate_per_s=10, duration_s=5))
     assert found.notes == {"sent": 58, "shares": [29, 29]}, "four checks beside the load, and two each around it"
-    assert http_load.clients_of_each(ClosedLoad(STRAIGHT, two, clients=5)) == [3, 2]
-    assert http_load.clients_of_each(ClosedLoad(STRAIGHT, clients=5)) == [5]
+    assert http_load.clients_per_proxy(ClosedLoad(STRAIGHT, two, clients=5)) == [3, 2]
+    assert http_load.clients_per_proxy(ClosedLoad(STRAIGHT, clients=5)) == [5]
 
 
 def hit(number: int, left_ms: float, took_ms: float, head: str = "Q29udGVudC1MZW5ndGg6IDE2Mzg0DQoNCg==") -> str:

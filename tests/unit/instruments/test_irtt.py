@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.instruments.irtt import Irtt, ProbedRoundTrips, loaded, without_own_lateness
+from lastro.instruments.irtt import Irtt, ProbedRoundTrips, loaded_reading, without_own_lateness
 
 MS = 1_000_000
 
@@ -46,19 +46,19 @@ def test_datagrams_that_a_stopped_sender_skipped_count_as_if_they_had_waited() -
     found = Irtt().read(report(trip(0, 1), trip(35, 36), trip(40, 41)), 10, 0.05)
     assert found.trips_ms == pytest.approx([1, 26, 16, 6, 1])
     assert found.late_ms == pytest.approx([0, 25, 15, 5, 0])
-    assert loaded(found).payload_bytes == 3 * Irtt.packet_bytes, "those that were skipped never left"
+    assert loaded_reading(found).payload_bytes == 3 * Irtt.packet_bytes, "those that were skipped never left"
 
 
 def test_a_percentile_among_lost_datagrams_has_no_value() -> None:
     found = ProbedRoundTrips((1.0,) * 80, (0.0,) * 100, 20, 80)
-    reading = loaded(found)
+    reading = loaded_reading(found)
     assert reading.measurements == {"loss_loaded": 20, "latency_p50_loaded": 1.0}
     (remark,) = reading.remarks
     assert (remark.kind, remark.metrics) == ("among lost packets", ("latency_p95_loaded",))
 
 
 def test_without_any_answer_the_trial_is_invalid() -> None:
-    reading = loaded(ProbedRoundTrips((), (0.0,) * 10, 10, 0))
+    reading = loaded_reading(ProbedRoundTrips((), (0.0,) * 10, 10, 0))
     assert reading.measurements == {"loss_loaded": 100.0} and reading.invalid_because
 
 
@@ -70,9 +70,9 @@ def test_on_an_idle_link_too_no_latency_is_that_of_the_sender() -> None:
 
 
 def test_a_percentile_that_is_mostly_the_senders_own_is_marked() -> None:
-    (remark,) = loaded(ProbedRoundTrips((2.0,) * 60, (1.5,) * 60, 0, 60)).remarks[:1]
+    (remark,) = loaded_reading(ProbedRoundTrips((2.0,) * 60, (1.5,) * 60, 0, 60)).remarks[:1]
     assert remark.kind == "generator delay" and remark.metrics == ("latency_p50_loaded",)
-    assert loaded(ProbedRoundTrips((2.0,) * 60, (0.5,) * 60, 0, 60)).remarks == ()
+    assert loaded_reading(ProbedRoundTrips((2.0,) * 60, (0.5,) * 60, 0, 60)).remarks == ()
 
 
 @pytest.mark.parametrize(

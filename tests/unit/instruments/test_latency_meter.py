@@ -13,7 +13,7 @@ import pytest
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed
-from lastro.instruments.latency import MeasurementDisturbed, judged
+from lastro.instruments.latency import MeasurementDisturbed, percentiles_reading
 from lastro.instruments.load_generator import Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW
@@ -59,7 +59,7 @@ def test_no_answer_at_all_is_all_lost() -> None:
         "sockperf: No messages were received from the server. Is the server down?\n", 1000, 2
     )
     assert (len(trips.due_ns), trips.lost, trips.rate_fps) == (0, 200, 1100)
-    reading = judged(trips.histogram, None, "{}".format)
+    reading = percentiles_reading(trips.histogram, None, "{}".format)
     assert reading.measurements == {} and {remark.kind for remark in reading.remarks} == {AMONG_LOST, TOO_FEW}
 
 
@@ -108,7 +108,7 @@ def test_a_log_that_is_cut_is_refused() -> None:
 
 def reading_of(n: int, lost: int = 0, own_us: float = 0.0) -> tuple[dict[str, float], dict[str, str]]:
     own = Histogram.of([round(own_us * US)] * 20_000) if own_us else None
-    found = judged(Histogram.of([100 * US] * n, lost), own, "{}".format)
+    found = percentiles_reading(Histogram.of([100 * US] * n, lost), own, "{}".format)
     return found.measurements, {remark.metrics[0]: remark.kind for remark in found.remarks}
 
 
@@ -133,11 +133,11 @@ def test_a_percentile_of_lost_packets_has_no_value_and_the_maximum_is_of_the_ans
 def test_packets_that_the_receiver_lost_do_not_make_a_percentile() -> None:
     """With 8 % of them, the 90th percentile is the 97.8th of the answered packets, which may be ten times as long."""
     trips = Histogram.of([100 * US] * 9_000 + [1_000 * US] * 200, lost=800)
-    kept = judged(trips, None, "{}".format)
+    kept = percentiles_reading(trips, None, "{}".format)
     assert kept.measurements["p90"] == pytest.approx(100, rel=1e-3), "packets that the path lost"
     trips = Histogram.of([100 * US] * 8_900 + [1_000 * US] * 300, lost=800)
-    assert judged(trips, None, "{}".format, 0).measurements["p90"] == pytest.approx(1000, rel=1e-3)
-    found = judged(trips, None, "{}".format, 800)
+    assert percentiles_reading(trips, None, "{}".format, 0).measurements["p90"] == pytest.approx(1000, rel=1e-3)
+    found = percentiles_reading(trips, None, "{}".format, 800)
     dropped = {remark.metrics[0]: remark.text for remark in found.remarks if remark.kind == GENERATOR_DELAY}
     assert dropped["p90"] == "1000.4 µs; 100.0 µs without the packets that the receiver lost"
     assert found.measurements["p50"] == pytest.approx(100, rel=1e-3)
@@ -150,7 +150,7 @@ def test_what_is_mostly_the_generators_own_delay_is_dropped() -> None:
 
 @pytest.mark.parametrize(("n_own", "dropped"), [(9_999, {"p99_9"}), (999, {"p99", "p99_9"}), (10_000, set())])
 def test_what_the_generator_does_alone_is_not_known_from_few_packets(n_own: int, dropped: set[str]) -> None:
-    found = judged(Histogram.of([100 * US] * 10_000), Histogram.of([9 * US] * n_own), "{}".format)
+    found = percentiles_reading(Histogram.of([100 * US] * 10_000), Histogram.of([9 * US] * n_own), "{}".format)
     assert {remark.metrics[0]: remark.kind for remark in found.remarks} == dict.fromkeys(dropped, TOO_FEW)
     assert not dropped & found.measurements.keys() and "max" in found.measurements
 

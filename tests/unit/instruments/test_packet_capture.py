@@ -11,10 +11,10 @@ import pytest
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Completed
+from lastro.instruments.latency import percentiles_reading
 from lastro.instruments.packet_capture import OneWay, PacketCapture
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import GENERATOR_DELAY
-from lastro.scenarios.load.latency import judged
 
 from ...support.recording import FakeInstance, answer
 
@@ -61,7 +61,7 @@ def test_delays_count_from_when_packets_were_due_by_any_clock(drift: float) -> N
     assert found.lost == 0
     crossed_ns = found.arrived_ns - found.left_ns
     assert crossed_ns == pytest.approx([CROSSING_NS] * len(crossed_ns))
-    assert 0 <= found.own.quantile(0.5) <= 2_100
+    assert 0 <= found.generator_delays.quantile(0.5) <= 2_100
 
 
 def test_a_sender_that_stops_shows_in_every_packet_that_was_due() -> None:
@@ -69,7 +69,7 @@ def test_a_sender_that_stops_shows_in_every_packet_that_was_due() -> None:
     found = delays(packets, arrived(packets))
     waited_ms = (found.arrived_ns - found.due_ns)[300:400] / 1e6
     assert waited_ms == pytest.approx(np.arange(200, 0, -2), abs=0.1)
-    reading = judged(found.histogram, found.own, "{}".format)
+    reading = percentiles_reading(found.histogram, found.generator_delays, "{}".format)
     assert {remark.kind for remark in reading.remarks if "max" in remark.metrics} == {GENERATOR_DELAY}, "of its own"
 
 
@@ -114,7 +114,7 @@ def capturing(dropped: str) -> FakeInstance:
 
 
 def test_a_capture_keeps_the_packets_that_ask_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lastro.instruments.packet_capture._RETIRED_S", 0)
+    monkeypatch.setattr("lastro.instruments.packet_capture._FLUSH_S", 0)
     instance = capturing("0 packets dropped by kernel\n")
     capture = PacketCapture(instance, "in0")  # type: ignore[arg-type]
     with capture.running():

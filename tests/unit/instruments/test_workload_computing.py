@@ -200,13 +200,13 @@ def test_a_program_is_compiled_once_and_a_missing_library_is_told(
 ) -> None:
     monkeypatch.setattr(_own, "STATE_DIR", tmp_path)
     host = LocalHost()
-    program = _own.built(host, "stream", ("m",), "a remedy")
+    program = _own.build_program(host, "stream", ("m",), "a remedy")
     assert host.run([program, "--version"]).text.startswith("lastro-stream 1, compiled by GCC ")
     n_commands = len(host.transcript.records)
-    assert _own.built(host, "stream", ("m",), "a remedy") == program
+    assert _own.build_program(host, "stream", ("m",), "a remedy") == program
     assert [record["argv"][:2] for record in host.transcript.records[n_commands:]] == [["gcc", "-dumpfullversion"]]
     with pytest.raises(Unavailable, match="lastro-stream cannot be compiled here") as caught:
-        _own.built(host, "stream", ("no-such-library",), "a remedy")
+        _own.build_program(host, "stream", ("no-such-library",), "a remedy")
     assert caught.value.hint == "a remedy"
 
 
@@ -261,7 +261,7 @@ def left(data: bytes) -> str:
 
 def test_rate_and_ratio() -> None:
     tool = Gzip(size="3M")
-    found = tool.judged(0.5, left(3 * gzip.pattern()))
+    found = tool.read_result(0.5, left(3 * gzip.pattern()))
     assert found.invalid_because == ()
     assert found.measurements["gzip_rate"] == 6
     assert 2.0 < found.measurements["gzip_ratio"] < 4.0
@@ -269,11 +269,11 @@ def test_rate_and_ratio() -> None:
 
 
 def test_what_was_too_short_to_be_timed_has_no_rate() -> None:
-    assert set(Gzip(size="1M").judged(None, left(gzip.pattern())).measurements) == {"gzip_ratio"}
+    assert set(Gzip(size="1M").read_result(None, left(gzip.pattern())).measurements) == {"gzip_ratio"}
 
 
 def test_a_size_that_is_no_whole_number_of_patterns() -> None:
-    assert Gzip(size="1.5M").judged(1, left(gzip.pattern() + gzip.pattern()[: 1 << 19])).invalid_because == ()
+    assert Gzip(size="1.5M").read_result(1, left(gzip.pattern() + gzip.pattern()[: 1 << 19])).invalid_because == ()
 
 
 def test_a_file_may_have_to_reach_its_disk_within_the_time() -> None:
@@ -282,8 +282,8 @@ def test_a_file_may_have_to_reach_its_disk_within_the_time() -> None:
 
 def test_another_file_is_doubted() -> None:
     reason = ("gzip did not compress the file that was made",)
-    assert Gzip(size="1M").judged(1, left(gzip.pattern()[:-1] + b"\0")).invalid_because == reason
-    assert Gzip(size="1M").judged(1, left(gzip.pattern()[:-1])).invalid_because == reason
+    assert Gzip(size="1M").read_result(1, left(gzip.pattern()[:-1] + b"\0")).invalid_because == reason
+    assert Gzip(size="1M").read_result(1, left(gzip.pattern()[:-1])).invalid_because == reason
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_another_file_is_doubted() -> None:
 )
 def test_what_is_no_compressed_file_is_refused(text: str) -> None:
     with pytest.raises(InstrumentError):
-        Gzip(size="1M").judged(1, text)
+        Gzip(size="1M").read_result(1, text)
 
 
 def test_arrays_that_the_cache_may_hold_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

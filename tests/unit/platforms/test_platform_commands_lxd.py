@@ -14,7 +14,7 @@ from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.host.undo import Owner, undo
 from lastro.isolation.seccomp import filter_profile
-from lastro.platforms._lxd import LxdPlatform, known_name
+from lastro.platforms._lxd import LxdPlatform, daemon_name
 from lastro.platforms._lxd_daemon import private_places
 from lastro.platforms.base import InstanceSpec, Security
 from lastro.platforms.incus import Incus
@@ -253,9 +253,9 @@ def test_an_instance_that_does_not_start_gives_liblxcs_reason(tmp_path: Path) ->
 
 
 def test_names() -> None:
-    assert known_name("source-1") == "source-1"
+    assert daemon_name("source-1") == "source-1"
     odd = ["A.b_c-1", "A-b-c-1.", "1a", "a-", "x" * 39 + ".", "a.b", "a_b"]
-    known = [known_name(name) for name in odd]
+    known = [daemon_name(name) for name in odd]
     assert len(set(known)) == len(odd)
     assert all(len(name) <= 63 and name.replace("-", "").isalnum() and not name.endswith("-") for name in known)
 

@@ -27,7 +27,7 @@ from lastro.platforms.firecracker import Firecracker
 from lastro.platforms.hypervisor import Hypervisor
 from lastro.platforms.openvz import OpenVz, container_id
 from lastro.platforms.virtualbox import VirtualBox
-from lastro.platforms.xen import Xen, domains, take_place
+from lastro.platforms.xen import Xen, domains, replace_tap
 from lastro.testbed import Testbed
 
 from ...support.recording import Answer, RecordingHost, answer, recording_testbed
@@ -190,7 +190,7 @@ def test_a_domain_of_xen_takes_both_ends_of_a_redirection(tmp_path: Path) -> Non
         return answer('[{"ifname": "hub-pa"}]') if "show" in argv else None
 
     host, testbed = bed(tmp_path, says)
-    take_place(testbed, "vif3.0", Tap("hub-pa"))
+    replace_tap(testbed, "vif3.0", Tap("hub-pa"))
     assert host.stdins[-1] == (
         "qdisc add dev hub-pa clsact\n"
         "filter add dev hub-pa ingress protocol all u32 match u32 0 0 action mirred egress redirect dev hub-pb\n"
@@ -203,7 +203,7 @@ def test_a_domain_of_xen_takes_both_ends_of_a_redirection(tmp_path: Path) -> Non
 def test_a_tap_that_is_joined_otherwise_is_refused(tmp_path: Path) -> None:
     _, testbed = bed(tmp_path, lambda argv: answer('[{"ifname": "hub-aa"}]') if "-j" in argv else None)
     with pytest.raises(Unavailable, match="neither on a bridge"):
-        take_place(testbed, "vif3.0", Tap("hub-aa"))
+        replace_tap(testbed, "vif3.0", Tap("hub-aa"))
 
 
 def test_a_domain_of_xen_becomes_the_port_of_an_open_vswitch_in_place_of_its_tap(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_domain_of_xen_becomes_the_port_of_an_open_vswitch_in_place_of_its_tap
     ovs.apart = True
     ends = [SimpleNamespace(netns=testbed.dut, takes_taps=True)] * 2
     segment = Segment("a", tuple(Port(cast(Any, end), "eth0", f"198.18.1.{n}/24") for n, end in enumerate(ends, 1)))
-    take_place(testbed, "vif3.0", Tap("hub-ab", swapping=ovs.swapping(testbed, [segment], "hub-ab")))
+    replace_tap(testbed, "vif3.0", Tap("hub-ab", swapping=ovs.swapping(testbed, [segment], "hub-ab")))
     vsctl = "ovs-vsctl --db=unix:./db.sock --timeout=10 --"
     assert [" ".join(argv).replace("unix:db.sock", "unix:./db.sock") for argv in host.commands] == [
         f"{vsctl} del-port hub-ab",

@@ -478,7 +478,7 @@ def test_without_a_token_bucket_the_generator_names_the_guest(shared: bool) -> N
     run = testbed.host.run
     sender: Any = SimpleNamespace(testbed=testbed, netns="one", shares_kernel=shared, takes_taps=not shared, run=run)
     with pytest.raises(CommandFailed) as caught:
-        Trafgen()._pace(sender, "pace0", Traffic.of("128"), 1000.0)
+        Trafgen()._set_bucket(sender, "pace0", Traffic.of("128"), 1000.0)
     assert ("sch_tbf" in str(caught.value.hint)) is ("--testbed guest" in str(caught.value.hint)) is shared
 
 

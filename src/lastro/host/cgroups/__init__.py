@@ -34,25 +34,28 @@ n=$(readlink -f "$n"); [ ! -e "$n/partition" ] || n=${n%/*}; cat "$n/dev\""""
 
 
 def detect(root: Path = Path("/sys/fs/cgroup"), files: Files | None = None) -> Cgroups:
-    """Return version 2 if its controllers are at the root of the mount, as on systemd hosts; else version 1."""
+    """Return the control groups of version 2 if its controllers are at `root`, as on systemd hosts; else version 1."""
     files = files or LocalFiles()
     version2 = files.exists(str(root / "cgroup.controllers"))
     return CgroupsV2(root, files) if version2 else CgroupsV1(root, files)
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Parse CPUs, '0-2,5' -> {0, 1, 2, 5}; nothing when it is not a list as the kernel writes it (cpuset(7))."""
-    found: set[int] = set()
+    """Parse a list of CPUs in the kernel's format (cpuset(7)): '0-2,5' is {0, 1, 2, 5}. Empty for other text."""
+    cpus: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
-        if not match or int(match[2] or match[1]) < int(match[1]):
+        if not match:
             return frozenset()
-        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return frozenset(found)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            return frozenset()
+        cpus.update(range(first, last + 1))
+    return frozenset(cpus)
 
 
 def block_device_of(path: Path, host: Host | None = None) -> str | None:
-    """Return 'MAJOR:MINOR' of the whole disk under a path, or None if there is none (tmpfs, overlay)."""
+    """Return 'MAJOR:MINOR' of the whole disk with a path on `host` (default: here); None for tmpfs and overlay."""
     if host is not None and host.remote:
         return host.run(["sh", "-c", _DISK, "disk", str(path)]).text.strip() or None
     device = path.stat().st_dev

@@ -1,4 +1,4 @@
-"""What both versions of control groups share: limits, readings, and the lifecycle of a group."""
+"""The common part of both versions of control groups: limits, readings, and the lifecycle of a group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from lastro.errors import PlatformError, WriteFailed
@@ -42,12 +42,12 @@ PERIOD_US = 100_000  # of CPU quotas
 class Resources:
     """Limits and reservations of an instance; None means not set.
 
-    cpus: CPU seconds per second (a hard quota). cpu_weight: weight under contention, 1 to 10000, 100 is usual.
+    cpus: CPU seconds per second (a hard quota). cpu_weight: weight under contention, 1 to 10000, by default 100.
     memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`.
-    pids: processes and threads at the same time, with those that ended and are not yet reaped.
+    pids: processes and threads at the same time, including those that have ended and are not yet reaped.
 
-    No cgroup limits these: open_files, of each process (RLIMIT_NOFILE); link_bps, bits per second that the instance
-    sends over a link of its own; connections, that its traffic keeps in a connection table."""
+    Three limits are not set by cgroups. open_files: of each process (RLIMIT_NOFILE). link_bps: bits per second that the
+    instance sends over each of its links. connections: entries of its traffic in a connection table."""
 
     cpus: float | None = None
     cpu_weight: int | None = None
@@ -69,13 +69,13 @@ class Resources:
 
     @property
     def cpu_shares(self) -> int | None:
-        """The weight on version 1's scale (2 to 262144, 1024 is usual)."""
+        """The weight on version 1's scale: 2 to 262144, by default 1024."""
         return None if self.cpu_weight is None else max(2, min(262_144, round(self.cpu_weight * 1024 / 100)))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTasks:
-    """The processes and threads of a group: how many it has now, and how many forks its limit has ever refused."""
+    """The tasks of a group: the number of processes and threads now, and of forks that its limit has refused so far."""
 
     held: int = 0
     refused: int = 0
@@ -85,8 +85,8 @@ class GroupTasks:
 class Usage:
     """The resources that a group has used since its creation: CPU seconds, bytes, operations.
 
-    `hidden_s` is the part of `cpu_s` that the host's /proc does not show, as under Xen: a hypervisor gave it to an
-    instance beside the host, whose kernel counts as stolen the time that it waited."""
+    `hidden_s` is the part of `cpu_s` that the host's /proc does not count, such as the time of Xen's domains. The
+    host's kernel counts the time in which it waited for such a domain as stolen."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0
@@ -104,20 +104,15 @@ class Usage:
         return self.cpu_s - self.user_s - self.hidden_s
 
     def since(self, earlier: Usage) -> Usage:
-        """Return the use between two readings. The two values of memory are those of the later reading."""
-        kept = {"memory_bytes", "memory_peak_bytes"}
-        return Usage(
-            **{
-                f.name: getattr(self, f.name) - (0 if f.name in kept else getattr(earlier, f.name))
-                for f in fields(self)
-            }
-        )
+        """Return the usage since an earlier reading; the two values of memory are those of this reading."""
+        names = [f.name for f in fields(self) if f.name not in ("memory_bytes", "memory_peak_bytes")]
+        return replace(self, **{name: getattr(self, name) - getattr(earlier, name) for name in names})
 
 
-def total(used: Iterable[Usage]) -> Usage:
-    """Return the sum of what several groups have used."""
-    each = [*used]
-    return Usage(**{f.name: sum(getattr(one, f.name) for one in each) for f in fields(Usage)})
+def total(usages: Iterable[Usage]) -> Usage:
+    """Return the sum of several usages."""
+    summands = [*usages]
+    return Usage(**{f.name: sum(getattr(usage, f.name) for usage in summands) for f in fields(Usage)})
 
 
 class Cgroups(ABC):
@@ -125,7 +120,7 @@ class Cgroups(ABC):
 
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self.root, self.files = root, files or LocalFiles()
-        self._peaks: dict[str, int] = {}  # open files that report a group's peak since they were written to
+        self._peaks: dict[str, int] = {}  # by group: a file descriptor that reports the peak since it was written to
 
     @abstractmethod
     def directories(self, name: str) -> list[Path]:
@@ -133,10 +128,11 @@ class Cgroups(ABC):
 
     @abstractmethod
     def lacking(self) -> list[str]:
-        """Return the controllers that limit resources and that this host does not have."""
+        """Return the controllers for limits of resources that this host does not have."""
 
     @abstractmethod
-    def usage(self, name: str) -> Usage: ...
+    def usage(self, name: str) -> Usage:
+        """Return the group's usage since its creation. Raises: OSError when the group does not exist."""
 
     @abstractmethod
     def cpu_file(self, name: str) -> Path:
@@ -151,7 +147,7 @@ class Cgroups(ABC):
         """Return the group's directory in the tree that counts processes."""
 
     def tasks(self, name: str) -> GroupTasks:
-        """Return what the kernel counts of the group's processes. Raises: FileNotFoundError if it counts none."""
+        """Return the kernel's count of the group's tasks. Raises: FileNotFoundError if the kernel does not count."""
         files = {file: self.pids_directory(name) / file for file in ("pids.current", "pids.events")}
         text = self._texts(files, ("pids.current",))
         refused = re.search(r"^max (\d+)$", text["pids.events"], re.MULTILINE)
@@ -159,23 +155,23 @@ class Cgroups(ABC):
 
     @abstractmethod
     def kills_file(self, name: str) -> Path:
-        """Return the file that counts the processes of the group that were killed for its limit on memory."""
+        """Return the file that counts the group's processes that the kernel killed because of its limit on memory."""
 
     def memory_kills(self, names: Iterable[str]) -> int:
-        """Return how many processes of these groups were killed for their limit on memory, all since their creation."""
+        """Return how many processes of these groups the kernel has killed so far because of a limit on memory."""
         texts = self.files.read([str(self.kills_file(name)) for name in names]).values()
-        return sum(int(match[1]) for text in texts if (match := re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)))
+        return sum(int(n) for text in texts for n in re.findall(r"^oom_kill (\d+)$", text, re.MULTILINE)[:1])
 
     @abstractmethod
     def peak_file(self, name: str) -> Path:
-        """Return the file that reports the most memory that the group has had."""
+        """Return the file that reports the peak memory of the group."""
 
     @contextmanager
     def fresh_peak(self, name: str) -> Iterator[bool]:
         """Make `usage` report the peak memory since the beginning of the block, not since the group's creation.
 
-        Yields False if the peak is since the creation after all: on kernels that cannot reset it (version 2 before
-        Linux 6.12), and on remote hosts, whose files we cannot hold open."""
+        Yield False if the peak cannot be reset, and so is that since the creation: on version 2 before Linux 6.12, and
+        on remote hosts, whose files cannot be kept open."""
         try:
             if not isinstance(self.files, LocalFiles):
                 raise FileNotFoundError
@@ -184,10 +180,10 @@ class Cgroups(ABC):
             yield False
             return
         try:
-            fresh = _written(file, b"0\n")  # version 2 resets the peak for this open file alone
-            if fresh:
+            is_reset = _try_write(file, b"0\n")  # version 2 resets the peak only for this file descriptor
+            if is_reset:
                 self._peaks[name] = file
-            yield fresh
+            yield is_reset
         finally:
             self._peaks.pop(name, None)
             os.close(file)
@@ -201,16 +197,16 @@ class Cgroups(ABC):
 
     @abstractmethod
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """List (file, text) pairs to write, in order, so that a new group can hold processes and be limited."""
+        """List (file, text) pairs to write, in order, so that a new group can contain processes and have limits."""
 
     def make(self, host: Host, name: str, resources: Resources | None = None) -> None:
         """Make a group with limits. Raises: WriteFailed when the kernel refuses one."""
         host.run(["mkdir", "-p", *map(str, self.directories(name))])
         limits = self.settings(resources or Resources())
         for file, text in self.inherited(name):
-            _write_apart(host, file, text)
+            _write_words(host, file, text)
         for file, text in limits:
-            with _explained():
+            with _hint_on_refusal():
                 host.write_text(str(self.root / file.format(name=name.strip("/"))), text)
         self.complete(host, name, resources or Resources())
 
@@ -219,16 +215,16 @@ class Cgroups(ABC):
         """Make `usage` of the groups below `name` count reads and writes on a disk, given as "MAJOR:MINOR"."""
 
     def entering(self, name: str) -> list[str]:
-        """Return the beginning of an argv whose process joins the group, and then becomes the rest of the argv.
+        """Return the prefix of an argv whose process joins the group and then executes the rest of the argv.
 
-        The process joins by itself, so that even its first instruction is counted in the group."""
+        So the group counts the command from its first instruction on."""
         groups = shlex.join(map(str, self.directories(name)))
         return ["sh", "-c", f'for g in {groups}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"', "join"]
 
     def complete(self, host: Host, name: str, resources: Resources) -> None:
         """Set limits that a container runtime leaves out or rounds, so that a limit means the same on all platforms."""
         for file, text in self.completion(name, resources):
-            with _explained():
+            with _hint_on_refusal():
                 host.write_text(file, text)
 
     @abstractmethod
@@ -239,29 +235,29 @@ class Cgroups(ABC):
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
         """List the (file, text) pairs that lift the group's limits of disk rates; none if it has no such limit.
 
-        A dying container writes its file system back in its own group: under a limit, that may take very long, and the
-        group cannot be removed before it ends."""
+        A container that ends writes its file system back within its group. With a limit, this may take very long, and
+        the group cannot be removed before."""
 
     def pids(self, name: str) -> set[int]:
         """Return the PIDs of the processes in the group and below it."""
         return self.files.pids_below([*map(str, self.directories(name))])
 
     def remove(self, name: str, patience_s: float = 20.0) -> None:
-        """End the processes in the group and below it, and remove all of these groups.
+        """Kill the processes in the group and below it, and remove all of these groups.
 
         A process in a throttled write ends only when the write does, and a killed process leaves its group only after
-        the kernel has freed its resources. So a group that is busy for a short time is not an error.
+        the kernel has freed its resources. So a group may be busy for a short time without an error.
 
         Raises: PlatformError when a group cannot be removed in time, or for another reason."""
         deadline = time.monotonic() + patience_s
         directories = [*map(str, self.directories(name))]
         while True:
-            self.files.end_below(directories)  # again: a fork may have escaped between our look and our signal
-            left = self.files.remove_empty(directories)
-            if not left:
+            self.files.end_below(directories)  # repeated, since a process may fork before it gets the signal
+            remaining = self.files.remove_empty(directories)
+            if not remaining:
                 return
-            if time.monotonic() > deadline or not all("busy" in reason for reason in left.values()):
-                path, reason = next(iter(left.items()))
+            if time.monotonic() > deadline or not all("busy" in reason for reason in remaining.values()):
+                path, reason = next(iter(remaining.items()))
                 raise PlatformError(f"cgroup {path} cannot be removed: {reason}")
             time.sleep(0.002)
 
@@ -276,21 +272,21 @@ class Cgroups(ABC):
         return {key: texts.get(str(path), "") for key, path in files.items()}
 
 
-def _write_apart(host: Host, file: str, text: str) -> None:
-    """Write words to a file of a group; if the kernel refuses, word by word.
+def _write_words(host: Host, file: str, text: str) -> None:
+    """Write words to a file of a group together or, if the kernel refuses that, one after the other.
 
-    Of several controllers in one write, it enables none, and does not say which it refuses."""
+    If the kernel refuses one of several controllers, it enables none of them, and does not report which it refused."""
     try:
         host.write_text(file, text)
     except WriteFailed:
         for word in text.split():
-            with _explained():
+            with _hint_on_refusal():
                 host.write_text(file, word)
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Give the error of a write that the kernel refuses a hint. Source: the kernel's admin-guide/cgroup-v2."""
+def _hint_on_refusal() -> Iterator[None]:
+    """Add a hint to the error of a write that the kernel refuses. Source: the kernel's admin-guide/cgroup-v2."""
     try:
         yield
     except WriteFailed as error:
@@ -298,7 +294,7 @@ def _explained() -> Iterator[None]:
         raise
 
 
-def _written(file: int, data: bytes) -> bool:
+def _try_write(file: int, data: bytes) -> bool:
     try:
         return os.write(file, data) == len(data)
     except OSError:

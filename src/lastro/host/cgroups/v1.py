@@ -21,24 +21,28 @@ class CgroupsV1(Cgroups):
         return [self.root / tree / name.strip("/") for tree in self.files.directories(str(self.root))]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """Give new cpuset groups CPUs and memory nodes of their parent: without them, they accept no process."""
-        kinds, above = ("cpuset.cpus", "cpuset.mems"), [self.root / "cpuset"]
+        """List the CPUs and memory nodes of its parent for the group and each parent that has none.
+
+        A cpuset group without them accepts no process."""
+        kinds, groups = ("cpuset.cpus", "cpuset.mems"), [self.root / "cpuset"]
         for part in Path(name.strip("/")).parts:
-            above.append(above[-1] / part)
-        texts = self.files.read([str(group / kind) for group in above for kind in kinds])
-        values = {kind: texts.get(str(above[0] / kind), "").strip() for kind in kinds}
+            groups.append(groups[-1] / part)
+        texts = self.files.read([str(group / kind) for group in groups for kind in kinds])
+        values = {kind: texts.get(str(groups[0] / kind), "").strip() for kind in kinds}
+        if not any(values.values()):
+            return []
         missing = []
-        for group in above[1:] if any(values.values()) else ():
+        for group in groups[1:]:
             for kind in kinds:
-                texts_of_group = texts.get(str(group / kind), "").strip()
-                values[kind] = texts_of_group or values[kind]
-                if not texts_of_group:
+                if text := texts.get(str(group / kind), "").strip():
+                    values[kind] = text
+                else:
                     missing.append((str(group / kind), values[kind]))
         return missing
 
     def lacking(self) -> list[str]:
-        trees = {each for tree in self.files.directories(str(self.root)) for each in tree.split(",")}
-        return [each for each in self._controllers if each not in trees]
+        trees = ",".join(self.files.directories(str(self.root))).split(",")  # such as "cpu,cpuacct"
+        return [controller for controller in self._controllers if controller not in trees]
 
     def pids_directory(self, name: str) -> Path:
         return self.root / "pids" / name.strip("/")
@@ -50,14 +54,14 @@ class CgroupsV1(Cgroups):
         return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """Allow no swap, if the kernel counts it: by default, Docker allows as much swap as memory."""
+        """List the limit that allows no swap, if the kernel counts swap: Docker would allow as much swap as memory."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
         if not resources.memory_bytes or not self.files.exists(str(file)):
             return []
         return [(str(file), str(resources.memory_bytes))]
 
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Set a rate of 0 (no limit): recent kernels count on a disk only if some group has had a rate for it."""
+        """Set a rate of 0 (no limit), since recent kernels count only on disks for which a group has had a rate."""
         file = self.root / "blkio" / name.strip("/") / "blkio.throttle.write_bps_device"
         self.make(host, name)
         if self.files.exists(str(file)):
@@ -92,7 +96,7 @@ class CgroupsV1(Cgroups):
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
         r = resources
         device = r.block_device
-        wanted = [
+        settings = [
             ("cpuset/{name}/cpuset.cpus", r.cpuset),
             ("cpu/{name}/cpu.cfs_period_us", PERIOD_US if r.cpus is not None else None),
             ("cpu/{name}/cpu.cfs_quota_us", round(r.cpus * PERIOD_US) if r.cpus is not None else None),
@@ -105,7 +109,7 @@ class CgroupsV1(Cgroups):
             ("blkio/{name}/blkio.throttle.write_iops_device", _of_device(device, r.write_iops)),
             ("pids/{name}/pids.max", r.pids),
         ]
-        return [(file, str(value)) for file, value in wanted if value is not None]
+        return [(file, str(value)) for file, value in settings if value is not None]
 
 
 _BLKIO_RATES = [f"blkio.throttle.{way}_{unit}_device" for way in ("read", "write") for unit in ("bps", "iops")]
@@ -120,7 +124,7 @@ _V1_USAGE = {
 
 
 def _blkio_total(text: str) -> tuple[int, int]:
-    """Sum up (reads, writes) over all devices, from lines such as '254:0 Read 4096'."""
+    """Return the sums (reads, writes) over all devices, from lines such as '254:0 Read 4096'."""
     totals = {"Read": 0, "Write": 0}
     for line in text.splitlines():
         words = line.split()

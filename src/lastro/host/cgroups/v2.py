@@ -16,20 +16,23 @@ class CgroupsV2(Cgroups):
         return [self.root / name.strip("/")]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """Enable controllers in all parent groups: a group has only those that every ancestor enables for children."""
+        """List what enables the controllers in all parent groups, from the root on.
+
+        A group has only the controllers that every ancestor enables for its children."""
         file = str(self.root / "cgroup.controllers")
         available = set(self.files.read([file]).get(file, "").split())
-        wanted = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
-        above = [
-            self.root,
-            *reversed(list((self.root / name.strip("/")).parents)[: len(Path(name.strip("/")).parts) - 1]),
-        ]
-        return [(str(group / "cgroup.subtree_control"), wanted) for group in above if wanted]
+        text = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
+        if not text:
+            return []
+        parents = [self.root]
+        for part in Path(name.strip("/")).parts[:-1]:
+            parents.append(parents[-1] / part)
+        return [(str(group / "cgroup.subtree_control"), text) for group in parents]
 
     def lacking(self) -> list[str]:
         file = str(self.root / "cgroup.controllers")
         available = self.files.read([file]).get(file, "").split()
-        return [each for each in self._controllers if each not in available]
+        return [controller for controller in self._controllers if controller not in available]
 
     def pids_directory(self, name: str) -> Path:
         return self.root / name.strip("/")
@@ -76,41 +79,43 @@ class CgroupsV2(Cgroups):
         )
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """Set the weight, no swap, and the memory reservation, which parent groups need, too.
+        """List the CPU weight, the limit of swap, and the memory reservations of all parent groups.
 
         Runtimes compute the weight from the shares of version 1, each by a different formula. The kernel grants a group
-        no more reserved memory than its parent has."""
+        no more reserved memory than its parent has, so a parent reserves the sum of its children."""
         group = self.root / name.strip("/")
-        found = []
+        settings = []
         if resources.cpu_weight is not None:
-            found.append((str(group / "cpu.weight"), str(resources.cpu_weight)))
+            settings.append((str(group / "cpu.weight"), str(resources.cpu_weight)))
         if resources.memory_bytes is not None and self.files.exists(str(group / "memory.swap.max")):
-            found.append((str(group / "memory.swap.max"), "0"))
+            settings.append((str(group / "memory.swap.max"), "0"))
         reserved = resources.memory_reserved_bytes
-        for parent in group.parents if reserved is not None else ():
+        if reserved is None:
+            return settings
+        for parent in group.parents:
             if parent == self.root:
                 break
             siblings = {parent / child for child in self.files.directories(str(parent))} - {group}
-            lows = self.files.read([str(child / "memory.low") for child in siblings]).values()
-            reserved = (reserved or 0) + sum(int(low) for text in lows if (low := text.strip()).isdigit())
-            found.append((str(parent / "memory.low"), str(reserved)))
+            texts = self.files.read([str(child / "memory.low") for child in siblings]).values()
+            reserved += sum(int(text) for text in texts if text.strip().isdigit())
+            settings.append((str(parent / "memory.low"), str(reserved)))
             group = parent
-        return found
+        return settings
 
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
         r = resources
         rates = {"rbps": r.read_bps, "wbps": r.write_bps, "riops": r.read_iops, "wiops": r.write_iops}
-        given = " ".join(f"{key}={value}" for key, value in rates.items() if value is not None)
-        wanted = [
+        limits = " ".join(f"{key}={value}" for key, value in rates.items() if value is not None)
+        settings = [
             ("{name}/cpuset.cpus", r.cpuset),
             ("{name}/cpu.max", f"{round(r.cpus * PERIOD_US)} {PERIOD_US}" if r.cpus is not None else None),
             ("{name}/cpu.weight", r.cpu_weight),
             ("{name}/memory.max", r.memory_bytes),
             ("{name}/memory.low", r.memory_reserved_bytes),
-            ("{name}/io.max", f"{r.block_device} {given}" if r.block_device and given else None),
+            ("{name}/io.max", f"{r.block_device} {limits}" if r.block_device and limits else None),
             ("{name}/pids.max", r.pids),
         ]
-        return [(file, str(value)) for file, value in wanted if value is not None]
+        return [(file, str(value)) for file, value in settings if value is not None]
 
 
 def _counts(text: str) -> dict[str, int]:

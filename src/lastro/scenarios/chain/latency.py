@@ -11,7 +11,7 @@ from lastro.instruments.ab import CRR_S, Ab
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.iperf3_tcp import TCP_STREAMS
 from lastro.instruments.irtt import LOADED, LOADED_LOSS, LOADED_S, PROBE_INTERVAL_MS, Irtt, without_own_lateness
-from lastro.instruments.ping import MARKED_PERCENT, PATTERN, PING_INTERVAL_MS, PING_S, Ping, idle, requests
+from lastro.instruments.ping import MARKED_PERCENT, PATTERN, PING_INTERVAL_MS, PING_S, Ping, echo_requests, idle_reading
 from lastro.instruments.sockperf_rr import RR_S, SockperfRr
 from lastro.platforms.base import AVAILABLE, Availability, Instance
 from lastro.results.samples import Metric, Reading
@@ -42,8 +42,8 @@ class IdleByIrtt(Instrument):
         probed = Irtt().probe(client, server, target, PING_S.of(settings), settings, watch)
         if not probed.trips_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no datagram of irtt was answered",))
-        reading = idle(probed.trips_ms, probed.sent, Irtt.packet_bytes)
-        late = idle(probed.late_ms, probed.sent, Irtt.packet_bytes).measurements
+        reading = idle_reading(probed.trips_ms, probed.sent, Irtt.packet_bytes)
+        late = idle_reading(probed.late_ms, probed.sent, Irtt.packet_bytes).measurements
         measurements, remarks = without_own_lateness(reading.measurements, late)
         return Reading(
             measurements,
@@ -74,7 +74,7 @@ def signable(config: Config) -> Availability:
 
 def missed_redirections(reading: Reading, redirected: int, config: Config) -> list[str]:
     """Return a reason if the function redirected fewer requests than had its signature and were not lost; else []."""
-    n, marked = requests(signed(config))
+    n, marked = echo_requests(signed(config))
     n_lost = round(n * reading.measurements.get("ping_loss", 0.0) / 100)
     if redirected >= marked - n_lost:
         return []

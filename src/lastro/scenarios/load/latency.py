@@ -13,7 +13,14 @@ from functools import partial
 from typing import TypeVar
 
 from lastro.errors import InstrumentError
-from lastro.instruments.latency import LATENCY_S, STATISTICS, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments.latency import (
+    LATENCY_S,
+    STATISTICS,
+    MeasurementDisturbed,
+    RoundTrips,
+    pack_histogram,
+    percentiles_reading,
+)
 from lastro.instruments.load_generator import Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
@@ -195,10 +202,10 @@ def _lost_by_receiver(trips: RoundTrips, moved: Counters, answers_every: int) ->
 def _record_own(load: LatencyLoad, asked_fps: float, of_generator: RoundTrips, outcome: Outcome) -> None:
     """Add the percentiles of the generator alone at a load, unless it did not hold its rate."""
     if _held_rate(of_generator, asked_fps):
-        outcome.histograms.append(stored(load.own_histogram, of_generator.histogram))
-        outcome.add(judged(of_generator.histogram, None, load.own_metric))
+        outcome.histograms.append(pack_histogram(load.own_histogram, of_generator.histogram))
+        outcome.add(percentiles_reading(of_generator.histogram, None, load.own_metric))
     else:
-        outcome.histograms.append(stored(_LATE.format(load.own_histogram), of_generator.histogram))
+        outcome.histograms.append(pack_histogram(_LATE.format(load.own_histogram), of_generator.histogram))
         outcome.add_caveat(
             Remark(GENERATOR_DELAY, _late(of_generator, asked_fps), tuple(map(load.own_metric, STATISTICS)))
         )
@@ -221,11 +228,13 @@ def _record(
     outcome.measurements[load.load_metric] = trips.rate_fps
     if not _held_rate(trips, asked_fps):
         outcome.add_caveat(Remark(GENERATOR_DELAY, _late(trips, asked_fps), tuple(map(load.metric, STATISTICS))))
-        outcome.histograms.append(stored(_LATE.format(load.histogram), trips.histogram))
+        outcome.histograms.append(pack_histogram(_LATE.format(load.histogram), trips.histogram))
         return
-    outcome.histograms.append(stored(load.histogram, trips.histogram))
+    outcome.histograms.append(pack_histogram(load.histogram, trips.histogram))
     known = _held_rate(of_generator, asked_fps)
-    reading = judged(trips.histogram, of_generator.histogram if known else None, load.metric, lost_by_receiver)
+    reading = percentiles_reading(
+        trips.histogram, of_generator.histogram if known else None, load.metric, lost_by_receiver
+    )
     if not known and reading.measurements:
         text = f"its own delay at this load is not known: on its loopback, {_late(of_generator, asked_fps)}"
         unjudged = Remark(GENERATOR_DELAY, text, tuple(reading.measurements))
@@ -240,8 +249,12 @@ def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends
         outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.one_way_metric, STATISTICS))))
         return
     delays = SockperfLatency.one_way(ends.sender.data, ends.receiver.data, asked_fps)
-    outcome.histograms.append(stored(load.one_way_histogram, delays.histogram))
-    outcome.add(judged(delays.histogram, delays.own, load.one_way_metric, own_is="the generator itself was late by"))
+    outcome.histograms.append(pack_histogram(load.one_way_histogram, delays.histogram))
+    outcome.add(
+        percentiles_reading(
+            delays.histogram, delays.generator_delays, load.one_way_metric, own_is="the generator itself was late by"
+        )
+    )
 
 
 def _held_rate(trips: RoundTrips, asked_fps: float) -> bool:
