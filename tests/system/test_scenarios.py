@@ -25,7 +25,8 @@ STUDIES: dict[
     str, dict[str, Any]
 ] = {  # the keys are factors, whose levels are lists, levels that do not vary, and settings
     **SHORT,
-    **{name: {**SHORT[name], **NEIGHBOUR} for name in ("chain", "load", "proxy")},
+    **{name: {**SHORT[name], **NEIGHBOUR} for name in ("chain", "proxy")},
+    "load": {**SHORT["load"], **NEIGHBOUR, "at": "2kpps", "one_way": "no"},  # all of it is in its contract
     "compute": {**SHORT["compute"], "instrument": [SHORT["compute"]["instrument"], "pi:digits=10000"]},
 }
 
