@@ -140,14 +140,15 @@ def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             {name: f"{guest['title']} with {guest['kernel']}" for name, guest in facts.items()}
         )
     known = [key for key in _BOOTED if all(key in guest for guest in facts.values())]
-    chapter |= {key: _of_each({name: str(guest[key]) for name, guest in facts.items()}) for key in known}
+    chapter |= {key: _digests_text({name: str(guest[key]) for name, guest in facts.items()}) for key in known}
     fixed = [name for name, guest in facts.items() if "address_randomization" in guest]
     chapter |= {"address_randomization": f"off in {', '.join(fixed)}"} if fixed else {}
     emulated = [bool(guest["emulated"]) for guest in facts.values()]
     return chapter | {"emulated": any(emulated)} | ({"partly": True} if any(emulated) and not all(emulated) else {})
 
 
-def _of_each(values: Mapping[str, str]) -> str:
+def _digests_text(values: Mapping[str, str]) -> str:
+    """Return the digest that all guests share, or else each one, shortened, with the name of its guest."""
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
     return ", ".join(f"{value[:_DIGEST_CHARS]} ({name})" for name, value in values.items())

@@ -86,14 +86,14 @@ class PlainStream:
         try:
             self.unfiltered.write(without_controls(text))
         except OSError as error:
-            raise _of_output(error) from error
+            raise _output_error(error) from error
         return len(text)
 
     def flush(self) -> None:
         try:
             self.unfiltered.flush()
         except OSError as error:
-            raise _of_output(error) from error
+            raise _output_error(error) from error
 
     def writelines(self, lines: Any) -> None:
         for line in lines:
@@ -103,7 +103,7 @@ class PlainStream:
         return getattr(self.unfiltered, name)
 
 
-def _of_output(error: OSError) -> OSError:
+def _output_error(error: OSError) -> OSError:
     """Convert an error of a standard stream to UnwritableOutput, except BrokenPipeError: the reader has enough."""
     return error if isinstance(error, BrokenPipeError) else UnwritableOutput(error.errno, error.strerror)
 

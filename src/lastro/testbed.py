@@ -95,7 +95,7 @@ class Testbed:
     def apparatus_windows(self) -> list[Window]:
         """Return and clear the windows in which instruments measured on each host since the last call."""
         beds = {id(bed.apparatus): bed.apparatus for bed in (self, *self.others.values())}
-        return [window for apparatus in beds.values() for window in apparatus.taken()]
+        return [window for apparatus in beds.values() for window in apparatus.drain()]
 
     @property
     def sessions(self) -> list[Session]:

@@ -180,9 +180,9 @@ def test_no_client_of_a_daemon_works_while_a_workload_is_watched(testbed: Testbe
     """So that none of its CPU time can look like foreign load: what Docker's clients use is used before and after."""
     with pool.get("docker").start(testbed, InstanceSpec("entered", "instance")) as instance:
         watch = watched(testbed, instance, pool.get("docker"))
-        testbed.apparatus.taken()
+        testbed.apparatus.drain()
         run_timed(instance, ["sleep", "2"], 60, watch=watch)
-        (window,) = testbed.apparatus.taken()
+        (window,) = testbed.apparatus.drain()
         assert window.cpu_s is not None and window.elapsed_s <= watch.host.elapsed_s
         assert window.cpu_s < 0.1 * window.elapsed_s, "its clients rest"
         assert apparatus_reasons([window]) == []

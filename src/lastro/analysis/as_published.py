@@ -106,10 +106,10 @@ def mean_here(report: CampaignResults, metric: str, levels: Levels) -> MatchedMe
     """Return the mean of a metric at some levels, or the reasons why there is none."""
     try:
         cells = MetricCells(report, metric)
-        (weights,), used, total = cells.sides([{}], levels)
+        (weights,), n_measured, n_conditions = cells.sides([{}], levels)
     except Untestable as untestable:
         return MatchedMean(None, why=untestable.why)
-    return _matched_mean(cells, weights, used, total)
+    return _matched_mean(cells, weights, n_measured, n_conditions)
 
 
 def _matched_mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: int) -> MatchedMean:
@@ -186,16 +186,18 @@ def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
 def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels], at: Levels) -> list[MatchedMean]:
     """Return the means of sides over the conditions in which all of them were measured.
 
-    A side that was measured nowhere is ignored. Without a common condition, each mean is over its own conditions."""
+    A side that was measured nowhere has no mean, and restricts no condition. Without a common condition, each mean is
+    over its own conditions."""
     separate = [mean_here(report, metric, {**at, **side}) for side in sides]
     measured = [index for index, here in enumerate(separate) if here.mean is not None]
     try:
         cells = MetricCells(report, metric)
-        weights, used, total = cells.sides([sides[index] for index in measured], at)
-    except Untestable:
+        weights, n_measured, n_conditions = cells.sides([sides[index] for index in measured], at)
+    except Untestable:  # no common condition
         return separate
     common = {
-        index: _matched_mean(cells, of_side, used, total) for index, of_side in zip(measured, weights, strict=True)
+        index: _matched_mean(cells, of_side, n_measured, n_conditions)
+        for index, of_side in zip(measured, weights, strict=True)
     }
     return [common.get(index, here) for index, here in enumerate(separate)]
 

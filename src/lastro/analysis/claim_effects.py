@@ -87,18 +87,18 @@ def measured_effects(
 # Effects of one part
 
 
-def difference_of(of: Levels, to: Levels, at: Levels, higher: bool, cells: Comparisons) -> ClaimEffects:
+def direction_effects(of: Levels, to: Levels, at: Levels, higher: bool, cells: Comparisons) -> ClaimEffects:
     """Test that the mean of `of` is higher (or lower) than that of `to`, under the conditions `at`."""
-    (first, second), used, total = cells.sides([of, to], at)
+    (first, second), n_measured, n_conditions = cells.sides([of, to], at)
     label = f"{without_common(of, to)} / {without_common(to, of)}"
-    return ClaimEffects((direction(label, first, second, higher, cells),), used, total)
+    return ClaimEffects((direction(label, first, second, higher, cells),), n_measured, n_conditions)
 
 
 def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, cells: Comparisons) -> ClaimEffects:
     """Test that `protected` recovers a part of the loss from `ideal` to `without`, under the conditions `at`.
 
     `nothing` is set if the loss is not significant, or if it is a gain. Raises: Untestable if the loss has no test."""
-    sides, used, total = cells.sides([ideal, without, protected], at)
+    sides, n_measured, n_conditions = cells.sides([ideal, without, protected], at)
     best, worst, better = sides
     recovered = cells.recovered(best, worst, better)
     loss, gain = recovered.loss, recovered.gain
@@ -123,7 +123,7 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
         under = any(cells.gap_under_floor(weights, gap.value) for weights, gap in gaps)
         p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
         part = replace(part, p_for=p_for, p_against=p_against, under_floor=under)
-    return ClaimEffects((_open_if_bounded(part, sides, cells),), used, total, nothing)
+    return ClaimEffects((_open_if_bounded(part, sides, cells),), n_measured, n_conditions, nothing)
 
 
 # One function for each kind of test

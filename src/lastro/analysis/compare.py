@@ -23,7 +23,7 @@ from lastro.analysis.comparison import (
     Side,
     UnmatchedTreatments,
 )
-from lastro.analysis.host_facts import APPARATUS, any_of, changed, named_facts, recorded
+from lastro.analysis.host_facts import APPARATUS, changed, matches_any, named_facts, recorded
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
@@ -254,7 +254,7 @@ def _unexpected(
             raise InputError(f"neither campaign recorded a fact '{name}'", did_you_mean(name, known))
     expected = ("Lastro", *APPARATUS, *may_differ)
     of_hosts = [difference for difference in differences if difference.kind == "provenance"]
-    return tuple(difference for difference in of_hosts if not any_of(difference.what, expected))
+    return tuple(difference for difference in of_hosts if not matches_any(difference.what, expected))
 
 
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:

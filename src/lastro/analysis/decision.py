@@ -208,7 +208,7 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         raise InputError(
             "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
         )
-    looks = report.looks if chosen == usual and _is_question_of_looks(report, question, len(candidates)) else ()
+    looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
     judge = judge or (partial(choose, stage=_after_looks(looks[-1])) if looks else choose)
     size, alpha = (len(candidates), len(conditions)), 1 - question.confidence
     choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
@@ -256,8 +256,8 @@ def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
     )
 
 
-def _is_question_of_looks(report: CampaignResults, question: SlaQuestion, n_candidates: int) -> bool:
-    """Return whether a campaign has looked at its trials by this question; costs and wishes may differ."""
+def _looks_answer(report: CampaignResults, question: SlaQuestion, n_candidates: int) -> bool:
+    """Return whether the interim looks of a campaign tested the limits of this question; its costs may differ."""
     if not report.looks or any(number >= n_candidates for look in report.looks for number in look.numbers):
         return False
     of_study = SlaQuestion.of_study(report)

@@ -147,7 +147,7 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
         return None
     neighbours = interference(report)
     covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if neighbours else set()
-    lines = _hops(report)
+    lines = _growth_over_hops(report)
     covered |= {HOPS.factor} if lines else set()
     first, *others = report.views
     return Findings(
@@ -163,10 +163,10 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
     )
 
 
-def _hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
-    """Return (levels of the other factors, line of the first metric over the number of hops), where there is a line."""
-    measured_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
-    relations = ((levels, growth.against["hops"]) for levels, growth in measured_rows if growth)
+def _growth_over_hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
+    """Return (levels of the other factors, the first metric's relation to the number of hops), where a line fits."""
+    growth_of_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
+    relations = ((levels, growth.against["hops"]) for levels, growth in growth_of_rows if growth)
     return tuple((levels, relation) for levels, relation in relations if relation.line)
 
 

@@ -143,7 +143,7 @@ class GatePlan:
         return Counter(replace(cell, treatment="") for cell in self.cells)
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
-        """Return the least loss that the gate finds in a cell; infinite if it may miss any loss."""
+        """Return the least loss that the gate finds in a cell; infinite if it may miss every loss, however large."""
         loss = cell.precision(blocks).least_found(self.margin, self._alpha)
         return math.inf if loss is None else loss
 

@@ -69,9 +69,9 @@ def named_facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
 def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return {place: text} of all other facts that must not differ and have a value."""
     without = (*MAY_DIFFER, *_NAMED.values(), *_repeated_facts(provenance))
-    facts = {name: text for name, text in _flatten(provenance) if text and not any_of(name, without)}
+    facts = {name: text for name, text in _flatten(provenance) if text and not matches_any(name, without)}
     for name, text in facts.items():
-        if any_of(name, _BYTES) and text.isdecimal() and len(text) < 20:
+        if matches_any(name, _BYTES) and text.isdecimal() and len(text) < 20:
             facts[name] = f"{float(text) / 2**30:.2g} GiB"  # the kernel reserves a little more or less of it
     return facts
 
@@ -100,7 +100,7 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tupl
     return {name: (before.get(name), now.get(name)) for name in names if before.get(name) != now.get(name)}
 
 
-def any_of(name: str, patterns: Sequence[str]) -> bool:
+def matches_any(name: str, patterns: Sequence[str]) -> bool:
     """Return whether a name matches one of the patterns, in which `*` matches any text."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 

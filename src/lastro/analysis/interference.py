@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Comparisons, Untestable
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, difference_of, measured_effects, recovery_of
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, direction_effects, measured_effects, recovery_of
 from lastro.analysis.claims import too_few_blocks, why_absent
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
@@ -192,7 +192,7 @@ class _Tests:
 
     def _worse(self, of: Levels, to: Levels) -> _Effects:
         """Return the statement that the metric is worse at the levels `of` than at `to`."""
-        return partial(difference_of, of, to, {}, self.metric.better != "higher")
+        return partial(direction_effects, of, to, {}, self.metric.better != "higher")
 
     def _recovery(self, neighbour: Level, isolation: Level) -> _Effects:
         """Return the statement that an isolation recovers a part of the loss to a neighbour."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lastro.analysis.host_facts import APPARATUS, COMMAND_LINE, HOST, any_of, differing, named_facts, recorded
+from lastro.analysis.host_facts import APPARATUS, COMMAND_LINE, HOST, differing, matches_any, named_facts, recorded
 from lastro.grouping import by_key
 
 Facts = Mapping[str, str | None]
@@ -59,7 +59,7 @@ def comparable_facts(provenance: Mapping[str, Any]) -> Facts:
     """Return the facts of a testbed that may change its results. Names of hosts and paths are not among them."""
     facts = {**named_facts(provenance), **recorded(provenance)}
     facts["root filesystem"] = (facts["root filesystem"] or "")[:_DIGEST_CHARS] or None
-    return {name: value for name, value in facts.items() if not any_of(name, (*_OF_ONE_HOST, *APPARATUS))}
+    return {name: value for name, value in facts.items() if not matches_any(name, (*_OF_ONE_HOST, *APPARATUS))}
 
 
 def _sharing(testbeds: Sequence[AskedTestbed]) -> Iterator[tuple[str, ...]]:

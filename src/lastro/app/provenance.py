@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
-from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, any_of, named_facts, recorded
+from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, matches_any, named_facts, recorded
 from lastro.app.messages import say
 from lastro.builders.data.encoder import pick
 from lastro.campaign.duration import configuration
@@ -193,7 +193,9 @@ def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
     if provenance.get("guest"):
         facts_by_name[MACHINE_BELOW] = provenance.get("controller", {}).get("machine")
     left_out = ("Lastro", *APPARATUS, *(() if provenance.get("guest") else OF_GUEST))
-    return {name: value for name, value in facts_by_name.items() if value is not None and not any_of(name, left_out)}
+    return {
+        name: value for name, value in facts_by_name.items() if value is not None and not matches_any(name, left_out)
+    }
 
 
 def changed_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

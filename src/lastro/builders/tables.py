@@ -48,7 +48,7 @@ def results_table(content: Content, view: MetricView) -> Table:
             )
             for row, cell in view
         ),
-        frozenset({len(factors), len(factors) + 1}),
+        right=frozenset({len(factors), len(factors) + 1}),  # n and the mean
         note=" — ".join((words.metric_note(view.metric, say), *_legends(view, say))),
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 from lastro.analysis.testbed_groups import AskedTestbed, GroupedTestbeds
 from lastro.cli._matrix import tables
 
-_CELL = (16, 26)  # characters of a line in a cell, at least and at most
+_CELL_WIDTHS = (16, 26)  # characters of a line in a cell, at least and at most
 _SUMMARY = {
     "distribution": "host.distribution", "kernel": "kernel", "CPUs": "CPUs", "CPU model": "CPU model",
     "memory": "host.memory_bytes", "cgroup version": "isolation.cgroup_version", "root filesystem": "root filesystem",
@@ -22,11 +22,12 @@ def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int
     yield from textwrap.wrap(_headline(testbeds, grouped), width)
     if len(grouped.groups) > 1:
         heads = ["testbeds", *grouped.differing]
-        least, most = _CELL
+        least, most = _CELL_WIDTHS
         room = max(least, min(most, (width - max(map(len, heads))) // 2 - 2))  # for two groups side by side
-        columns = [(str(n), _cells(grouped, n - 1, room)) for n in range(1, len(grouped.groups) + 1)]
+        columns = [(str(at + 1), _cells(grouped, at, room)) for at in range(len(grouped.groups))]
+        *rows, _blank = tables("group", heads, columns, width)
         yield ""
-        yield from list(tables("group", heads, columns, width))[:-1]
+        yield from rows
     for paragraph in _paragraphs(grouped):
         yield ""
         yield from textwrap.wrap(paragraph, width)

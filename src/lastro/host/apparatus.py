@@ -28,7 +28,7 @@ class Apparatus:
     daemons: set[str] = field(default_factory=set)
     windows: list[Window] = field(default_factory=list)
 
-    def taken(self) -> list[Window]:
+    def drain(self) -> list[Window]:
         """Return the windows since the last call."""
         windows, self.windows = self.windows, []
         return windows

@@ -61,7 +61,7 @@ class LxdPlatform(Platform):
         """Run the daemon inside the block, with its storage and the image. Starting it takes about a second."""
         assert self._daemon is None, "one daemon for one object: prepare it once"
         self.require_programs(testbed)
-        flavour = replace(self.flavour, daemon=self.started(self.flavour.daemon))
+        flavour = replace(self.flavour, daemon=self.chosen_path(self.flavour.daemon))
         daemon = self._daemon = PrivateDaemon(testbed, flavour, self._storage, suffix(self.programs))
         self.own_cgroups = (daemon.group,)
         testbed.apparatus.daemons.add(daemon.group)

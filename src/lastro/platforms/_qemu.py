@@ -115,7 +115,7 @@ class QemuPlatform(Hypervisor):
         is_microvm = _MACHINE.of(self.chosen) == "microvm"
         kind = "device" if is_microvm else "pci"
         argv = [
-            self.started(self.program), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            self.chosen_path(self.program), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-name", spec.name, "-machine", self._machine(is_microvm), "-accel", self.accelerator, "-cpu", self.cpu,
             "-smp", str(self.vcpus(spec)), "-m", f"{self.memory_mib(spec)}M",
             "-kernel", str(self.guest.fastest),

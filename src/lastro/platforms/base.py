@@ -399,7 +399,7 @@ class Platform(Part):
         """The paths of the programs that the study chose, by the names of their options."""
         return chosen_programs(self.options, self.chosen)
 
-    def started(self, name: str, option: str = PROGRAM) -> str:
+    def chosen_path(self, name: str, option: str = PROGRAM) -> str:
         """Return the path that the study chose for a program, or else `name`, to be looked up in the PATH."""
         return self.programs.get(option, name)
 

@@ -170,7 +170,7 @@ class Docker(Platform):
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
-        path = testbed.host.require(self.started(program, program), remedy)
+        path = testbed.host.require(self.chosen_path(program, program), remedy)
         if self.runtime == "kata":  # no command line: containerd speaks to its shim
             return {"kata": {"runtimeType": "io.containerd.kata.v2"}}
         arguments = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}

@@ -126,7 +126,7 @@ class Hypervisor(Platform):
         """Check that the hypervisor is installed, and make kernel, initramfs and disk unless a campaign has made them.
 
         Raises: Unavailable."""
-        testbed.host.require(self.started(self.program), self.remedy)
+        testbed.host.require(self.chosen_path(self.program), self.remedy)
         self.require_programs(testbed)
         self.require_host(testbed)
         own = testbed.own

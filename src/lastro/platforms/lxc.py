@@ -80,7 +80,7 @@ class Lxc(Platform):
 
     def tool(self, name: str) -> str:
         """Return the path of an LXC program in the directory of the chosen lxc-start, or its name for the PATH."""
-        return str(Path(self.started(name)).with_name(name)) if self.programs else name
+        return str(Path(self.chosen_path(name)).with_name(name)) if self.programs else name
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:

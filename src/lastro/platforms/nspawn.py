@@ -84,7 +84,7 @@ class Nspawn(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        testbed.host.require(self.started("systemd-nspawn"), self.requirements.install)
+        testbed.host.require(self.chosen_path("systemd-nspawn"), self.requirements.install)
         with ExitStack() as stack:
             netns, home, scratch, cgroup = claim_places(stack, testbed, spec)
             set_own_sysctls(testbed, netns, spec.sysctls)
@@ -92,7 +92,7 @@ class Nspawn(Platform):
             _forbid_devices(testbed, cgroup)
             mounts = [*overlay_root(home, scratch, testbed.image.tree), *_disk(home)]
             testbed.host.run(["sh", "-e"], stdin=mounts_script(home, *mounts))
-            process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup, self.started("systemd-nspawn")))
+            process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup, self.chosen_path("systemd-nspawn")))
             stack.callback(process.stop)
             leader, group = _wait_for_start(testbed, spec, process, cgroup)
             yield NspawnInstance(testbed, spec, netns=netns, cgroup=cgroup, leader=leader, group=group)

@@ -85,7 +85,7 @@ class OciPlatform(Platform):
     @property
     def program(self) -> str:
         """The path of the runtime that the study chose, or its name, to be looked up in the PATH."""
-        return self.started(self.binary)
+        return self.chosen_path(self.binary)
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:

@@ -78,7 +78,7 @@ class Podman(Platform):
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Make the mount namespace and the configuration, and import the image, which stays after the session."""
         runtime = _RUNTIME.of(self.chosen)
-        for program in (self.started("podman"), self.started(runtime, runtime)):
+        for program in (self.chosen_path("podman"), self.chosen_path(runtime, runtime)):
             testbed.host.require(program, f"apt-get install {_PROGRAMS.get(program, program)}")
         self.require_programs(testbed)
         directory = ("podman" if runtime == "runc" else f"podman-{runtime}") + suffix(self.programs)
@@ -92,7 +92,7 @@ class Podman(Platform):
 
     def _configure(self, testbed: Testbed) -> None:
         cache, runtime = testbed.session.state / "podman", _RUNTIME.of(self.chosen)
-        program = self.started(testbed.host.which(runtime) or runtime, runtime)
+        program = self.chosen_path(testbed.host.which(runtime) or runtime, runtime)
         files = {
             "containers.conf": _containers_conf(runtime, program, _ulimits(testbed), self.programs.get("conmon")),
             "storage.conf": _storage_conf(self._scratch / "store", "storage", cache),
@@ -142,7 +142,7 @@ class Podman(Platform):
         return [
             "nsenter", f"--mount={self._home / 'mnt'}", *network, "env",
             f"CONTAINERS_CONF={self._home / 'containers.conf'}", f"CONTAINERS_STORAGE_CONF={self._home / storage}",
-            f"TMPDIR={self._scratch / 'tmp'}", self.started("podman"),
+            f"TMPDIR={self._scratch / 'tmp'}", self.chosen_path("podman"),
         ]  # fmt: skip
 
     @contextmanager
@@ -162,7 +162,7 @@ class Podman(Platform):
                 pid = shlex.join([*self._podman(), "inspect", "--format", "{{.State.Pid}}", spec.name])
                 testbed.host.run(["sh", "-ec", f"ip netns attach {netns} $({pid})"])
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            runtime = self.started(_RUNTIME.of(self.chosen), _RUNTIME.of(self.chosen))
+            runtime = self.chosen_path(_RUNTIME.of(self.chosen), _RUNTIME.of(self.chosen))
             enter = ["nsenter", f"--mount={self._home / 'mnt'}", runtime, "exec", container]
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 

@@ -76,10 +76,11 @@ class VirtualBoxInstance(HypervisorInstance):
         return self._platform.sends_by_host
 
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
+        """Create the guest and start its monitor. `cards` are (tap, MAC address)."""
         if len(cards) > _MOST_CARDS:
             raise Unavailable(f"VirtualBox gives a guest at most {_MOST_CARDS} cards")
         if self.sends_by_host:
-            self.taps = {}  # they carry nothing, so `links` must use the guest's counters
+            self.taps = {}  # no frame crosses them; without them, `links` reads the guest's counters
         else:
             for tap, _ in cards:
                 self.testbed.host.run(["ip", "-n", self.netns, "link", "set", "dev", tap, "promisc", "on"])

@@ -234,10 +234,13 @@ class Scenario(Declaration, OnTestbed):
         if self.guests and (name := guest_of(config)) not in self.guests:
             return Availability(f"the testbed has no guest named '{name}'", f"add a table [guests.{name}] to its file")
         answer: object = self.at(config).availability(config)
-        texts = (answer.reason, answer.remedy) if isinstance(answer, Availability) else (answer,)
-        if isinstance(answer, Availability) and all(isinstance(text, str | None) for text in texts):
+        if not isinstance(answer, Availability):
+            wrong: object = (answer,)
+        elif isinstance(answer.reason, str | None) and isinstance(answer.remedy, str | None):
             return answer
-        return Availability(f"scenario {self.name} does not say whether it can run: {texts!r}", "correct the scenario")
+        else:
+            wrong = (answer.reason, answer.remedy)
+        return Availability(f"scenario {self.name} does not say whether it can run: {wrong!r}", "correct the scenario")
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:

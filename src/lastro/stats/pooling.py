@@ -140,14 +140,15 @@ class _Sample:
 
     def _means(self, tau2: Floats) -> tuple[Floats, Floats]:
         """Return the weighted means and their standard errors, one for each tau squared."""
-        w, left = self._weighted(tau2)
-        spreads = (w * left**2).sum(axis=1) / (len(self.y) - 1)
-        return self.y[0] - left[:, 0], np.sqrt(np.maximum(1.0, spreads) / w.sum(axis=1))
+        w, residuals = self._weighted(tau2)
+        hartung_knapp = (w * residuals**2).sum(axis=1) / (len(self.y) - 1)
+        means = self.y[0] - residuals[:, 0]
+        return means, np.sqrt(np.maximum(1.0, hartung_knapp) / w.sum(axis=1))  # never below the usual standard error
 
     def _q(self, tau2: Floats) -> Floats:
         """Return Cochran's Q for each tau squared: the sum of the squared standardized distances from the mean."""
-        w, left = self._weighted(tau2)
-        return np.asarray((w * left**2).sum(axis=1))
+        w, residuals = self._weighted(tau2)
+        return np.asarray((w * residuals**2).sum(axis=1))
 
     def tau2_at(self, q: Floats) -> Floats:
         """Return for each value of Q the tau squared at which Q has it; 0 where Q is never that large."""
@@ -214,13 +215,13 @@ class _Sample:
 
     def _likelihood(self, tau2: Floats) -> Floats:
         """Return the logarithms of the restricted likelihood, up to a constant."""
-        w, left = self._weighted(tau2)
-        return np.asarray((np.log(w).sum(axis=1) - np.log(w.sum(axis=1)) - (w * left**2).sum(axis=1)) / 2)
+        w, residuals = self._weighted(tau2)
+        return np.asarray((np.log(w).sum(axis=1) - np.log(w.sum(axis=1)) - (w * residuals**2).sum(axis=1)) / 2)
 
     def _slope(self, tau2: Floats) -> Floats:
         """Return the derivatives of `_likelihood`."""
-        w, left = self._weighted(tau2)
-        return np.asarray(((w * left) ** 2).sum(axis=1) - w.sum(axis=1) + (w**2).sum(axis=1) / w.sum(axis=1)) / 2
+        w, residuals = self._weighted(tau2)
+        return np.asarray(((w * residuals) ** 2).sum(axis=1) - w.sum(axis=1) + (w**2).sum(axis=1) / w.sum(axis=1)) / 2
 
     def _weighted(self, tau2: Floats) -> tuple[Floats, Floats]:
         """Return the weights, and the distances from the weighted mean, a row for each tau squared."""

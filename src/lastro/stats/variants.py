@@ -82,9 +82,9 @@ def is_confirmed(model: BlockModel | None, variant: int, reference: int, better:
     """Return whether the new blocks confirm an alarm: their `model` shows that the variant is worse.
 
     False without a model, or if the new blocks have no value of the variant or of the reference."""
-    more, less = (variant, reference) if better == "lower" else (reference, variant)
+    larger_if_worse, other = (variant, reference) if better == "lower" else (reference, variant)
     try:
-        p = None if model is None else one_sided_p(model, {more: 1.0}, {less: 1.0}, 1.0)
+        p = None if model is None else one_sided_p(model, {larger_if_worse: 1.0}, {other: 1.0}, bound=1.0)
     except KeyError:  # no new block has a value
         return False
     return p is not None and p <= CONFIRMING

@@ -169,7 +169,7 @@ def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Readi
 
     A busy host may keep a load below its rate, or a tool from its CPU, so it is tried up to three times."""
     for left in reversed(range(_ATTEMPTS)):
-        apparatus.taken()
+        apparatus.drain()
         try:
             with tape.recording():
                 reading = measure(_LIMIT_S)
@@ -179,7 +179,7 @@ def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Readi
             continue
         if not reading.invalid_because:
             break
-    return reading, apparatus.taken()
+    return reading, apparatus.drain()
 
 
 def _read_or_refused(measure: Measure) -> Reading | None:

@@ -148,14 +148,14 @@ def test_the_time_is_that_of_the_command_alone(testbed: Testbed, memory: Path) -
     whole_s = time.monotonic() - began_s
     assert 0.3 <= measured.done.duration_s <= whole_s - 0.6
     assert measured.message_s == 0, "no message is part of the time"
-    (window,) = testbed.apparatus.taken()
+    (window,) = testbed.apparatus.drain()
     assert measured.done.duration_s <= window.elapsed_s <= whole_s - 0.6
     assert began_s + 0.6 <= measured.done.started_s
 
 
 def test_an_instance_with_another_clock_is_timed_by_messages(testbed: Testbed, memory: Path) -> None:
     measured = Guest(testbed, memory, NEEDS_EXEC).measure(["sleep", "0.3"])
-    (window,) = testbed.apparatus.taken()
+    (window,) = testbed.apparatus.drain()
     assert measured.message_s > 0
     assert 0.3 - measured.message_s <= measured.done.duration_s <= window.elapsed_s - measured.message_s
 
@@ -177,9 +177,9 @@ def test_a_watch_is_around_the_command_after_exec_and_before_its_output(instance
 def test_each_command_is_one_window_of_the_testbed(instance: Local, testbed: Testbed) -> None:
     for duration_s in (0.1, 0.2):
         instance.measure(["sleep", str(duration_s)])
-    windows = testbed.apparatus.taken()
+    windows = testbed.apparatus.drain()
     assert len(windows) == 2 and windows[0].elapsed_s >= 0.1 and windows[1].elapsed_s >= 0.2
-    assert testbed.apparatus.taken() == []
+    assert testbed.apparatus.drain() == []
     assert testbed.apparatus.instances == {"/lastro/0a1b2c/one"}, "what is measured is not the apparatus"
 
 
@@ -209,7 +209,7 @@ def test_an_instance_that_dies_is_an_error_that_names_the_command(instance: Loca
     with pytest.raises(CommandFailed, match="exited with 137") as failed:
         instance.measure(dying, check=False)
     assert failed.value.argv == tuple(dying) and "EPOCHREALTIME" not in failed.value.message
-    assert testbed.apparatus.taken() == [], "a command that was cut short has no window"
+    assert testbed.apparatus.drain() == [], "a command that was cut short has no window"
 
 
 def test_a_timeout_names_the_command_and_ends_it(instance: Local, testbed: Testbed, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_timeout_names_the_command_and_ends_it(instance: Local, testbed: Testb
         instance.measure(argv, timeout_s=0.5)
     assert late.value.argv == tuple(argv) and "EPOCHREALTIME" not in late.value.message
     assert gone(tmp_path / "pid")
-    assert testbed.apparatus.taken() == []
+    assert testbed.apparatus.drain() == []
 
 
 def test_an_error_of_the_watch_is_its_own_and_the_command_ends(instance: Local, tmp_path: Path) -> None:

@@ -71,10 +71,10 @@ def wake(process: Process) -> None:
 
 
 def window_of(testbed: Testbed, act: Callable[[], object], daemon: str = "") -> Window:
-    testbed.apparatus.taken()
+    testbed.apparatus.drain()
     with witness(testbed, daemon).watching():
         act()
-    (window,) = testbed.apparatus.taken()
+    (window,) = testbed.apparatus.drain()
     return window
 
 
@@ -251,7 +251,7 @@ def test_a_command_that_failed_has_no_window(testbed: Testbed) -> None:
 def test_windows_are_taken_once() -> None:
     first, second = Window(1, 5, 0.1), Window(2, 6, 0.1)
     apparatus = Apparatus(windows=[first, second])
-    assert (apparatus.taken(), apparatus.taken()) == ([first, second], [])
+    assert (apparatus.drain(), apparatus.drain()) == ([first, second], [])
 
 
 def test_windows_of_all_hosts_of_a_testbed_are_taken(testbed: Testbed) -> None:

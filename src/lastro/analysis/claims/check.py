@@ -51,18 +51,18 @@ def _check_names(statement: Statement, study: Study, here: tuple[Key, ...], prob
         for name in side:
             with problems.at(*here, key, name):
                 check_factor(name, factors, study)
-    key, outside = statement.own_factors()
-    for name in outside:
-        with problems.at(*here, key):
+    list_key, listed = statement.listed_factors()
+    for name in listed:
+        with problems.at(*here, list_key):
             check_factor(name, factors, study)
     with problems.at(*here):
-        _check_sides(statement, sides, outside)
+        _check_sides(statement, sides, listed)
 
 
 def _check_sides(statement: Statement, sides: Mapping[str, Levels], outside: Sequence[str]) -> None:
     """Raise FieldError if sides differ in their factors or are equal, or if a factor is named twice.
 
-    `outside` are the factors that the statement compares apart from sides (`Statement.own_factors`)."""
+    `outside` are the factors that the statement compares apart from sides (`Statement.listed_factors`)."""
     if len({frozenset(side) for side in sides.values()}) > 1:
         raise FieldError(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
     in_sides = {name for side in sides.values() for name in side}

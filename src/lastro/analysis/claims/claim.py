@@ -75,7 +75,7 @@ class Statement(FrozenTable):
         """Return {key: side} of the sides that the statement compares; all have the same factors."""
         return {}
 
-    def own_factors(self) -> tuple[str, Sequence[str]]:
+    def listed_factors(self) -> tuple[str, Sequence[str]]:
         """Return the key under which the table names factors to compare, apart from sides, and their names."""
         return "factor", ()
 
@@ -156,7 +156,7 @@ class PublishedFigure(FrozenTable):
 
     @property
     def judged(self) -> tuple[Measure, float]:
-        """The measure by which an effect is judged against this figure, and the figure."""
+        """The measure of an effect to which this figure refers, and its number; a share may have only a bound."""
         if self.ratio is not None:
             return "ratio", self.ratio
         if self.difference is not None:

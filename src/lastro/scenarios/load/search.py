@@ -66,8 +66,8 @@ class Probe:
 
     def as_note(self) -> dict[str, object]:
         """Return the probe as plain data, to keep with the trial."""
-        rounded = {"loss_ratio": round(self.loss_ratio, 6), "reached": self.reached}
-        return {**asdict(self), "lost_at": dict(self.lost_at), **rounded}
+        derived = {"loss_ratio": round(self.loss_ratio, 6), "reached": self.reached}
+        return {**asdict(self), "lost_at": dict(self.lost_at), **derived}
 
 
 Measure = Callable[[float, float], Probe]  # rate in frames a second, duration in seconds

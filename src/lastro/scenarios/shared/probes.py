@@ -42,8 +42,10 @@ class PartProbes:
         return self._pool.availability(name)
 
     def attachment(self, name: str, platform: str) -> Availability:
+        """Return whether instances of the platform can have this attachment."""
         return self._once(
-            ("attachment", platform, name), lambda there, part: self._attachments.get(part).probe(self._testbed, there)
+            ("attachment", platform, name),
+            lambda instances, level: self._attachments.get(level).probe(self._testbed, instances),
         )
 
     def isolation(self, name: str, platform: str) -> Availability:

@@ -60,6 +60,7 @@ class Meters(Watch):
             meter.start()
 
     def stop(self) -> None:
+        """Stop all meters, and tell that of each host how much CPU time of its instances it cannot see."""
         for meter in (self.host, *self.others):
             meter.stop()
         self.usage.stop()

@@ -29,7 +29,7 @@ class Additive(Statement):
     def is_equivalence(self, claim: Claim) -> bool:
         return True
 
-    def own_factors(self) -> tuple[str, Sequence[str]]:
+    def listed_factors(self) -> tuple[str, Sequence[str]]:
         return "factors", self.factors
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
@@ -39,7 +39,7 @@ class Additive(Statement):
                 raise not_varied(name)
         pairs = list(itertools.product(first[1], second[1]))
         sides: list[Levels] = [{first[0]: (a,), second[0]: (b,)} for a, b in pairs]
-        weights, used, total = cells.sides(sides, self.at)
+        weights, n_measured, n_conditions = cells.sides(sides, self.at)
         mean = weighted_sum((side, 1 / len(pairs)) for side in weights)
         parts = []
         for a, b in pairs:
@@ -49,4 +49,4 @@ class Additive(Statement):
                 of_first, of_second = (a == x) / len(second[1]), (b == y) / len(first[1])
                 terms.append((side, (a == x) * (b == y) - of_first - of_second + 1 / len(pairs)))
             parts.append(deviation(f"{a} · {b}", weighted_sum(terms), mean, claim.margin or 0.0, cells))
-        return ClaimEffects(tuple(parts), used, total)
+        return ClaimEffects(tuple(parts), n_measured, n_conditions)

@@ -27,7 +27,7 @@ class Alike(Statement):
     def is_equivalence(self, claim: Claim) -> bool:
         return True
 
-    def own_factors(self) -> tuple[str, Sequence[str]]:
+    def listed_factors(self) -> tuple[str, Sequence[str]]:
         return "factor", (self.factor,)
 
     def check(self, claim: Claim, study: Study) -> None:
@@ -38,7 +38,7 @@ class Alike(Statement):
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         sides: list[Levels] = [{self.factor: (level,)} for level in self.levels]
-        weights, used, total = cells.sides(sides, self.at)
+        weights, n_measured, n_conditions = cells.sides(sides, self.at)
         pairs = itertools.combinations(zip(self.levels, weights, strict=True), 2)
         parts = [equivalence(f"{a} / {b}", of, to, claim.margin or 0.0, cells) for (a, of), (b, to) in pairs]
-        return ClaimEffects(tuple(parts), used, total)
+        return ClaimEffects(tuple(parts), n_measured, n_conditions)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimEffects, difference_of, equivalence, without_common
+from lastro.analysis.claim_effects import ClaimEffects, direction_effects, equivalence, without_common
 from lastro.analysis.claims.claim import DIRECTION, EQUIVALENCE, Claim, MeanAt, PublishedMark, Statement, VerdictWords
 from lastro.stats.notes import N_
 from lastro.study.model import Levels
@@ -34,10 +34,10 @@ class Compare(Statement):
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         if not self.is_equivalence(claim):
-            return difference_of(self.of, self.to, self.at, claim.direction == "higher", cells)
-        (of, to), used, total = cells.sides([self.of, self.to], self.at)
+            return direction_effects(self.of, self.to, self.at, claim.direction == "higher", cells)
+        (of, to), n_measured, n_conditions = cells.sides([self.of, self.to], self.at)
         label = f"{without_common(self.of, self.to)} / {without_common(self.to, self.of)}"
-        return ClaimEffects((equivalence(label, of, to, claim.margin or 0.0, cells),), used, total)
+        return ClaimEffects((equivalence(label, of, to, claim.margin or 0.0, cells),), n_measured, n_conditions)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
         base, published = mean({**self.at, **self.to}), claim.published

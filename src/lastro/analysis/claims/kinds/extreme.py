@@ -41,7 +41,7 @@ class Extreme(Statement):
     def choices(self) -> Mapping[str, Levels]:
         return {"of": self.of, "to": self.to}
 
-    def own_factors(self) -> tuple[str, Sequence[str]]:
+    def listed_factors(self) -> tuple[str, Sequence[str]]:
         return "over", tuple(self.over)
 
     def check(self, claim: Claim, study: Study) -> None:
@@ -70,9 +70,9 @@ class Extreme(Statement):
         ]
         sides = [{**place, **side} for place in levels for side in (self.of, self.to)]
         away = tolerance if falls else -tolerance
-        parts, close, used, total = list[ClaimContrast](), list[ClaimContrast](), 0, 0
+        parts, close, n_measured, n_conditions = list[ClaimContrast](), list[ClaimContrast](), 0, 0
         for of_metric in (cells, *also):
-            weights, used, total = of_metric.sides(sides, self.at)
+            weights, n_measured, n_conditions = of_metric.sides(sides, self.at)
             named = (of_metric.metric.name,) if also else ()
             for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
                 label = " · ".join(map(str, (*named, *place)))
@@ -83,7 +83,7 @@ class Extreme(Statement):
         best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)
         if len(shown) == len(refuted) == len(close):
             best = replace(best, p_for=min(1.0, len(close) * min(shown)), p_against=max(refuted))
-        return ClaimEffects((*parts, best), used, total)
+        return ClaimEffects((*parts, best), n_measured, n_conditions)
 
     def words(self, claim: Claim) -> VerdictWords:
         return VerdictWords(

@@ -65,13 +65,13 @@ class Absolute(Statement):
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         if self.over == "mean":
-            (of,), used, total = cells.sides([{}], self.at)
+            (of,), n_measured, n_conditions = cells.sides([{}], self.at)
             by_label = {without_common(self.at, {}) or self.metric: of}
         else:
-            by_label, total = cells.conditions(self.at)
-            used = len(by_label)
+            by_label, n_conditions = cells.conditions(self.at)
+            n_measured = len(by_label)
         parts = tuple(level(label, of, *self.limits, cells) for label, of in by_label.items())
-        return ClaimEffects(parts, used, total)
+        return ClaimEffects(parts, n_measured, n_conditions)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark:
         low, high = self.limits

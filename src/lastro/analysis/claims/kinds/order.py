@@ -41,7 +41,7 @@ class Order(Statement):
         every = (side for group in self.sides for side in group)
         return {f"side {n}": side for n, side in enumerate(every, 1)} or {"of": self.of, "to": self.to}
 
-    def own_factors(self) -> tuple[str, Sequence[str]]:
+    def listed_factors(self) -> tuple[str, Sequence[str]]:
         return "factor", (self.factor,) if self.factor else ()
 
     def check(self, claim: Claim, study: Study) -> None:
@@ -65,7 +65,7 @@ class Order(Statement):
             [(str(level), self._sides_at(level)) for level in group] for group in self.falling
         ] or [[(without_common(side, {}), [side]) for side in group] for group in self.sides]
         entries = [entry for group in groups for entry in group]
-        weights, used, total = cells.sides([side for _, sides in entries for side in sides], self.at)
+        weights, n_measured, n_conditions = cells.sides([side for _, sides in entries for side in sides], self.at)
         n_sides = len(weights) // len(entries)  # of each entry
         of_entries = iter([weights[at * n_sides : (at + 1) * n_sides] for at in range(len(entries))])
         ordered = [[(label, next(of_entries)) for label, _ in group] for group in groups]
@@ -77,7 +77,7 @@ class Order(Statement):
                     parts.append(direction(f"{first} / {second}", above[0], below[0], True, cells))
                 else:
                     parts.append(compare(f"{first} − {second}", less(*above), less(*below), cells))
-        return ClaimEffects(tuple(parts), used, total)
+        return ClaimEffects(tuple(parts), n_measured, n_conditions)
 
     def _sides_at(self, level: Level) -> list[Levels]:
         """Return the sides to compare at a level: the level itself, or `of` and `to` at this level."""
