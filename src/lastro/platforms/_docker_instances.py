@@ -32,7 +32,7 @@ _START_S = 60.0
 
 
 class LateInstance(DockerInstance):
-    """A created container, which `launch` starts."""
+    """A container that has been created, and runs only after `launch`."""
 
     shares_kernel = False
     starts_on_links = True

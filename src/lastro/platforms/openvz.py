@@ -110,9 +110,9 @@ def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
 
 
 def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
-    """Return the common limit for reading and writing. Raises: Unavailable if the two limits differ.
+    """Return the limit for both reading and writing; None if there is none. Raises: Unavailable if the two differ.
 
-    OpenVZ has only one limit for both. `suffix` is "bps" or "iops"; `what` is the unit in errors."""
+    OpenVZ has a single limit for both. `suffix` is "bps" or "iops"; `what` is the unit in errors."""
     read, write = getattr(resources, f"read_{suffix}"), getattr(resources, f"write_{suffix}")
     if read != write:
         raise Unavailable(f"OpenVZ has a single limit for {what} read and written", "give both the same limit")

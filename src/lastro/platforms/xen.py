@@ -61,7 +61,7 @@ class XenInstance(HypervisorInstance):
         host.run(["xl", "unpause", self.domain])
 
     def usage(self) -> Usage:
-        """Return the usage of the domain, plus that of the toolstack and the disk's back-end, from their cgroup."""
+        """Return the usage of the domain plus that of the instance's cgroup: the toolstack and the disk's back-end."""
         back_end = super().usage()
         try:
             domain = domains(self.testbed.host.run(["xl", "list", self.domain]).text)[self.domain]
@@ -77,9 +77,9 @@ class XenInstance(HypervisorInstance):
 
 
 def domains(text: str) -> dict[str, Usage]:
-    """Return the usage of each domain in the output of `xl list`, by name, including the host's domain.
+    """Return {name: usage} of the domains in `text`, the output of `xl list`, including the host's domain.
 
-    Raises: PlatformError when a line is not (name, id, memory in MiB, virtual CPUs, state, seconds)."""
+    Raises: PlatformError if a line does not have six fields: name, id, memory in MiB, virtual CPUs, state, seconds."""
     usages = {}
     for line in text.splitlines()[1:]:
         try:
@@ -91,9 +91,12 @@ def domains(text: str) -> dict[str, Usage]:
 
 
 def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
-    """Replace a tap in the DUT's namespace by a device of the host: same name, same bridge, same redirection.
+    """Replace a tap in the DUT's namespace by a device of the host, which gets the name of the tap.
 
-    Raises: Unavailable when the tap is neither on a bridge, nor in an Open vSwitch, nor redirected to another tap."""
+    It also takes the place of the tap on its bridge, in its Open vSwitch, or in its redirection to and from another
+    tap.
+
+    Raises: Unavailable if the tap is in none of these."""
     host, dut, name = testbed.host, testbed.dut, tap.link
     if tap.swapping is not None:
         with tap.swapping():
@@ -120,7 +123,7 @@ def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
 
 
 def _move_name(testbed: Testbed, device: str, tap: str, master: str = "") -> None:
-    """Delete the tap, and give its name to the device, in the DUT's namespace.
+    """Delete the tap, move the device into the DUT's namespace, and give it the name of the tap.
 
     `master`, such as " master br0", puts the device on a bridge."""
     testbed.host.run(["ip", "link", "set", device, "netns", testbed.dut])
