@@ -48,8 +48,8 @@ def build_program(host: Host, source: str, libraries: Sequence[str], remedy: str
 def gather_files(host: Host, name: str, parts: Mapping[str, Path]) -> str:
     """Copy the user's files and directories into a directory `lastro-NAME`, and return its path.
 
-    `parts` maps a name in this directory to the path of the original. A directory with the same originals, by path,
-    size and time of change, is used again."""
+    `parts` is {name of the copy in this directory: path of the original}. A directory that was made from the same
+    originals, by path, size and time of change, is reused."""
     states = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in _files(parts.values())]
     digest = hashlib.sha256("\n".join([*parts, *states]).encode()).hexdigest()[:12]
     directory = STATE_DIR / "programs" / f"{name}-{digest}" / f"lastro-{name}"

@@ -82,15 +82,17 @@ class Ping(Instrument):
 
 
 def echo_requests(settings: Mapping[str, Level]) -> tuple[int, int]:
-    """Return the number of echo requests, and the number of those that carry the pattern, which are sent first."""
+    """Return (number of echo requests, number of these that carry the pattern).
+
+    The requests that carry the pattern are sent first."""
     n = max(1, round(1000 * PING_S.of(settings) / PING_INTERVAL_MS.of(settings)))
     return n, round(n * MARKED_PERCENT.of(settings) / 100) if PATTERN in settings else 0
 
 
 def idle_reading(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
-    """Return the latency and loss on an idle link; `rtts_ms` are the round trips of the packets that were answered.
+    """Return the latency and loss on an idle link. `rtts_ms` are the round trips of the packets that were answered.
 
-    Percentiles are left out if there are too few times."""
+    `sent` is the number of all packets. A percentile is left out if there are too few times for it."""
     measurements = {
         "latency_mean": fmean(rtts_ms),
         "latency_max": max(rtts_ms),

@@ -60,7 +60,7 @@ class Sockperf(LoadGenerator):
     def read(self, text: str, mps: int, duration_s: int) -> SentLoad:
         """Return the load that sockperf's report states. Raises: InstrumentError.
 
-        A timer of the kernel ends the run, but sockperf counts the time by a clock that it calibrates itself. If this
+        A timer of the kernel ends the run, but sockperf measures the time by a clock that it calibrates itself. If this
         clock is slow, the reported time is too short and the rate too high. So the returned time is at least
         `duration_s`."""
         matches = _SENT.findall(text)
