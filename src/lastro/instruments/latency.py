@@ -64,7 +64,7 @@ class RoundTrips:
 
     @cached_property
     def histogram(self) -> Histogram:
-        """The times from when a packet was due to its answer, in nanoseconds. Raises: ValueError if one is impossible."""
+        """The times from when a packet was due to its answer, in ns. Raises: ValueError if one is impossible."""
         from lastro.stats.histograms import Histogram  # loads numpy
 
         return Histogram.of((self.answered_ns - self.due_ns).round(), self.lost)
