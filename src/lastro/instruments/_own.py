@@ -22,9 +22,11 @@ _COPY_S = 600.0
 
 
 def build_program(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
-    """Compile `programs/SOURCE.c` unless it was compiled before, and return the path of the program `lastro-SOURCE`.
+    """Return the path of the program `lastro-SOURCE`; compile it from `programs/SOURCE.c` if necessary.
 
-    Raises: Unavailable, with the remedy, when the host has no compiler or lacks a library."""
+    `source` is SOURCE. `libraries` are names for the linker, such as `m`.
+
+    Raises: Unavailable, with `remedy`, when the host has no compiler or lacks a library."""
     if host.which("gcc") is None:
         raise Unavailable(f"lastro-{source} must be compiled on this host, which has no C compiler", remedy)
     file = SOURCES / f"{source}.c"

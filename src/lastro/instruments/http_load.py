@@ -13,9 +13,10 @@ Clients, or the rate, are split evenly over the proxies. Without proxies, reques
 shows the capacity of the generator.
 
 A reading has the metrics of `Jmeter.metrics` or, with names that begin with `open_`, of `Vegeta.metrics`, and the times
-of all requests as a series. Its notes have `http`: among others the number of all requests that reached a proxy or the
-server (`sent`), including checks and warm-up; the logs of the servers must have the same number. One wrong response
-makes the trial invalid, without any times and rates: a fast error must not look like speed."""
+of all measured requests as a series. Its notes have a dictionary `http`. The value `sent` in it is the number of all
+requests that reached a proxy or the server, including checks and warm-up; the logs of the servers must have the same
+number. One wrong response makes the trial invalid, without any times and rates: a fast error must not look like
+speed."""
 
 from __future__ import annotations
 

@@ -66,7 +66,9 @@ class Irtt(Instrument):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        """Send a datagram every `probe_interval_ms`, for `loaded_s`, and return the metrics beside a TCP stream."""
+        """Send a datagram every `probe_interval_ms`, for `loaded_s`, and return the metrics of `loaded_reading`.
+
+        A TCP stream should run meanwhile; the caller starts it."""
         return loaded_reading(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
 
     def probe(
@@ -92,7 +94,7 @@ class Irtt(Instrument):
         return self.read(done.text, interval_ms, duration_s)
 
     def read(self, text: str, interval_ms: float, duration_s: float) -> ProbedRoundTrips:
-        """Parse the report. A pure function. Raises: InstrumentError."""
+        """Parse irtt's report of a run of `duration_s`. A pure function. Raises: InstrumentError."""
         try:
             trips = json.loads(text)["round_trips"]
             sent_ms, back_ms = zip(*(_times_ms(trip) for trip in trips), strict=True)

@@ -1,8 +1,8 @@
 """Round-trip times by ping on an idle link, all of which are stored; percentiles only if the sample is large enough.
 
 Below 10 ms between two requests, ping does not sleep: it keeps a CPU busy, which is then awake when an answer comes.
-The times of this method are not comparable, so only irtt measures at shorter intervals. Source: main_loop in
-ping_common.c of iputils."""
+Such times are not comparable with those of a ping that sleeps, so only irtt measures at shorter intervals. Source:
+main_loop in ping_common.c of iputils."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ With its option --rate, trafgen sends the frames of each second in one burst, an
 as it can, into a token bucket of the kernel, which lets frames out at the rate and blocks trafgen meanwhile. The bucket
 holds the frames of a millisecond.
 
-trafgen blocks when the buffer of its socket is full; a frame occupies the buffer until the receiving kernel takes it
-up. So a function that is too slow would also block trafgen, before the queue in front of the function is full, which no
-wire could do. To prevent this, the bucket is on a link inside the sender's network namespace. At the other end of this
+trafgen blocks when the buffer of its socket is full. A frame occupies the buffer until the receiving kernel has taken
+it. So a function that is too slow would also block trafgen, before the queue in front of the function is full. No wire
+could do this. To prevent it, the bucket is on a link inside the sender's network namespace. At the other end of this
 link, nftables sends copies of the frames, which occupy no socket. Source: trafgen(8), tc-tbf(8), nft(8)."""
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _lxc_argv(testbed: Testbed, program: str, name: str) -> list[str]:
 
 
 def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:
-    """Return the lines of an instance's configuration, without the settings of its cgroup."""
+    """Return the lines of an instance's LXC configuration, except those for the limits of its cgroup."""
     kept = [capability.removeprefix("CAP_").lower() for capability in capabilities(spec.security)]
     return [
         f"lxc.rootfs.path = dir:{home}/rootfs",
@@ -194,7 +194,7 @@ def _confinement(security: Security, home: Path) -> list[str]:
 
 
 def _masking_mounts() -> list[str]:
-    """Return mount entries that make READ_ONLY read-only, and hide MASKED."""
+    """Return mount entries that make the paths in READ_ONLY read-only, and hide those in MASKED."""
     options = "bind,ro,nosuid,noexec,nodev,optional"
     read_only = [f"{path} {path.strip('/')} none {options} 0 0" for path in READ_ONLY]
     files = [f"/dev/null {path.strip('/')} none bind,optional 0 0" for path in MASKED if path.startswith("/proc")]

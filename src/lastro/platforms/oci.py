@@ -74,8 +74,8 @@ class OciInstance(Instance):
 class OciPlatform(Platform):
     """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
 
-    `runtime_argv` returns the prefix of its command lines for an instance. `takes_links_at_start` is true if a
-    container can use only the links that exist when it starts."""
+    `runtime_argv` returns the beginning of every command line of the runtime for an instance. `takes_links_at_start` is
+    true if a container can use only the links that exist when it starts."""
 
     binary: ClassVar[str]
     instance_type: ClassVar[type[OciInstance]] = OciInstance

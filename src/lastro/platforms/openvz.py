@@ -81,7 +81,7 @@ class OpenVz(Platform):
 
 
 def container_id(testbed: Testbed, spec: InstanceSpec) -> str:
-    """Return a UUID that contains the session's token, by which `lastro clean` recognizes it."""
+    """Return a container's UUID, which contains the session's token, so that `lastro clean` recognizes it."""
     token, digest = testbed.session.token, hashlib.sha256(spec.name.encode()).hexdigest()
     return f"1a57{token[:4]}-{token[4:]}00-4000-8000-{digest[:12]}"
 

@@ -1,14 +1,14 @@
 """Xen: para-virtual guests next to the host's own domain, by the xl toolstack.
 
 A guest's card ends in a device `vifN.M` of the host's domain, which cannot open an existing tap. So the device replaces
-the tap: under its name, and on its bridge, in its Open vSwitch, or in its redirection. The /proc of the host's domain
-counts neither the CPU time nor the memory of guests, so they are read from the hypervisor. Commands use channels
-(xen-pv-channel.7), which a QEMU back-end offers as sockets; the same QEMU serves the disk.
+the tap: it takes the tap's name, and its place on a bridge, in an Open vSwitch, or in a redirection. The /proc of the
+host's domain counts neither the CPU time nor the memory of guests, so they are read from the hypervisor. Commands use
+channels (xen-pv-channel.7), which a QEMU back-end offers as sockets; the same QEMU serves the disk.
 
 The disk goes through the cache of the host's domain: Debian's QEMU for Xen lacks what direct-io-safe needs (libaio).
 
-Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Tested with Xen 4.17 inside QEMU, with
-para-virtual guests (tests/contract/test_in_xen.py). Not yet tested: bare-metal hosts, type=pvh."""
+Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Tested with Xen 4.17 inside QEMU, with para-virtual
+guests (tests/contract/test_in_xen.py). Not yet tested: bare-metal hosts, type=pvh."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Xen(Hypervisor):
         return [*super().owned(instance), ("xen", instance.domain)]
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return only the disk's limits, since its back-end is a process; the domain has the other limits."""
+        """Return only the disk's limits, since its back-end is a process. Xen applies the other limits."""
         rates = ("read_bps", "write_bps", "read_iops", "write_iops", "block_device")
         return Resources(**{name: getattr(resources, name) for name in rates})
 
