@@ -106,7 +106,7 @@ def _build(checkout: Checkout, tree: Path, host: Host) -> None:
 
 
 def _git(own: OwnFunction, host: Host, *words: str) -> str | None:
-    """Return the output of a Git command in the user's repository, whoever owns that; None if Git fails."""
+    """Return the output of a Git command in the user's repository, regardless of its owner; None if Git fails."""
     try:
         return host.run(["git", "-c", "safe.directory=*", "-C", own.repository, *words]).text.strip()
     except CommandFailed:

@@ -66,9 +66,9 @@ class Deadline:
 class ServerMake:
     """A kind of database server.
 
-    `process` is the name of its process.
-    `make` is the command that makes its data directory.
-    `serve` is the command that runs it."""
+    `process` is the name of the server's process.
+    `make` is the command that makes a data directory for the server.
+    `serve` is the command that runs the server."""
 
     process: str
     make: tuple[str, ...]

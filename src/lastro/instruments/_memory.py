@@ -37,7 +37,7 @@ class MemoryWorkload(Workload):
 
     @abstractmethod
     def level_of(self, piece_bytes: int) -> int | str:
-        """Return the level of the option `sized_by` for pieces of at least this size."""
+        """Return the level of the option `sized_by` that makes pieces of `piece_bytes` or slightly more."""
 
     def piece_for(self, cache_bytes: int) -> int:
         """Return the size of a piece, in bytes, on CPUs with `cache_bytes` of last-level cache (0: unknown)."""
@@ -51,12 +51,12 @@ class MemoryWorkload(Workload):
         return self.piece_for(last_level_cache_bytes(host, cpuset))
 
     def piece_here(self, cpus: float) -> int:
-        """Return the size of a piece, in bytes, on the first `cpus` CPUs of this machine, for plans."""
+        """Return the size of a piece, in bytes, for a plan: on the first `cpus` CPUs of this machine."""
         first_cpus = sorted(os.sched_getaffinity(0))[: math.ceil(cpus)]
         return self.piece_for(cache_here_bytes(",".join(map(str, first_cpus))))
 
     def prepare(self, instance: Instance) -> None:
-        """Set the size of the pieces by the last-level cache of the host, whatever cache a guest sees."""
+        """Set the size of the pieces by the host's last-level cache, even if a guest sees a cache of another size."""
         self._cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
         self.chosen[self.sized_by] = self.level_of(self.piece_for(self._cache_bytes))
 

@@ -167,7 +167,7 @@ class TimedCommand:
     def too_short(self) -> str:
         """The reason why `host_s` is imprecise; empty if it is precise.
 
-        An imprecise time is kept, because leaving out short times would bias the mean of a treatment."""
+        An imprecise time is still reported, because leaving out short times would bias the mean of a treatment."""
         if self.host_s is None:
             return "the workload took less time than a message to the instance: it has no time on the host's clock"
         if self.host_s < _FEWEST_MESSAGES * self.message_s:

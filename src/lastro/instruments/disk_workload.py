@@ -61,7 +61,7 @@ def with_caches(
 ) -> Reading:
     """Return the reading with a description of the caches, and a remark if they may hide the disk.
 
-    The remark applies to all metrics except `apart`, which no cache affects."""
+    The remark applies to all metrics except those in `apart`, which no cache affects."""
     memory_bytes = instance.spec.resources.memory_bytes
     facts = cache_facts(file_bytes, memory_bytes, direct, instance.shares_kernel, instance.host_cache)
     warning = cache_warning(file_bytes, memory_bytes, direct)
@@ -76,8 +76,9 @@ def with_caches(
 def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[str] = ()) -> Reading:
     """Return the reading of a disk workload, with a remark on the cache of ZFS (ARC) if its files are on ZFS.
 
-    `under` maps "file system" to the type of the instance's file system, and "host's file system" to the type of the
-    one that has a machine's disk. `apart` are the metrics without a remark, as in `with_caches`.
+    `under` has the types of file systems. That of the instance is under "file system"; for a virtual machine, that of
+    the host, which contains the machine's disk, is under "host's file system". `apart` are the metrics to which the
+    remark does not apply, as in `with_caches`.
 
     The ARC does not count as memory of a container, so it may hold files of any size. O_DIRECT bypasses it only from
     OpenZFS 2.3 on, for requests that fit its records (zfsprops(7), `direct`)."""

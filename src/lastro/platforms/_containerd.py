@@ -1,7 +1,7 @@
 """A private containerd: its own root, state and socket, in a mount namespace with its own /run.
 
-So fixed paths of containerd, its shims and its client, such as /run/containerd, are private, too. The root is kept
-between campaigns, as a cache of the image."""
+So files that containerd, its shims and its client have at fixed paths, such as /run/containerd, are private, too. The
+root remains between campaigns, as a cache of the image."""
 
 from __future__ import annotations
 
