@@ -174,8 +174,8 @@ def ensure_kernel(
 ) -> Kernel:
     """Return the kernel of a Debian package; fetch and unpack it if necessary.
 
-    `release` is the Debian release, and `snapshot` the time of the archive, from which it comes; an empty snapshot
-    means today's mirror.
+    `release` is the Debian release of the package.
+    `snapshot` is the time of Debian's archive from which the package is taken; empty for today's mirror.
     `on_disk` are patterns of additional modules. If there are any, they are put on a disk (`modules_disk`), together
     with the usual modules."""
     kernel = kernel_at(store, release, snapshot, package, on_disk)

@@ -93,8 +93,8 @@ def xen_options(
 ) -> list[str]:
     """Return the options with which QEMU loads Xen, which in turn loads the kernel and the initramfs.
 
-    `words` are the parameters of the kernel. They are part of a list in which a comma must be written twice. The host's
-    own domain gets half of the memory; the rest is for the other domains."""
+    `words` are the parameters of the kernel. QEMU takes them in a list with commas, so each comma in them is doubled.
+    The host's own domain gets half of the memory; the rest is for the other domains."""
     own = f"dom0_mem={memory_mib // 2}M,max:{memory_mib // 2}M"
     modules = f"{kernel} {' '.join(words).replace(',', ',,')},{initramfs}"
     parameters = [own, *_XEN, *(_XEN_EMULATED if emulated else ())]

@@ -66,9 +66,9 @@ def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
 
 
 def verify(image: Image, host: Host) -> None:
-    """Compare the tar with its digest, and the whole tree, with the contents of its files, with the tar. Takes seconds.
+    """Compare the tar with its digest, and the tree, including the contents of its files, with the tar.
 
-    Raises: ImageError when anything differs."""
+    This takes seconds. Raises: ImageError when anything differs."""
     _require_digest(image)
     check(image, image.tree, host)
     argv = ["tar", "--compare", "--numeric-owner", f"--file={image.tar}", f"--directory={image.tree}"]

@@ -84,8 +84,8 @@ class ImageRecipe:
     def of_this_host(cls, host: Host, needs: ImageAdditions | None = None, snapshot: str | None = None) -> ImageRecipe:
         """Return the recipe of an image with the usual packages, the host's `click` if it has one, and `needs`.
 
-        If `snapshot` is None, it is that of the variable LASTRO_SNAPSHOT, or else empty. Raises: InputError if it is
-        not a valid time."""
+        If `snapshot` is None, the environment variable LASTRO_SNAPSHOT is used, or else today's mirror. Raises:
+        InputError if the variable or `snapshot` is not a valid time."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
         click, more = host.which("click"), needs or ImageAdditions()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))

@@ -152,8 +152,9 @@ class LoadGenerator(Instrument):
     ) -> SentLoad:
         """Send frames at a constant rate for `duration_s`, and return the load that the generator reports.
 
-        When this returns, the last frames may still be in a queue, which they leave at the rate. Only the generator
-        runs within `watch`. Raises: InstrumentError if its report cannot be right; CommandFailed; CommandTimeout."""
+        When this returns, the last frames may still be in a queue, from which they are sent at `rate_fps`. Only the
+        generator runs within `watch`. Raises: InstrumentError if its report cannot be right; CommandFailed;
+        CommandTimeout."""
 
     @contextmanager
     def receiving(self, direction: Direction) -> Iterator[Process]:

@@ -151,8 +151,7 @@ class LxdPlatform(Platform):
 
 
 def daemon_name(name: str) -> str:
-    """Return the name of an instance for the daemon: `name` if the daemon accepts it, or else one with a hash of
-    `name`.
+    """Return the daemon's name for an instance: `name` if the daemon accepts it, or else one with a hash of `name`.
 
     The daemon accepts letters, digits and hyphens. A name must begin with a letter, and must not end with a hyphen."""
     if _NAME.fullmatch(name):

@@ -121,7 +121,7 @@ class MachineInstance(GuestInstance):
         return "52:54:00:" + ":".join(digest[place : place + 2] for place in (0, 2, 4))
 
     def settle(self, ports: Sequence[Port]) -> None:
-        """Configure the booted guest: network settings of its kernel, then the name, address and routes of each card."""
+        """Configure the booted guest: settings of its kernel, then the name, address and routes of each card."""
         self.set_sysctls(self.spec.sysctls)
         if ports:
             renames = [
