@@ -49,10 +49,11 @@ class OneWay:
     """The times of the packets that requested an answer and arrived, in the order in which they were due.
 
     `due_ns`, `left_ns` and `arrived_ns` are when each of these packets was due, left its sender, and arrived, in
-    nanoseconds of the kernel's clock.
+    nanoseconds of the kernel's clock, relative to when the first packet left.
     `waits_ns` has a delay for each packet that left, whether it arrived or was lost: the time from when the packet was
     due until it left.
-    `lost` is the number of packets that left and did not arrive."""
+    `lost` is the number of packets that left and did not arrive.
+    The packets of the warm-up are not included anywhere."""
 
     due_ns: Times
     left_ns: Times

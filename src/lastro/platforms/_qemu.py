@@ -40,7 +40,7 @@ class QemuInstance(HypervisorInstance):
     _platform: QemuPlatform
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
-        """Accept every kind of tap: QEMU's cards can be configured to complete their packets."""
+        """Accept every kind of tap: QEMU's cards can be configured to send only complete packets."""
 
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         host, log = self.testbed.host, self.home / "console.log"
@@ -73,8 +73,9 @@ class QemuInstance(HypervisorInstance):
 def _macvtap_script(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
     """Return a shell script that opens the device of every macvtap card, and then executes its arguments.
 
-    `cards` has (tap, MAC address) of each card. The device of the card at index n gets the file descriptor FIRST_FD +
-    n. The script must run under `ip netns exec`: it finds the device numbers in the /sys that this mounts."""
+    `cards` has (tap, MAC address) of each card. The device of the n-th card, counted from 0, gets the file descriptor
+    FIRST_FD + n. The script must run under `ip netns exec`: it finds the device numbers in the /sys that this
+    mounts."""
     opens = []
     for number, (tap, _) in enumerate(cards, start=FIRST_FD):
         if tap.kind == "macvtap":
