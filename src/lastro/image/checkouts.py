@@ -1,8 +1,8 @@
-"""Functions that are built from a Git repository: a checkout for each commit, kept with what was built in it.
+"""Functions that are built from a Git repository: a checkout for each commit, stored with what was built in it.
 
-A checkout borrows the objects of the user's repository and has its own index, references and configuration. So nothing
-in the repository or its working copy changes, and changes there that are not committed are not built. The build runs on
-this host, as root, at the top of the checkout."""
+A checkout uses the objects of the user's repository, but has its own index, references and configuration. So the
+repository and its working copy do not change. Changes in the working copy that are not committed are not built. The
+build runs on this host, as root, in the top directory of the checkout."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ class Checkout:
 
     @property
     def built(self) -> OwnFunction:
-        """The function with the checkout as its directory of files, and the commit as its revision."""
+        """The function as built from this checkout: its files are in `directory`, and its revision is `commit`."""
         return replace(self.function.in_checkout(str(self.directory)), revision=self.commit)
 
 
 def checkout_of(own: OwnFunction, revision: str, store: Path, host: Host) -> Checkout:
-    """Return the checkout of a revision below `store`. Raises: InputError when there is no repository or revision."""
+    """Return the checkout of a revision, in a directory below `store` that may not exist yet.
+
+    Raises: InputError if there is no such repository or revision, or Git is not installed."""
     if host.which("git") is None:
         raise InputError(
             f"function '{own.name}': git, which reads its repository, is not installed", "apt-get install git"
@@ -68,9 +70,9 @@ def checkout_of(own: OwnFunction, revision: str, store: Path, host: Host) -> Che
 
 
 def ensure(checkout: Checkout, host: Host) -> OwnFunction:
-    """Return the function with the files of a checkout; make and build it if necessary.
+    """Return the function with the files of a checkout. If the checkout does not exist, make it and build the function.
 
-    Raises: ImageError with the last lines of a build that failed."""
+    Raises: ImageError, with the last lines of a build that failed."""
     own, store = checkout.function, checkout.directory.parent
     if checkout.exists:
         os.utime(checkout.directory)  # it was used (`stock`)

@@ -1,11 +1,12 @@
 """Network functions of the user's own, as a part of the root filesystem: /functions/NAME and /functions/NAME.json.
 
-So each platform, each remote host and each virtual machine has them in the form in which it has the root filesystem,
-whose digest covers them. Their files are copied and read here, and never executed: they run in instances only. The
-directories in `OPEN` are empty: an instance mounts its own there. Times and, unless root owns the files, owners are not
-kept, so that a copy of the same files is the same function.
+So the functions are the same on each platform, each remote host and in each virtual machine, and the digest of the root
+filesystem covers them. Here, their files are copied and read, but never executed: they run in instances only.
 
-An image is pulled by Podman into a store of its own, which is removed with the workshop."""
+The directories in `OPEN` are empty, since an instance mounts its own there. Times are not preserved, nor are owners
+unless root owns the files, so that a copy of the same files is the same function.
+
+Podman pulls an image into a private store, which is removed with the workshop."""
 
 from __future__ import annotations
 
@@ -50,9 +51,11 @@ pulled=$(private pull --quiet "$3"); private image mount "$pulled"; private imag
 
 @dataclass(frozen=True, slots=True)
 class InstalledFunction:
-    """A function in a root filesystem, as its JSON file describes it. `sha256` is the hash of a tar of its files.
+    """A function in a root filesystem, as its JSON file describes it.
 
-    `commit` is the Git commit from which the files were built; empty if they were copied from a directory or image."""
+    `sha256` is the hash of a tar of its files.
+    `commit` is the Git commit from which the files were built; empty if they were copied from a directory or an
+    image."""
 
     command: tuple[str, ...]
     sha256: str
@@ -65,19 +68,19 @@ class InstalledFunction:
 
 
 def function_in(image: Image, name: str) -> InstalledFunction | None:
-    """Return a function in a root filesystem; None if it has none of that name."""
+    """Return the function `name` in a root filesystem; None if there is no function of that name."""
     file = image.tree / PLACE / f"{name}.json"
     return made(InstalledFunction, json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
 
 
 def described(image: Image) -> dict[str, Any]:
-    """Return the functions in a root filesystem by name, for provenance."""
+    """Return {name: contents of its JSON file} of the functions in a root filesystem, for provenance."""
     files = sorted((image.tree / PLACE).glob("*.json"))
     return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
 def added(image: Image, functions: Sequence[OwnFunction], store: Path, host: Host) -> Image:
-    """Return the image with these functions; make it if necessary.
+    """Return `image` with these functions added; make that image if necessary.
 
     Raises: InputError when a function has no files or no command; ImageError when its files cannot be used."""
     if not functions:
@@ -107,7 +110,7 @@ def appending(tar: Path) -> list[str]:
 
 
 def _files_of(name: str, tree: Path) -> list[str]:
-    """Return arguments for tar that add the files of a function at their place in the root filesystem."""
+    """Return arguments for tar that add the files in `tree` as the function `name` of the root filesystem."""
     owner = [] if tree.stat().st_uid == 0 else ["--owner=0", "--group=0"]
     left_out = [f"--exclude=./{each}" for each in OPEN]
     place = f"--transform=s,^\\.,./{PLACE}/{name},S"  # but not in targets of symbolic links
@@ -115,7 +118,7 @@ def _files_of(name: str, tree: Path) -> list[str]:
 
 
 def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: Host) -> Path:
-    """Return the directory with a function's files, after checking them; write its JSON file into `described`.
+    """Check a function's files, write its JSON file into `described`, and return the directory with the files.
 
     Raises: as `added`."""
     tree = Path(own.directory)
@@ -161,7 +164,7 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
 def pulled(reference: str, user: str, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:
     """Pull an OCI image into `work`; return the directory of its files, and its configuration.
 
-    `user` names in messages what needs the image. Raises: ImageError."""
+    `user` says in messages what requires the image. Raises: ImageError."""
     if host.which("podman") is None:
         raise ImageError(f"podman, which unpacks the image of {user}, is not installed", "apt-get install podman")
     work.mkdir()
@@ -208,9 +211,10 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
 
 
 def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
-    """Return the path of the file to which a path leads when symbolic links among `members` are followed.
+    """Return the path to which `path` leads when the symbolic links among `members` are followed.
 
-    `members` are the files by path, relative to the root that links start from. The result need not exist."""
+    `members` are the files by path, relative to the root from which absolute links start. The result is relative to
+    this root, too, and may be a file that does not exist."""
     path = posixpath.normpath(path).lstrip("/")
     for _ in range(_MOST_LINKS):
         parents = [*reversed(PurePosixPath(path).parents), PurePosixPath(path)]
@@ -223,7 +227,9 @@ def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
 
 
 def _of_other_machine(head: bytes) -> bool:
-    """Return whether a program's first bytes are those of an ELF file for another processor; False for scripts."""
+    """Return whether `head`, the first bytes of a program, are of an ELF file for another processor.
+
+    False for scripts."""
     with open("/proc/self/exe", "rb") as own:
         kind, machine = slice(4, 6), slice(18, 20)  # elf(5): word size and byte order; e_machine
         here = own.read(_ELF_BYTES)

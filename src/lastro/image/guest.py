@@ -62,7 +62,10 @@ MODULES = (
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel with some of its modules. `elf` starts faster, by PVH; None when it could not be unpacked."""
+    """A kernel with some of its modules, in `directory`.
+
+    `elf` is the kernel as an ELF file, which boots faster than `image` since it is not compressed. It is None if the
+    kernel could not be unpacked."""
 
     directory: Path
 
@@ -76,7 +79,7 @@ class Kernel:
 
     @property
     def modules_disk(self) -> Path:
-        """The disk with the modules of the kernel, /lib/modules/RELEASE; some kernels have none."""
+        """The disk image with the kernel's modules, as /lib/modules/RELEASE. Only some kernels have this file."""
         return self.directory / "modules.img"
 
     @property
@@ -87,9 +90,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """The files to boot, on the host that boots them. `release` is that of the kernel, `elf` starts faster, by PVH.
+    """The files that a guest boots, on the host that boots it.
 
-    `disk` is a raw, sparse ext4 file system that guests share: use a layer over it or a copy."""
+    `release` is the kernel's release, such as `6.1.0-31-amd64`.
+    `image` is the kernel. `elf` is the same kernel as an ELF file, which boots faster; None if there is none.
+    `disk` is a raw, sparse ext4 file system that guests share: use a layer over it, or a copy."""
 
     release: str
     image: Path
@@ -99,20 +104,21 @@ class Guest:
 
     @property
     def fastest(self) -> Path:
-        """The kernel's file that starts faster."""
+        """The kernel image that boots faster: the ELF file if there is one, or else the compressed kernel."""
         return self.elf or self.image
 
     @property
     def to_send(self) -> tuple[Path, ...]:
-        """The files that must be copied to a remote host, which makes the disk itself."""
+        """The files that must be copied to a remote host: all but the disk, which is made there."""
         return tuple(file for file in (self.image, self.elf, self.initramfs) if file)
 
 
 def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> str:
     """Return the kernel's command line.
 
-    `ports` is the number of virtio-serial ports named `lastro.*`, or names of ttys. `words` are added as they are, such
-    as `console=ttyS0`; `lastro.modules=a,b` loads modules at boot."""
+    `ports` says over what the agent serves commands: a number of virtio-serial ports named `lastro.*`, or names, each
+    of a tty or `vsock=PORT`.
+    `words` are appended unchanged, such as `console=ttyS0`; `lastro.modules=a,b` loads modules at boot."""
     wanted = str(ports) if isinstance(ports, int) else ",".join(ports)
     return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *BOOT_WORDS, *words])
 
@@ -128,10 +134,12 @@ def ensure(image: Image, store: Path, host: Host) -> Guest:
 
 
 def sent(made: Guest, image: Image, host: Host, store: Path) -> Guest:
-    """Return the guest's files on the host that boots it, below `store` if that host is remote, else `made` itself.
+    """Return the files `made` as they are on the host that boots the guest: `made` itself, unless that host is remote.
 
-    Kernel and initramfs are copied once. The disk is made there once from `image`, the copy of the root filesystem on
-    that host, and is the same as here. Raises: ImageError."""
+    On a remote host, the files are below `store`. Kernel and initramfs are copied there once. The disk is made there
+    once, from `image`, the copy of the root filesystem on that host, and has the same content as the disk here.
+
+    Raises: ImageError."""
     if not isinstance(host, SshHost):
         return made
 
@@ -164,10 +172,12 @@ def ensure_kernel(
     package: str = KERNEL,
     on_disk: Sequence[str] = (),
 ) -> Kernel:
-    """Return the kernel of a Debian package; make it if necessary.
+    """Return the kernel of a Debian package; fetch and unpack it if necessary.
 
-    `snapshot` is that of the root filesystem; empty for today's mirror. `on_disk` are patterns of more modules, which
-    are put on a disk with the others."""
+    `release` is the Debian release of the package.
+    `snapshot` is the time of Debian's archive from which the package is taken; empty for today's mirror.
+    `on_disk` are patterns of additional modules. If there are any, they are put on a disk (`modules_disk`), together
+    with the usual modules."""
     kernel = kernel_at(store, release, snapshot, package, on_disk)
     if kernel.directory.is_dir():
         return kernel
@@ -203,8 +213,8 @@ def kernel_at(store: Path, release: str, snapshot: str, package: str, on_disk: S
 def _as_before_debian_13(extract: Path) -> None:
     """Change extracted packages to the layout of Debian 12: links to /usr, unpacked modules, and kernels in /boot.
 
-    Since Debian 13, the package base-files has the links; since 14, a kernel and its configuration are beside its
-    modules."""
+    Since Debian 13, the links are in another package, base-files. Since Debian 14, a kernel and its configuration are
+    in the directory of the kernel's modules."""
     for name in ("bin", "lib", "lib64", "sbin"):
         if not (extract / name).exists():
             (extract / name).symlink_to(f"usr/{name}")
@@ -218,7 +228,7 @@ def _as_before_debian_13(extract: Path) -> None:
 
 
 def _keep_kernel(extract: Path, kept: Path) -> str:
-    """Copy the kernel and unpack it. Return its release, such as `6.1.0-31-amd64`."""
+    """Copy the kernel into `kept`, also unpacked, and return its release, such as `6.1.0-31-amd64`."""
     [image] = (extract / "boot").glob("vmlinuz-*")
     version = image.name.removeprefix("vmlinuz-")
     shutil.copy(image, kept / "vmlinuz")
@@ -231,7 +241,9 @@ def _keep_kernel(extract: Path, kept: Path) -> str:
 
 
 def unpacked(image: bytes) -> bytes | None:
-    """Return the ELF file inside a bzImage (Linux x86 boot protocol 2.08); None unless it is packed by xz or gzip."""
+    """Return the ELF file inside a bzImage; None if `image` has none that is packed by xz or gzip.
+
+    Source: Linux x86 boot protocol 2.08."""
     if image[0x202:0x206] != b"HdrS":
         return None
     setup_sectors = image[0x1F1] or 4
@@ -251,7 +263,9 @@ def unpacked(image: bytes) -> bytes | None:
 
 
 def _keep_modules(source: Path, kept: Path, patterns: Iterable[str]) -> None:
-    """Copy the modules that match a pattern and their dependencies, with the files that busybox's modprobe needs."""
+    """Copy the modules that match a pattern, and the modules that they require, from `source` to `kept`.
+
+    The files that busybox's modprobe reads are written there, too."""
     lines = (source / "modules.dep").read_text(encoding="utf-8").splitlines()
     needs = {path: others.split() for path, _, others in (line.partition(":") for line in lines)}
     wanted = {path for path in needs if any(fnmatchcase(path, f"kernel/{pattern}") for pattern in patterns)}
@@ -271,7 +285,10 @@ def _keep_modules(source: Path, kept: Path, patterns: Iterable[str]) -> None:
 def ensure_initramfs(
     kernel: Kernel, store: Path, inside: Mapping[str, str] = INSIDE, applets: Sequence[str] = APPLETS
 ) -> Path:
-    """Return an initramfs with the kernel's modules, busybox, and our files `inside`; make it if necessary."""
+    """Return an initramfs with the kernel's modules, busybox, and Lastro's own files; make it if necessary.
+
+    `inside` is {path in the initramfs: file of this package}.
+    `applets` are the commands of busybox to which /bin has links."""
     sources = [(_SOURCES / file).read_bytes() for file in inside.values()]
     path = store / f"initramfs-{key_of(kernel.directory.name, _INITTAB, *sources)}.cpio"
     if not path.is_file():
@@ -293,7 +310,8 @@ def ensure_initramfs(
 def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], directories: Iterable[str]) -> bytes:
     """Return a cpio archive in the kernel's format (Documentation/driver-api/early-userspace/buffer-format.rst).
 
-    `files` maps a path to (mode, content); parent directories are added."""
+    `files` is {path: (mode, content)}. `links` is {path of a symbolic link: its target}.
+    `directories` are paths of directories. The parents of files and links are added."""
     above = {str(parent) for path in (*files, *links) for parent in Path(path).parents} - {"."}
     entries = [(name, stat.S_IFDIR | 0o755, b"") for name in sorted(above | set(directories))]
     entries += [(name, stat.S_IFREG | mode, content) for name, (mode, content) in sorted(files.items())]
@@ -320,9 +338,10 @@ def ensure_disk(image: Image, store: Path, host: Host) -> Path:
 
 
 def make_disk(tree: Path, disk: Path, seed: str, size_bytes: int, host: Host) -> None:
-    """Make an ext4 file system of a tree, with complete inode tables, so that no guest has to write them.
+    """Make the file `disk` of `size_bytes`: an ext4 file system with the files of `tree`.
 
-    `seed` is text from which its UUID and its hashes are made, so that the same tree gives the same disk."""
+    Its inode tables are complete, so that no guest has to write them. Its UUID and its hashes are computed from the
+    text `seed`, so that the same tree gives the same disk."""
     host.run(["truncate", f"--size={size_bytes}", str(disk)])
     digest = seed if len(seed) >= 32 else key_of(seed) + key_of(seed, "more")
     uuid = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
@@ -333,7 +352,7 @@ def make_disk(tree: Path, disk: Path, seed: str, size_bytes: int, host: Host) ->
 
 
 def put(made: Path, place: Path) -> None:
-    """Move a result into place, unless another Lastro process has done so in the meantime."""
+    """Move `made` to `place`, unless another Lastro process has put its result there in the meantime."""
     if not place.exists():
         made.rename(place)
 

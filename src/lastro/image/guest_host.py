@@ -1,8 +1,8 @@
 """The files of a virtual machine that is the host of a testbed: its kernel, its disks, and Docker's AppArmor profile.
 
-Its root is a second root filesystem, of Debian packages alone: sshd, the tools that Lastro runs on a host, and the
-platforms that containers need. The root filesystem of instances is a disk beside it, the same that virtual machines of
-the platforms boot."""
+Its root is a second root filesystem, which has Debian packages only: sshd, the tools that Lastro runs on a host, and
+what the platforms require. A second disk has the root filesystem of instances. Platforms whose instances are virtual
+machines boot these from the same disk."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ _APPLETS = (
 
 @dataclass(frozen=True, slots=True)
 class GuestHost:
-    """The files to boot. `modules` is None for a kernel with everything built in. Disks are shared: use layers."""
+    """The files to boot. Disks are shared between guests, so use layers over them.
+
+    `root` is the disk with the userland of the host. `instances` is the disk with the root filesystem of instances.
+    `modules` is the disk with the kernel's modules; None for a kernel with everything built in."""
 
     kernel: Path
     initramfs: Path
@@ -66,9 +69,12 @@ def ensure(
 ) -> GuestHost:
     """Return the files; make them if necessary (about two minutes in all).
 
-    `image` is the root filesystem of instances. `kernel` is a Debian package, of another release if one follows after a
-    slash, or the absolute path of a bzImage that has everything built in. The userland has what `platforms` and the
-    `hypervisor` require. Raises: ImageError with the last output of the tool that failed."""
+    `image` is the root filesystem of instances.
+    `kernel` is a Debian package, as PACKAGE or PACKAGE/RELEASE if it comes from another Debian release than `release`.
+    Or it is the absolute path of a bzImage that has everything built in.
+    `platforms` and `hypervisor` are those that the guest must be able to run; its userland has what they require.
+
+    Raises: ImageError with the last output of the tool that failed."""
     store, own = state / "guest", kernel.startswith("/")
     package, origin = _package(release, kernel)
     with building("the guest that is the host", store, image.snapshot):
@@ -101,7 +107,9 @@ def _sha256(path: Path) -> str:
 def to_build(
     image: Image, state: Path, release: str, kernel: str, platforms: Sequence[str], hypervisor: str = "none"
 ) -> list[str]:
-    """Return descriptions of what `ensure` would have to fetch and build, which takes minutes; empty if nothing."""
+    """Return a description of each thing that `ensure` would have to fetch and build; empty if there is none.
+
+    Fetching and building take minutes."""
     package, origin = _package(release, kernel)
     debian = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES)
     made = debian.directory.is_dir()
@@ -111,9 +119,9 @@ def to_build(
 
 
 def _package(release: str, kernel: str) -> tuple[str, str]:
-    """Return the Debian package of a kernel, and the Debian release that has the package.
+    """Return (Debian package of a kernel, Debian release from which to take it).
 
-    For a kernel file of the user, it is Debian's usual kernel, whose initramfs is used."""
+    If `kernel` is a file of the user, this is Debian's usual kernel package, whose initramfs is used."""
     package, _, origin = (guest.KERNEL if kernel.startswith("/") else kernel).partition("/")
     return package, origin or release
 
@@ -123,7 +131,7 @@ def recipe_of(
 ) -> rootfs.ImageRecipe:
     """Return the recipe of the guest's own root filesystem.
 
-    `kernel` is the kernel release for which a hypervisor's modules are built, if it has any."""
+    `kernel` is the release of the kernel for which the modules of the hypervisor are built, if it has any."""
     parts = {**PARTS, "platform": platforms}
     needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
     needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}
@@ -135,7 +143,7 @@ def recipe_of(
 
 
 def _run_machines(platforms: Sequence[str]) -> bool:
-    """Return whether one of these platforms runs virtual machines."""
+    """Return whether the instances of any of these platforms are virtual machines."""
     return any(registry.get("platform", name).guests for name in platforms)
 
 
@@ -145,10 +153,10 @@ def _packages(kind: str, name: str) -> tuple[str, ...]:
 
 
 def docker_profile(dockerd: Path) -> str:
-    """Return the AppArmor profile that a dockerd loads when it starts, filled in; empty if the program has none.
+    """Return the AppArmor profile that the program `dockerd` contains, filled in; empty if it contains none.
 
-    It is a template of Go inside of the program. Loaded at boot, it serves runc and crun as well, and no daemon has to
-    run for it."""
+    dockerd loads the profile when it starts. The guest loads it at boot instead, so that it also serves runc and crun,
+    and no daemon has to run for it. In the program, the profile is a template in Go's format."""
     try:
         program = dockerd.read_bytes()
     except OSError:

@@ -1,7 +1,7 @@
-"""The hypervisors that a guest may have for platforms inside: what each adds to its userland, and how it starts.
+"""The hypervisors that a guest host may have: what each adds to the guest's userland, and how it starts.
 
-Xen is loaded in place of the kernel, by the multiboot protocol, and starts the kernel as its first domain, which is the
-host of the testbed."""
+Xen is loaded in place of the kernel, by the multiboot protocol. Xen then starts the kernel as its first domain, which
+is the host of the testbed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ _FOR_VIRTUALBOX = "EPYC,-xsave,-xsavec,-xsaves,-xsaveopt,-xgetbv1,-avx,-avx2,-fm
 class GuestHypervisor:
     """A hypervisor inside a guest. `called` is its name in titles.
 
-    `start` is the file name of a script that starts it, run by root inside the guest before sshd. `builds` is true if
-    modules for the guest's kernel must be built, which needs the kernel's headers. `components` are those of Debian's
-    archive that have its packages. `cpu` is the emulated processor on which it works."""
+    `packages` are the Debian packages that it requires. `components` are the components of Debian's archive that have
+    them.
+    `start` is the file name of a script that starts it. Root runs the script inside the guest before sshd starts.
+    `builds` is true if modules for the guest's kernel must be built, which requires the kernel's headers.
+    `cpu` is the model of the emulated processor on which it works."""
 
     called: str
     packages: tuple[str, ...]
@@ -59,7 +61,9 @@ _BUILT = "usr/lib/lastro"  # /lib/modules is a disk of its own in the guest
 
 
 def modules_hook(kernel: str) -> str:
-    """Return the hook of mmdebstrap that builds modules for a kernel, and keeps them where the guest finds them."""
+    """Return a hook for mmdebstrap that builds modules for the kernel release `kernel`.
+
+    It stores them where the guest looks for them, since /lib/modules is a separate disk in the guest."""
     [release] = quoted(kernel)
     return (
         f'chroot "$1" dkms autoinstall -k {release} && mkdir "$1/{_BUILT}"'
@@ -68,7 +72,7 @@ def modules_hook(kernel: str) -> str:
 
 
 def start_of(hypervisor: str) -> str:
-    """Return the script that starts the daemons of a hypervisor; empty for a guest without one."""
+    """Return the text of the script that starts a hypervisor's daemons; empty if the guest has no hypervisor."""
     start = HYPERVISORS.get(hypervisor)
     return Path(__file__).with_name(start.start).read_text(encoding="utf-8") if start else ""
 
@@ -87,10 +91,10 @@ def ensure_xen(userland: Image, store: Path) -> Path:
 def xen_options(
     xen: Path, kernel: Path, initramfs: Path, words: Sequence[str], memory_mib: int, *, emulated: bool
 ) -> list[str]:
-    """Return the options with which QEMU loads Xen, and the kernel with its parameters as modules of it.
+    """Return the options with which QEMU loads Xen, which in turn loads the kernel and the initramfs.
 
-    The host's own domain gets half of the memory, and the other domains get the rest. In a list of modules, a comma is
-    written twice."""
+    `words` are the parameters of the kernel. QEMU takes them in a list with commas, so each comma in them is doubled.
+    The host's own domain gets half of the memory; the rest is for the other domains."""
     own = f"dom0_mem={memory_mib // 2}M,max:{memory_mib // 2}M"
     modules = f"{kernel} {' '.join(words).replace(',', ',,')},{initramfs}"
     parameters = [own, *_XEN, *(_XEN_EMULATED if emulated else ())]

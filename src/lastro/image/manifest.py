@@ -27,7 +27,9 @@ Entries = Mapping[str, str]  # a description of each inode, by its path below th
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A built root filesystem. `digest` is the SHA-256 of its tar; the name is the first part of it."""
+    """A built root filesystem, in `directory`.
+
+    `digest` is the SHA-256 of its tar; `name` is the beginning of the digest."""
 
     digest: str
     directory: Path
@@ -55,18 +57,18 @@ class Image:
 
 
 def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
-    """Compare a tree on a host with the image's tar on this machine. `first_id` was added to all owners of the tree.
+    """Compare a tree on a host with the image's tar on this machine, except the contents of files.
 
-    Raises: ImageError when they differ."""
+    `first_id` is what was added to the owners of the tree when it was made. Raises: ImageError if they differ."""
     wanted, found = _wanted(image), _entries_of(host.view.described(str(tree)), first_id)
     differing = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))
     _refuse(tree, host, [_difference(path, wanted, found) for path in differing])
 
 
 def verify(image: Image, host: Host) -> None:
-    """Compare the tar with its digest, and the contents of all files of the tree with the tar, which takes seconds.
+    """Compare the tar with its digest, and the tree, including the contents of its files, with the tar.
 
-    Raises: ImageError when anything differs."""
+    This takes seconds. Raises: ImageError when anything differs."""
     _require_digest(image)
     check(image, image.tree, host)
     argv = ["tar", "--compare", "--numeric-owner", f"--file={image.tar}", f"--directory={image.tree}"]
@@ -76,7 +78,7 @@ def verify(image: Image, host: Host) -> None:
 
 
 def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
-    """Refuse a tree that differs from its tar. Raises: ImageError when there are differences."""
+    """Raise ImageError if there are differences between a tree and its tar; the error shows the first of them."""
     if differences:
         more = len(differences) - _SHOWN
         shown = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
@@ -87,9 +89,9 @@ def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
 
 
 def keep(image: Image) -> Entries:
-    """Read the tar once, and save its entries for later checks in a file next to it.
+    """Read the tar, save a description of its entries for later checks in a file next to it, and return them.
 
-    Raises: ImageError when the tar is not the one that gave the image its name."""
+    Raises: ImageError when the SHA-256 of the tar is not the digest of the image."""
     _require_digest(image)
     entries = _of_tar(image.tar)
     write_atomically(_file(image), json.dumps({"tar": _identity(image.tar), "entries": entries}))
@@ -141,7 +143,9 @@ def _of_tar(tar: Path) -> dict[str, str]:
 
 
 def _entries_of(described: str, first_id: int) -> dict[str, str]:
-    """Parse the description of a tree that `find` printed."""
+    """Return {path: description} of the inodes of a tree, from what `find` printed.
+
+    `first_id` is subtracted from all owners."""
     entries = {}
     for line in described.split("\0")[:-1]:
         kind, mode, uid, gid, size, time, target, path = line.split("\t", 7)
@@ -151,7 +155,9 @@ def _entries_of(described: str, first_id: int) -> dict[str, str]:
 
 
 def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, target: str) -> str:
-    """Format the properties of an inode on which file systems agree: sizes only of files, times in whole seconds."""
+    """Return a description of an inode by the properties that do not depend on the file system.
+
+    The size is included for files only, and the time in whole seconds."""
     return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
 
 

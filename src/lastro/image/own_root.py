@@ -1,8 +1,8 @@
-"""A root filesystem of the user's own, from a directory or an OCI image, in place of the one of Debian's packages.
+"""A root filesystem of the user's own, from a directory or an OCI image, instead of the usual one of Debian's packages.
 
-Its files are copied and read here, and executed in instances only. What is in the directories that an instance mounts
-over is left out. As for functions, times are not kept, nor are owners unless root owns the files: a copy of the same
-files is the same root filesystem."""
+Here, its files are copied and read; they are executed in instances only. The contents of directories over which an
+instance mounts something are left out. Times are not preserved, nor are owners unless root owns the files, so that a
+copy of the same files is the same root filesystem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _DIRECTORIES = (*OPEN, "var", "var/tmp", "usr", "usr/local", "usr/local/bin")
 
 
 def ensure(place: str, extra_files: tuple[str, ...], store: Path, host: Host) -> Image:
-    """Return the root filesystem with the files of a directory or an image, and `extra_files` in /usr/local/bin.
+    """Return the root filesystem with the files of `place`, a directory or an OCI image; make it if necessary.
+
+    `extra_files` are copied into its /usr/local/bin.
 
     Raises: InputError when there are no such files; ImageError when they cannot be used."""
     with workshop(store) as work, building(f"the root filesystem {place}", store, ""):
@@ -51,7 +53,7 @@ def ensure(place: str, extra_files: tuple[str, ...], store: Path, host: Host) ->
 
 
 def _complete(tar: Path, stage: Path, extra_files: tuple[str, ...], host: Host) -> None:
-    """Add the directories of the root filesystem that every instance needs, unless it has them, and the extra files."""
+    """Add to the tar the directories that every instance needs, where they are missing, and `extra_files`."""
     with tarfile.open(tar) as archive:
         members = {each.name.removeprefix("./"): each for each in archive}
     stage.mkdir()
@@ -69,7 +71,7 @@ def _complete(tar: Path, stage: Path, extra_files: tuple[str, ...], host: Host) 
 
 
 def _require_usable(place: str, tar: Path) -> None:
-    """Check that no device is among the files, and that they have what every instance runs. Raises: ImageError."""
+    """Check that no file is a device, and that the programs are there that every instance runs. Raises: ImageError."""
     with tarfile.open(tar) as archive:
         members = {each.name.removeprefix("./"): each for each in archive}
     if device := next((path for path, each in members.items() if each.ischr() or each.isblk()), None):

@@ -1,7 +1,7 @@
-"""The root filesystem that every platform runs: built once, named by its content, kept as a tar and as a directory.
+"""The root filesystem that every platform runs: built once, named by its content, stored as a tar and as a directory.
 
-A recipe (release, packages) has its own hash, under which the name of the image that it built is stored. So a changed
-recipe builds anew, and the same content from two recipes is stored once."""
+A recipe (release, packages) has a hash, under which the name of the image that was built by it is stored. So a changed
+recipe leads to a new build, and the same content from two recipes is stored once."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ _checked: set[tuple[str, Path]] = set()  # shifted trees that have been checked
 
 @dataclass(frozen=True, slots=True)
 class ImageAdditions:
-    """Additions to a root filesystem: Debian packages, and programs of this host for /usr/local/bin.
+    """Additions to a root filesystem.
 
-    A directory is copied there as a whole. Network functions of the user's own are added by `functions.added`."""
+    `packages` are Debian packages.
+    `files` are programs or directories of this host, to copy to /usr/local/bin.
+    `functions` are network functions of the user's own, which `functions.added` adds."""
 
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -66,9 +68,10 @@ class ImageAdditions:
 class ImageRecipe:
     """The contents of a root filesystem.
 
-    `extra_files` are the user's own programs, such as a static `click`, to copy to /usr/local/bin. `snapshot` is a
-    point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the mirror's current packages are
-    used."""
+    `release` is the Debian release.
+    `extra_files` are the user's own programs, such as a static `click`, to copy to /usr/local/bin.
+    `snapshot` is a point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the packages are those
+    that the mirror has now."""
 
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES
@@ -79,9 +82,10 @@ class ImageRecipe:
 
     @classmethod
     def of_this_host(cls, host: Host, needs: ImageAdditions | None = None, snapshot: str | None = None) -> ImageRecipe:
-        """Return the recipe of an image with the usual packages, the host's `click` if there is one, and `needs`.
+        """Return the recipe of an image with the usual packages, the host's `click` if it has one, and `needs`.
 
-        Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when that is not a valid time."""
+        If `snapshot` is None, the environment variable LASTRO_SNAPSHOT is used, or else today's mirror. Raises:
+        InputError if the variable or `snapshot` is not a valid time."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
         click, more = host.which("click"), needs or ImageAdditions()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
@@ -102,7 +106,7 @@ class ImageRecipe:
 
 
 def find(recipe: ImageRecipe, store: Path) -> Image | None:
-    """Return the image that a recipe built before; None if there is none."""
+    """Return the image that was built by a recipe before; None if there is none."""
     return kept(recipe.key, store)
 
 
@@ -117,15 +121,15 @@ def kept(key: str, store: Path) -> Image | None:
 def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
     """Return the image of a recipe; build it if necessary (half a minute, by mmdebstrap from a Debian mirror).
 
-    Raises: ImageError with the last output of the tool that failed, or when the tree has changed since it was built."""
+    Raises: ImageError if a tool failed, with its last output, or if the tree has changed since it was built."""
     image = find(recipe, store)
     return _build(recipe, store, host) if image is None else whole(image, host)
 
 
 def whole(image: Image, host: Host) -> Image:
-    """Return the image after checking its tree, which is unpacked if necessary; record its use for `stock`.
+    """Return the image after checking its tree against its tar; unpack the tree first if it is missing.
 
-    Raises: ImageError when the tree has changed."""
+    The use of the image is recorded for `stock`. Raises: ImageError when the tree has changed."""
     os.utime(image.directory)
     if not image.tree.is_dir():
         manifest.keep(image)
@@ -137,9 +141,10 @@ def whole(image: Image, host: Host) -> Image:
 
 
 def sent(image: Image, host: Host, store: Path) -> Image:
-    """Return the image on `host`: a copy below `store` if the host is remote, made once and verified; else the image.
+    """Return the image on `host`: `image` itself, unless the host is remote.
 
-    Raises: ImageError when the copy is incomplete, or for another architecture."""
+    For a remote host, it is a copy below `store`, which is made once, and is verified. Raises: ImageError when the copy
+    is incomplete, or the host has another architecture."""
     if not isinstance(host, SshHost):
         return image
     there, own = Image(image.digest, store / image.name), platform.machine()
@@ -162,9 +167,10 @@ def sent(image: Image, host: Host, store: Path) -> Image:
 
 
 def shifted(image: Image, original: Image, first_id: int, host: Host) -> Path:
-    """Return a copy of the tree for a user namespace, with every owner shifted by `first_id`.
+    """Return a copy of the image's tree for a user namespace, in which `first_id` is added to every owner.
 
-    It is made once, next to the tree of `image`, which is on `host`; `original` is the same on this machine.
+    The copy is made once, next to the tree of `image`, which is on `host`. `original` is the same image on this
+    machine, with which the copy is compared.
 
     Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
@@ -196,7 +202,7 @@ def _build(recipe: ImageRecipe, store: Path, host: Host) -> Image:
 
 
 def put(work: Path, key: str, store: Path, host: Host) -> Image:
-    """Store the image whose tar is in a workshop, under a key, and return it."""
+    """Store the image whose tar is in the workshop `work`, record it under `key`, and return it."""
     tar, tree = work / "rootfs.tar", work / "rootfs"
     tree.mkdir()
     _extract(tar, tree, host)

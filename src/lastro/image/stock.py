@@ -1,7 +1,7 @@
-"""The root filesystems that are kept in the state directory, when each was last used, and the removal of old ones.
+"""The root filesystems in the state directory, when each was last used, and the removal of old ones.
 
-What is made from a root filesystem goes with it: the disk of virtual machines, and the data root of a private Docker
-daemon that a variant had. Checkouts of functions are kept, and removed, in the same way."""
+What was made from a root filesystem is removed with it: the disk of virtual machines, and the data root of a private
+Docker daemon. Checkouts of functions are listed and removed in the same way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _CHECKOUT = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A root filesystem or a checkout, with the paths that go with it. `used_s` is the time of its last use (Unix)."""
+    """A root filesystem or a checkout in the state directory.
+
+    `what` describes it for users.
+    `paths` are its own path and those that are removed with it.
+    `used_s` is the Unix time of its last use."""
 
     name: str
     what: str
@@ -31,7 +35,7 @@ class Kept:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that its files take on the disk."""
+        """The total size of its files on the disk, in bytes."""
         return sum(_disk_bytes(path) for path in self.paths)
 
 
@@ -48,7 +52,7 @@ def unused(state: Path, age_s: float) -> list[Kept]:
 
 
 def remove(old: Kept, state: Path) -> None:
-    """Remove a root filesystem or a checkout. No other Lastro may run. Raises: HostError when a file stays."""
+    """Remove a root filesystem or a checkout. No other Lastro may be running. Raises: HostError if a file remains."""
     try:
         for pointer in (state / "rootfs" / "recipes").glob("*"):
             if pointer.read_text(encoding="utf-8").startswith(old.name):
@@ -68,7 +72,7 @@ def _images(state: Path) -> Iterator[Kept]:
 
 
 def _described(tree: Path) -> str:
-    """Describe a root filesystem: the name of its system, and the user's functions in it."""
+    """Return a description of a root filesystem: the name of its system, and the user's functions in it."""
     try:
         lines = (tree / "etc/os-release").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

@@ -37,7 +37,9 @@ ROLLING = "sid"
 
 @contextmanager
 def workshop(store: Path) -> Iterator[Path]:
-    """Yield a new directory in `store`, and remove it after the block unless it was renamed."""
+    """Yield a new directory in `store`; remove it after the block, unless it was renamed.
+
+    Workshops in `store` whose processes have ended are removed first."""
     store.mkdir(parents=True, exist_ok=True)
     for left in abandoned(store):
         _remove(left)
@@ -53,12 +55,14 @@ def workshop(store: Path) -> Iterator[Path]:
 
 
 def abandoned(store: Path) -> list[Path]:
-    """Return the workshops in `store` whose processes are gone."""
+    """Return the workshops in `store` whose processes have ended."""
     return sorted(path for path in store.glob(f"{_PREFIX}-*") if _is_abandoned(path.name))
 
 
 def clean(state: Path, *, dry_run: bool = False) -> list[Path]:
-    """Remove the abandoned workshops of every store of this host, and return them."""
+    """Remove the workshops, in all stores below `state`, whose processes have ended, and return their paths.
+
+    With `dry_run`, only return the paths."""
     stores = [path for depth in ("*", "*/*") for path in state.glob(depth) if path.is_dir()]
     found = [left for store in stores for left in abandoned(store)]
     for left in () if dry_run else found:
@@ -67,7 +71,7 @@ def clean(state: Path, *, dry_run: bool = False) -> list[Path]:
 
 
 def checked_snapshot(text: str) -> str:
-    """Return the time of a snapshot of Debian's archive unchanged; an empty text stands for today's mirror.
+    """Return `text`, the time of a snapshot of Debian's archive, unchanged. An empty text stands for today's mirror.
 
     Raises: InputError unless it is written as snapshot.debian.org writes it, such as 20261101T000000Z."""
     try:
@@ -82,7 +86,7 @@ def checked_snapshot(text: str) -> str:
 
 
 def snapshot_in(tree: Path) -> str:
-    """Return the time of the snapshot of Debian's archive from which a tree was built; empty for a mirror."""
+    """Return the time of the snapshot of Debian's archive from which a tree was built; empty if from a mirror."""
     try:
         sources = (tree / "etc/apt/sources.list").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -94,12 +98,13 @@ def snapshot_in(tree: Path) -> str:
 def mmdebstrap(
     work: Path, options: Sequence[str], release: str, target: Path, *variables: str, snapshot: str = ""
 ) -> list[str]:
-    """Return the command that unpacks or installs Debian's packages, with its own scratch directory in `work`.
+    """Return the command by which mmdebstrap installs or unpacks Debian packages of `release` into `target`.
 
-    It sees `work` in place of the run directory, since apt downloads as another user, who may not enter the state
-    directory. Its environment has `variables` (NAME=VALUE); from the user's environment, only LASTRO_MIRROR and the
-    proxies (`http_proxy`, `https_proxy`, `no_proxy`) are passed on. With a `snapshot`, the packages are those of that
-    time, from the three archives that mmdebstrap would use by default."""
+    mmdebstrap has its scratch directory in `work`. The command sees `work` in place of the run directory, because apt
+    downloads as another user, who may not enter the state directory.
+    The environment of mmdebstrap has `variables`, each as NAME=VALUE. Of the user's environment, it has only the
+    proxies (`http_proxy`, `https_proxy`, `no_proxy`). LASTRO_MIRROR may name another mirror.
+    With a `snapshot`, the packages are those of that time, from the three archives that mmdebstrap uses by default."""
 
     def seen(argument: str) -> str:
         return argument.replace(str(work), str(RUN_DIR))
@@ -118,16 +123,16 @@ def mmdebstrap(
 
 
 def proxies() -> list[str]:
-    """Return the user's proxies, each as NAME=VALUE."""
+    """Return the variables of the user's environment that name proxies, each as NAME=VALUE."""
     found = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES}
     return [f"{name}={value}" for name, value in found.items() if value]
 
 
 @contextmanager
 def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
-    """Convert errors inside the block to ImageError: a tool that fails, or a file that cannot be written.
+    """Convert errors inside the block to ImageError: those of a tool that fails, or of a file that cannot be written.
 
-    `what` names the object that is built; `store` and `snapshot` are for the remedy in the message."""
+    `what` names in the message the object that is built. `store` and `snapshot` are for the remedy in the message."""
     try:
         yield
     except (CommandFailed, CommandTimeout) as error:
@@ -139,7 +144,7 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
 
 
 def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -> str:
-    """Return what the user can do about a tool that failed, by its output or its exit code."""
+    """Return what the user can do about a tool that failed, judged by its output and its exit code."""
     words = error.stderr if isinstance(error, CommandFailed) else ""
     if named := _OF_APT.search(words):
         wrong = "package" if "package" in named[1].lower() else "release"

@@ -64,7 +64,11 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class ServerMake:
-    """A kind of server: the name of its `process`, and commands to `make` its data directory and to `serve`."""
+    """A kind of database server.
+
+    `process` is the name of the server's process.
+    `make` is the command that makes a data directory for the server.
+    `serve` is the command that runs the server."""
 
     process: str
     make: tuple[str, ...]
@@ -83,7 +87,9 @@ MARIADB = ServerMake(
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server, with the seconds to make its data directory and to start it, by the host's clock."""
+    """A running server. `made_s` and `started_s` are the seconds to make its data directory and to start it.
+
+    Both are measured by the host's clock."""
 
     instance: Instance
     made_s: float
@@ -110,7 +116,9 @@ class Server:
         self.instance.run(["sync", "--file-system", PLACE], timeout_s=deadline.left_s())
 
     def variables(self) -> dict[str, str]:
-        """Return the variables DECISIVE, which affect the cost of a transaction; a server may lack some of them."""
+        """Return {name: value} of the variables in DECISIVE, which affect the cost of a transaction.
+
+        Variables that the server does not have are left out."""
         names = ", ".join(f"'{name}'" for name in DECISIVE)
         lines = self.sql(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})").splitlines()
         return {name: value for name, _, value in (line.partition("\t") for line in lines)}
@@ -123,11 +131,11 @@ _CLIENT = ("mariadb", "--no-defaults", f"--socket={SOCKET}", "--user=root", "--b
 def running(
     instance: Instance, deadline: Deadline, address: str | None = None, kind: ServerMake = MARIADB
 ) -> Iterator[Server]:
-    """Run a server with an empty data directory inside the block; it listens on `address`, if any.
+    """Run a server with an empty data directory inside the block; without `address`, it has no network.
 
-    The server is shut down, and its files removed, when the block ends without an exception.
+    When the block ends without an exception, the server is shut down, and its files are removed.
 
-    Raises: InstrumentError when it does not answer, or does not end; CommandFailed; CommandTimeout."""
+    Raises: InstrumentError when the server does not answer, or does not end; CommandFailed; CommandTimeout."""
     script = f"rm -rf {PLACE}; mkdir -p {PLACE}; exec {shlex.join(kind.make)}"
     made = instance.run(["sh", "-ec", script], timeout_s=min(_MAKING_LIMIT_S, deadline.left_s()))
     network = [f"--bind-address={address}", f"--port={PORT}", "--skip-name-resolve"] if address else []
@@ -150,7 +158,7 @@ def running(
 
 
 def _end(server: Server, process: Process, kind: ServerMake) -> None:
-    """Shut the server down, and wait for the end of its process: the command that started it may end earlier."""
+    """Shut the server down, and wait until both its process and the command `process`, which started it, have ended."""
     instance = server.instance
     pid = instance.run(["cat", PID_FILE]).text.strip()
     if not pid.isdecimal():
@@ -178,7 +186,7 @@ MYSQL = ServerMake(
 
 
 def files(host: Host) -> tuple[str, ...]:
-    """Return the path of a copy of MySQL's files for an image; empty if the user has not provided MySQL."""
+    """Return the path of a copy of MySQL's files, for the image; empty if the user has not provided MySQL."""
     try:
         return (_own.gather_files(host, "mysql", sources(host)),)
     except LastroError:
@@ -186,7 +194,10 @@ def files(host: Host) -> tuple[str, ...]:
 
 
 def sources(host: Host) -> dict[str, Path]:
-    """Return the directories of the user's MySQL, by name. Raises: Unavailable if it is missing or incomplete."""
+    """Return the directories of the user's MySQL, as {"bin": path, "lib": path, "share": path}.
+
+    A directory that does not exist is left out. Raises: Unavailable if MySQL is missing, or is not in a directory of
+    its own."""
     program = Path(host.require("mysqld", _HINT)).resolve()
     home = program.parent.parent
     if program.parent.name != "bin" or home == Path("/usr") or not (home / "share").is_dir():

@@ -17,18 +17,23 @@ _HASHED_OF = 100
 
 
 def group_name(proxy: Endpoint | None, warm_up: bool = False) -> str:
-    """Return the name of the thread group for the clients of a proxy, or of the server: a prefix of thread names."""
+    """Return the name of the thread group of a proxy's clients, or without a proxy, of the server's clients.
+
+    JMeter begins the names of the group's threads with it."""
     return f"{'warm-up' if warm_up else 'clients'} {f'of {proxy}' if proxy else 'straight'}"
 
 
 def clients_by_proxy(load: ClosedLoad) -> list[tuple[Endpoint | None, int]]:
-    """Return each proxy that has clients, with their number; None stands for the server itself."""
+    """Return (proxy, number of its clients) for each proxy that has clients.
+
+    Without proxies, return a single pair, with None in place of a proxy: the clients request directly from the
+    server."""
     proxies: Sequence[Endpoint | None] = load.proxies or (None,)
     return [(proxy, clients) for proxy, clients in zip(proxies, clients_per_proxy(load), strict=True) if clients]
 
 
 def test_plan(load: ClosedLoad) -> str:
-    """Return the test plan as XML: for each proxy a thread group, and before it one for the warm-up, if any."""
+    """Return the test plan as XML: a thread group for each proxy, and before it one for the warm-up, if any."""
     title = f"{load.clients} clients, {load.requests} requests each, {len(load.proxies) or 'no'} proxies"
     parts = [_defaults(load), *_assertions(load)]
     for proxy, clients in clients_by_proxy(load):
@@ -42,7 +47,7 @@ def test_plan(load: ClosedLoad) -> str:
 
 
 def _requests(load: ClosedLoad) -> list[str]:
-    """Return the loops for a client's requests, in rounds of about a hundred.
+    """Return the loops of one client's requests, as XML elements: rounds of about a hundred requests.
 
     Each round ends with a request whose body is hashed. Requests that do not fill a round are sent first."""
     rounds = max(1, load.requests // _HASHED_OF)
@@ -108,7 +113,7 @@ def _loop(name: str, loops: int, parts: list[str]) -> str:
 
 
 def _loops(loops: int, *, again: bool) -> str:
-    """Return the properties of a loop. With `again`, it restarts when the enclosing loop does, JMeter's default."""
+    """Return the properties of a loop. With `again`, JMeter's default, it restarts whenever the enclosing loop does."""
     return f"{_int('LoopController.loops', loops)}\n{_bool('LoopController.continue_forever', again)}"
 
 

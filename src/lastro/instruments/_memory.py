@@ -22,7 +22,8 @@ _USUAL_BYTES = 128 << 20  # if the size of the cache is unknown
 class MemoryWorkload(Workload):
     """A workload that works repeatedly on pieces of memory; `pieces` is the word for them in messages.
 
-    The option named `sized_by` sets the size of a piece; 0 stands for four times the last-level cache of the CPUs.
+    `sized_by` is the name of the option that sets the size of a piece. Its level 0 stands for four times the last-level
+    cache of the CPUs.
     `bandwidths` are the metrics that would measure the cache, not the memory, if the pieces fit into the cache."""
 
     sized_by: ClassVar[str]
@@ -32,11 +33,11 @@ class MemoryWorkload(Workload):
 
     @abstractmethod
     def asked_bytes(self) -> int:
-        """Return the size of a piece that the option requests; 0: four times the last-level cache."""
+        """Return the size of a piece that the option requests, in bytes; 0 means four times the last-level cache."""
 
     @abstractmethod
     def level_of(self, piece_bytes: int) -> int | str:
-        """Return the level of the option `sized_by` for pieces of at least this size."""
+        """Return the level of the option `sized_by` that makes pieces of `piece_bytes` or slightly more."""
 
     def piece_for(self, cache_bytes: int) -> int:
         """Return the size of a piece, in bytes, on CPUs with `cache_bytes` of last-level cache (0: unknown)."""
@@ -50,12 +51,12 @@ class MemoryWorkload(Workload):
         return self.piece_for(last_level_cache_bytes(host, cpuset))
 
     def piece_here(self, cpus: float) -> int:
-        """Return the size of a piece, in bytes, on the first `cpus` CPUs of this machine, for plans."""
+        """Return the size of a piece, in bytes, for a plan: on the first `cpus` CPUs of this machine."""
         first_cpus = sorted(os.sched_getaffinity(0))[: math.ceil(cpus)]
         return self.piece_for(cache_here_bytes(",".join(map(str, first_cpus))))
 
     def prepare(self, instance: Instance) -> None:
-        """Set the size of the pieces by the host's last-level cache, even if a machine reports another to its guest."""
+        """Set the size of the pieces by the host's last-level cache, even if a guest sees a cache of another size."""
         self._cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
         self.chosen[self.sized_by] = self.level_of(self.piece_for(self._cache_bytes))
 
@@ -68,7 +69,10 @@ class MemoryWorkload(Workload):
 
 
 def cache_warning(pieces: str, piece_bytes: int, cache_bytes: int) -> str:
-    """Return why the cache may have been measured instead of the memory; '' if the pieces exceed the cache."""
+    """Return a warning if the cache may have been measured instead of the memory; else an empty text.
+
+    There is no warning if the pieces have at least four times the size of the cache. `cache_bytes` is 0 if that is
+    unknown."""
     size = human_bytes(piece_bytes)
     if not cache_bytes:
         return f"the size of the last-level cache is unknown: it may hold {pieces} of {size}"

@@ -22,9 +22,11 @@ _COPY_S = 600.0
 
 
 def build_program(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
-    """Compile `programs/SOURCE.c` unless it was compiled before, and return the path of the program `lastro-SOURCE`.
+    """Return the path of the program `lastro-SOURCE`; compile it from `programs/SOURCE.c` if necessary.
 
-    Raises: Unavailable, with the remedy, when the host has no compiler or lacks a library."""
+    `source` is SOURCE. `libraries` are names for the linker, such as `m`.
+
+    Raises: Unavailable, with `remedy`, when the host has no compiler or lacks a library."""
     if host.which("gcc") is None:
         raise Unavailable(f"lastro-{source} must be compiled on this host, which has no C compiler", remedy)
     file = SOURCES / f"{source}.c"
@@ -48,8 +50,8 @@ def build_program(host: Host, source: str, libraries: Sequence[str], remedy: str
 def gather_files(host: Host, name: str, parts: Mapping[str, Path]) -> str:
     """Copy the user's files and directories into a directory `lastro-NAME`, and return its path.
 
-    `parts` maps a name in this directory to the path of the original. A directory with the same originals, by path,
-    size and time of change, is used again."""
+    `parts` is {name of the copy in this directory: path of the original}. A directory that was made from the same
+    originals, by path, size and time of change, is reused."""
     states = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in _files(parts.values())]
     digest = hashlib.sha256("\n".join([*parts, *states]).encode()).hexdigest()[:12]
     directory = STATE_DIR / "programs" / f"{name}-{digest}" / f"lastro-{name}"

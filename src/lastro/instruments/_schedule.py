@@ -1,8 +1,8 @@
 """Compute when packets were due, from the times at which they left; delays count from when a packet was due. Pure.
 
 A generator with a constant rate sends packet n at `begin + n * period`, or as soon after that as it can. After a delay
-it catches up. So its schedule is the latest line with this slope that no packet precedes. If the generator is stopped,
-or blocked by a full queue, all packets that were due meanwhile show this delay (coordinated omission: Tene 2013)."""
+it catches up. So `begin` is the latest time for which no packet left before it was due. If the generator is stopped, or
+blocked by a full queue, all packets that were due meanwhile show this delay (coordinated omission: Tene 2013)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _PRECISION_NS = 1.0  # of the due time of the last packet after that search
 
 
 def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[float, float] = (0.0, 0.0)) -> Times:
-    """Return when each packet was due, in nanoseconds, from the ordered times at which the packets left.
+    """Return when each packet was due, in nanoseconds, from the ordered times `sent_ns` at which the packets left.
 
-    `gaps` is true if `sent_ns` lacks packets of the schedule, such as those without an answer; the phases of the others
-    then show which are missing. The true period is `period_ns` plus a value in the range `slack_ns`, such as (-1, 0),
-    because generators round the period to ticks of their clock."""
+    `gaps` is true if packets of the schedule may be missing in `sent_ns`, such as those without an answer. Where they
+    are missing is then computed from the phases of the other packets. The true period is `period_ns` plus a value in
+    the range `slack_ns`, such as (-1, 0), because generators round the period to ticks of their clock."""
     if not len(sent_ns):
         return sent_ns
     if gaps:
@@ -47,10 +47,11 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
 
 
 def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
-    """Return the difference between the true and the nominal period, in nanoseconds, between `low` and `high`.
+    """Return the true period minus the nominal one, in nanoseconds: a value between `low` and `high`.
 
-    `early_ns` are the times at which packets left, relative to the nominal schedule. With the true period, the packets
-    on time deviate least from their schedule, so the search minimizes the width of their deviations."""
+    `places` are the positions of the packets in the schedule. `early_ns` are the times at which they left, relative to
+    the nominal schedule. With the true period, the packets that left on time deviate least from their schedule, so the
+    search minimizes the width of their deviations."""
     best, every = (low + high) / 2, math.ceil(len(places) / _MOST_SEARCHED)
     places, early_ns = places[::every], early_ns[::every]
     if low >= high:
@@ -65,9 +66,9 @@ def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
 
 
 def _densest(values: Times) -> tuple[float, float]:
-    """Return the lower end and the width of the shortest interval that contains the fraction `_ON_TIME` of the values.
+    """Return (lower end, width) of the shortest interval that contains the fraction `_ON_TIME` of the values.
 
-    The interval contains three values or more, if there are three."""
+    The interval contains at least three values, if there are three."""
     ordered = np.sort(values)
     n = min(len(ordered) - 1, max(2, int(_ON_TIME * len(ordered))))
     widths = ordered[n:] - ordered[: len(ordered) - n]
@@ -76,14 +77,14 @@ def _densest(values: Times) -> tuple[float, float]:
 
 
 def _places(turns: Times, slack: float) -> Times:
-    """Return the position of each packet in the schedule, from 0, when packets are missing.
+    """Return the position of each packet in the schedule, counted from 0, when packets are missing.
 
-    `turns` are the times at which packets left, in periods; the length of a period may be wrong by the fraction
-    `slack`.
+    `turns` are the times at which packets left, in nominal periods. The true period may differ from the nominal one by
+    the fraction `slack`.
 
     Many packets leave on time: their phases agree, and their positions are certain. A late packet gets the last
-    position that was due, which is too high if it is late by more than a period. But no two packets have the same
-    position, so a burst that catches up is numbered backwards from its end."""
+    position that was due when it left, which is too high if it is late by more than a period. But no two packets have
+    the same position, so a burst that catches up is numbered backwards from its end."""
     windows = [turns[start : start + _WINDOW] for start in range(0, len(turns), _WINDOW)]
     window_phases, agreements = np.array([_phase(window) for window in windows]).T
     alike = agreements >= min(_ALIKE, agreements.max())  # in a burst that catches up, phases do not agree
@@ -99,9 +100,10 @@ def _places(turns: Times, slack: float) -> Times:
 
 
 def _phase(turns: Times) -> tuple[float, float]:
-    """Return the phase of the packets on time, as a fraction of a period, and the agreement of all phases.
+    """Return (phase, agreement): the phase of the packets that left on time, and how much all phases agree.
 
-    The agreement is the length of the mean of unit vectors with these phases: 1 if all are equal."""
+    The phase is a fraction of a period. The agreement is the norm of the mean of unit vectors whose angles are the
+    phases: 1 if all phases are equal, near 0 if they are spread evenly."""
     mean = np.exp(2j * np.pi * turns).mean()
     centre = np.angle(mean) / (2 * np.pi)
     around = (turns - centre + 0.5) % 1 - 0.5

@@ -40,7 +40,7 @@ def report(text: str) -> SysbenchResult:
 
 
 def field(text: str, what: str, pattern: str) -> float:
-    """Return the number that the pattern captures in a report; errors call it `what`.
+    """Return the number that the regular expression `pattern` captures in a report; errors call it `what`.
 
     Raises: InstrumentError unless the pattern matches exactly once."""
     matches = re.findall(pattern, text, re.ASCII | re.MULTILINE)
@@ -56,7 +56,9 @@ def limit_words(chosen: Mapping[str, Level]) -> list[str]:
 
 
 def limits_reasons(done: SysbenchResult, chosen: Mapping[str, Level]) -> tuple[str, ...]:
-    """Return reasons for invalidity if threads, events or time of the test are not those of its options."""
+    """Return reasons for invalidity if the test did not have the threads and the limit that its options ask for.
+
+    The limit is a number of events, or if that is 0, a time."""
     events, reasons = EVENTS.of(chosen), threads_reasons(done, THREADS.of(chosen))
     if not events:
         return reasons + length_reasons(done, TIME_S.of(chosen))

@@ -25,6 +25,8 @@ def time_metrics(prefix: str, what: str) -> tuple[Metric, ...]:
 
 
 def times_reading(prefix: str, time_ms: Mapping[int, float], n: int) -> Reading:
-    """Return a reading of the percentiles that `n` transactions allow; `time_ms` maps a percent to its percentile."""
+    """Return a reading of the percentiles for which `n` transactions suffice.
+
+    `time_ms` maps a percentage, such as 90, to this percentile of the times in ms."""
     values = {f"{prefix}_p{percent}": time_ms[percent] for percent in QUANTILES if n >= least_n_for(percent / 100)}
     return Reading(values, remarks=(Remark(CLOSED_LOOP, "", tuple(values)),) if values else ())

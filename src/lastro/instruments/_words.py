@@ -12,7 +12,7 @@ _MOST_CHARS = 40
 
 
 def parse_report(text: str, program: str) -> dict[str, list[list[str]]]:
-    """Return, by the name of a line, the values of each line with this name, as words.
+    """Return {name: [values, …]}: for each line of the report that begins with this name, its values as text.
 
     Raises: InstrumentError if the report is incomplete."""
     lines = text.splitlines()
@@ -22,14 +22,18 @@ def parse_report(text: str, program: str) -> dict[str, list[list[str]]]:
 
 
 def numbers(lines: dict[str, list[list[str]]], name: str) -> list[float]:
-    """Return the finite, non-negative numbers of the only line with this name. Raises: InstrumentError."""
+    """Return the numbers in the line that begins with `name`.
+
+    Raises: InstrumentError if there is not exactly one such line, or a number is negative, infinite or invalid."""
     if len(rows := lines.get(name, [])) != 1:
         raise InstrumentError(f"the report has {len(rows)} lines '{name}' instead of one")
     return [_number(name, word) for word in rows[0]]
 
 
 def number(lines: dict[str, list[list[str]]], name: str) -> float:
-    """Return the only number of the only line with this name. Raises: InstrumentError."""
+    """Return the number in the line that begins with `name`.
+
+    Raises: as `numbers`; InstrumentError if the line does not have exactly one number."""
     numbers_read = numbers(lines, name)
     if len(numbers_read) != 1:
         raise InstrumentError(f"the report has {len(numbers_read)} numbers in line '{name}' instead of one")
@@ -37,7 +41,9 @@ def number(lines: dict[str, list[list[str]]], name: str) -> float:
 
 
 def whole_numbers(name: str, words: Sequence[str], n: int) -> list[int]:
-    """Convert words to `n` whole numbers. Raises: InstrumentError."""
+    """Convert `words`, the values in the line `name`, to integers.
+
+    Raises: InstrumentError unless there are `n` of them, all non-negative integers."""
     if len(words) != n or not all(word.isascii() and word.isdigit() and len(word) < _MOST_CHARS for word in words):
         raise InstrumentError(f"the report has an invalid line '{name} {' '.join(words)[:80]}'")
     return [int(word) for word in words]

@@ -15,7 +15,7 @@ _LAST_WORDS = 300  # characters
 def wait_for_answer(instance: Instance, process: Process, ask: Sequence[str], what: str, limit_s: float) -> None:
     """Repeat the command `ask` in the instance until it succeeds; errors call the server `what`.
 
-    `process` is the server. Raises: InstrumentError when it has exited, with its last output, or when `ask` has not
+    `process` is the server. Raises: InstrumentError if the server has exited, with its last output, or if `ask` has not
     succeeded within `limit_s` seconds."""
     deadline_s = time.monotonic() + limit_s
     while instance.run(ask, check=False).returncode != 0:

@@ -28,9 +28,9 @@ TIME_TOOL = Metric("time_tool", "s", "lower", "time of the workload as its tool 
 
 
 class Watch:
-    """A context around the command of a workload, between exec into the instance and the reading of its output.
+    """A context manager that is entered after the exec of a measured command, and left before its output is read.
 
-    The base class does nothing; the subclass of a scenario reads meters."""
+    The base class does nothing. A scenario has a subclass that reads meters."""
 
     def __enter__(self) -> None: ...
 
@@ -43,7 +43,8 @@ UNWATCHED = Watch()
 class Instrument(Part):
     """An instrument that measures the path from a client to a server with one tool.
 
-    `metrics` are what it measures; `version_argv`, run inside an instance, prints the tool's version."""
+    `metrics` are what it measures. `version_argv` is a command that prints the tool's version, run inside an
+    instance."""
 
     kind = "instrument"
     metrics: ClassVar[tuple[Metric, ...]]
@@ -115,9 +116,9 @@ class Workload(Part):
         cls.programs(host)
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
-        """Return the bytes of memory that the workload's data needs in an instance on the host CPUs `cpuset`.
+        """Return the bytes of memory that the workload's data takes in an instance on the host CPUs `cpuset`.
 
-        0 if the data is small."""
+        Return 0 if the data is small. `cpuset` is None for all CPUs of the host."""
         return 0
 
     def prepare(self, instance: Instance) -> None:
@@ -154,9 +155,9 @@ def cpus_inside(instance: Instance) -> int:
 class TimedCommand:
     """A command that ran in an instance, and how long it ran by the host's clock.
 
-    An instance with another clock is timed by messages at the start and the end of the command. `message_s` is the time
-    of one message, 0 if the instance has the host's clock. `host_s` is None if the command took less time than a
-    message."""
+    `host_s` is this time in seconds; None if the command took less time than a message to the instance.
+    `message_s` is how long a message takes. An instance with another clock than the host's is timed by a message at the
+    start and one at the end of the command. If the instance has the host's clock, `message_s` is 0."""
 
     done: Completed
     host_s: float | None
@@ -166,7 +167,7 @@ class TimedCommand:
     def too_short(self) -> str:
         """The reason why `host_s` is imprecise; empty if it is precise.
 
-        An imprecise time is kept, because leaving out short times would bias the mean of a treatment."""
+        An imprecise time is still reported, because leaving out short times would bias the mean of a treatment."""
         if self.host_s is None:
             return "the workload took less time than a message to the instance: it has no time on the host's clock"
         if self.host_s < _FEWEST_MESSAGES * self.message_s:
@@ -212,7 +213,9 @@ def failure(
 
 
 def _tool_name(argv: Sequence[str], name: str) -> str:
-    """Return the program's name: the first word, or the word after `env`; `name`, if any, for a script."""
+    """Return the name of the program in `argv`, without its directory; `env` and its variables are skipped.
+
+    If the program is an interpreter, such as sh, return `name` instead, unless it is empty."""
     words = [word for word in argv if "=" not in word and not word.startswith(("-", "/"))]
     program = (words[1] if words[0] == "env" and len(words) > 1 else words[0]).rpartition("/")[2]
     return name if name and program in _INTERPRETERS else program
@@ -221,7 +224,8 @@ def _tool_name(argv: Sequence[str], name: str) -> str:
 def with_host_time(reading: Reading, timed: TimedCommand, *others: str) -> Reading:
     """Return the reading with the metric `time_host` added, if the time is known.
 
-    If the time is imprecise, a remark is added for `time_host` and for the metrics `others`, which depend on it."""
+    If the time is imprecise, a remark is added on `time_host` and on the metrics `others`, which are computed from
+    it."""
     host_time = {} if timed.host_s is None else {TIME_HOST.name: timed.host_s}
     remarks = (Remark(TOO_SHORT, timed.too_short, (TIME_HOST.name, *others)),) if timed.too_short else ()
     measured = {**host_time, **reading.measurements}
@@ -229,10 +233,11 @@ def with_host_time(reading: Reading, timed: TimedCommand, *others: str) -> Readi
 
 
 def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
-    """Return a reason for invalidity if the tool reports more time than its process ran on the host's clock.
+    """Return a reason for invalidity if the tool reports more time than its process ran on the host's clock; else ().
 
-    Only for instances whose clock is known to be right. If the instance has another clock than the host, the error of
-    `host_s` is the difference between two messages, so the cause may also be that the host was busy at that moment."""
+    Use it only for instances whose clock is known to be right. If the instance has another clock than the host,
+    `host_s` may be wrong by the difference between two messages. So the cause may also be that the host was busy at
+    that moment."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
     return (
@@ -241,7 +246,7 @@ def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
 
 
 def positive(name: str, value: float) -> float:
-    """Return the value. Raises: InstrumentError if it is zero, negative, infinite or not a number."""
+    """Return `value` unchanged. Raises: InstrumentError if it is zero, negative, infinite or not a number."""
     if not 0 < value < float("inf"):
         raise InstrumentError(f"{name} cannot be {value:g}")
     return value

@@ -100,8 +100,8 @@ class Bonnie(DiskWorkload):
     def _tool_time_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
         """Return the least possible time of all phases together, computed from their rates.
 
-        Bonnie++ cuts the fractions off all rates except that of seeks, so the true rates may be higher. None when a
-        phase was too short for a rate: the sum of the other phases would not be the time of the whole task."""
+        Bonnie++ cuts the fractions off all rates except that of seeks, so the true rates may be higher. Return None if
+        a phase was too short for a rate, since the sum of the other phases is not the time of the whole task."""
         if _SHORT in (cells[column] for column in (*_PLACES.values(), *_OTHER_OF_FILES)):
             return None
         total_s = sum(self.size_mib * 1024 / (values[name] + 1) for name in _IN_FILE if name in values)
@@ -113,7 +113,7 @@ class Bonnie(DiskWorkload):
         return total_s
 
     def _not_as_asked(self, cells: list[str]) -> tuple[str, ...]:
-        """Return reasons for invalidity if the reported files, seeks, processes or size are not those of the task."""
+        """Return reasons for invalidity if the report has other files, seeks, processes or size than asked for."""
         asked = [(_FILES_AT, "thousand files", str(self.thousands or ""))]
         if self.size_mib:
             asked.append((_SEEKS_AT, "seeks", str(_SEEKS.of(self.chosen))))
@@ -153,7 +153,7 @@ def parse_cells(text: str) -> list[str]:
 
 
 def rates(cells: list[str]) -> dict[str, float]:
-    """Return the reported rates by metric, in Bonnie++'s units; phases that were left out or too short are missing."""
+    """Return {metric: rate}, in Bonnie++'s units; a phase that was left out or too short is missing."""
     by_metric = {name: rate(cells, column) for name, column in _PLACES.items()}
     return {name: value for name, value in by_metric.items() if value is not None}
 

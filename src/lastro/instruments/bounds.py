@@ -25,12 +25,14 @@ MOST: Mapping[str, float] = {
 
 
 def largest_possible(unit: str, lasted_s: float = LONGEST_S) -> float:
-    """Return the largest possible value in a unit, in a test of `lasted_s` seconds; infinite for an unknown unit."""
+    """Return the largest possible value in `unit`, in a test of `lasted_s` seconds; infinity for an unknown unit."""
     return (lasted_s + _LATE_S) / _SECONDS[unit] if unit in _SECONDS else MOST.get(unit, math.inf)
 
 
 def bounded(metrics: Iterable[Metric], reading: Reading, lasted_s: float = LONGEST_S) -> Reading:
-    """Return the reading, unchanged. Raises: InstrumentError if a measurement or a value of a series is impossible."""
+    """Return the reading unchanged. Raises: InstrumentError if a measurement or a value of a series is impossible.
+
+    `metrics` have the units of the measurements; a measurement of any other name may be any number from 0."""
     units = {metric.name: metric.unit for metric in metrics}
     for name, value in reading.measurements.items():
         require_possible(name, value, units.get(name, ""), lasted_s)

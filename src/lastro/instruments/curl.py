@@ -1,7 +1,7 @@
 """A closed load by curl: one process per client, which repeats its request over one connection after each response.
 
-Source: curl(1). A URL may end in a fragment, which is never sent: a range in it makes one process repeat the
-request."""
+Source: curl(1). A URL may end in a fragment, which is never sent. A range in the fragment, such as #[1-1000], makes one
+process repeat the request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Curl(HttpLoad):
     def script(self, directory: str, load: ClosedLoad) -> str:
         """Return a shell script that runs all clients at the same time, and reports their responses.
 
-        The script prints a line for each response, then a line with the times of its start and end, in seconds.
+        The script prints a line for each response, then a line with its own start and end, as Unix times in seconds.
         `directory` must be empty: each client writes a file in it."""
         lines = [f"cd {shlex.quote(directory)} || exit", "began=$(date +%s.%N)"]
         kept = "" if load.keep_alive else " --no-keepalive --header 'Connection: close'"
@@ -84,9 +84,11 @@ class Curl(HttpLoad):
 
 
 def _samples(load: ClosedLoad, lines: list[str]) -> list[Request]:
-    """Parse the script's lines, one for each response; the lines of a client are in sequence.
+    """Parse the script's lines, one for each response; the lines of each client are in the order of its requests.
 
-    A request begins when the response before it has ended. Raises: ValueError, KeyError for lines in another format."""
+    The times of a client are relative to its first request: each request begins when the response before it has ended.
+
+    Raises: ValueError, KeyError for lines in another format."""
     requests, client_ms = [], dict.fromkeys(range(load.clients), 0.0)
     for line in lines:
         client, status, n_bytes, time_s, code = line.split()

@@ -61,7 +61,7 @@ def with_caches(
 ) -> Reading:
     """Return the reading with a description of the caches, and a remark if they may hide the disk.
 
-    The remark is on all metrics except those in `apart`, which no cache changes."""
+    The remark applies to all metrics except those in `apart`, which no cache affects."""
     memory_bytes = instance.spec.resources.memory_bytes
     facts = cache_facts(file_bytes, memory_bytes, direct, instance.shares_kernel, instance.host_cache)
     warning = cache_warning(file_bytes, memory_bytes, direct)
@@ -74,11 +74,14 @@ def with_caches(
 
 
 def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[str] = ()) -> Reading:
-    """Return the reading of a disk workload with a remark on the cache of ZFS (ARC), if its files are on ZFS.
+    """Return the reading of a disk workload, with a remark on the cache of ZFS (ARC) if its files are on ZFS.
 
-    `under` names the file systems: "file system" of the instance, and "host's file system" below a machine's disk. The
-    ARC does not count as memory of a container, so it may hold files of any size. O_DIRECT bypasses it only from
-    OpenZFS 2.3 on, for requests that fit its records (zfsprops(7), `direct`). `apart`: as in `with_caches`."""
+    `under` has the types of file systems. That of the instance is under "file system"; for a virtual machine, that of
+    the host, which contains the machine's disk, is under "host's file system". `apart` are the metrics to which the
+    remark does not apply, as in `with_caches`.
+
+    The ARC does not count as memory of a container, so it may hold files of any size. O_DIRECT bypasses it only from
+    OpenZFS 2.3 on, for requests that fit its records (zfsprops(7), `direct`)."""
     instance_fs, host_fs = under.get("file system"), under.get("host's file system")
     if PAGE_CACHE not in reading.really or _ZFS not in (instance_fs, host_fs):
         return reading
@@ -96,9 +99,9 @@ def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[st
 
 
 def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> str:
-    """Return a warning if the instance's memory may have been measured instead of the disk, else ''.
+    """Return a warning if the instance's memory may have been measured instead of the disk; empty if not.
 
-    `memory_bytes` is the limit of the instance; None if it may use all memory of the host."""
+    `memory_bytes` is the memory limit of the instance; None if it may use all memory of the host."""
     if direct or (memory_bytes is not None and file_bytes >= _TIMES_MEMORY * memory_bytes):
         return ""
     memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "all of the host's memory"
@@ -108,11 +111,11 @@ def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> st
 def cache_facts(
     file_bytes: int, memory_bytes: int | None, direct: bool, shares_kernel: bool, host_cache: str = ""
 ) -> dict[str, str]:
-    """Describe the caches that may affect the measurement, by name, such as "page cache".
+    """Return {name: description} of the caches that may affect the measurement, and of the size of the files.
 
     The page cache of a container counts as its memory (cgroups(7)). A virtual machine has the page cache of its own
-    kernel, and the host may cache the machine's disk, too; `host_cache` is the mode of that cache, with QEMU's names,
-    empty if unknown."""
+    kernel, and the host may cache the machine's disk, too. `host_cache` is QEMU's name of the mode of the latter; empty
+    if unknown."""
     facts = {"files": human_bytes(file_bytes)}
     if direct:
         facts[PAGE_CACHE] = "bypassed (O_DIRECT)" if shares_kernel else "bypassed inside (O_DIRECT)"

@@ -96,9 +96,9 @@ class Fio(DiskWorkload):
 
 
 def phases(text: str) -> dict[str, Mapping[str, Any]]:
-    """Return fio's numbers for each phase, by name, in the order of PHASES. Raises: InstrumentError.
+    """Return {name: results} of each phase in PHASES, as fio's JSON report has them. Raises: InstrumentError.
 
-    Lines before the JSON are remarks of fio."""
+    Lines before the JSON are fio's remarks, and are skipped."""
     try:
         report = json.loads(text[text.index("{\n") :])
         jobs = {job["jobname"]: job for job in report["jobs"]}
@@ -117,7 +117,7 @@ def phases(text: str) -> dict[str, Mapping[str, Any]]:
 
 
 def number(report: Mapping[str, Any], *path: str) -> float:
-    """Return the number at a path in a report. Raises: InstrumentError when there is none."""
+    """Return the number in a report under the nested keys `path`. Raises: InstrumentError when there is none."""
     value: Any = report
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None

@@ -91,7 +91,7 @@ class Gzip(base.Workload):
             raise base.failure(instance, argv, done, "making the file")
 
     def run(self, instance: Instance, limit_s: float, watch: base.Watch = base.UNWATCHED) -> Reading:
-        """Compress, and remove the files: otherwise cached data would be written to the disk during the next trial."""
+        """Compress the file, then remove both files; otherwise cached data would be written during the next trial."""
         timed = base.run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         script = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
         reading = self.read_result(timed.host_s, instance.run(["sh", "-c", script]).text)
@@ -99,10 +99,10 @@ class Gzip(base.Workload):
         return with_caches(reading, self.size, False, instance, apart=self.past_caches)
 
     def read_result(self, host_s: float | None, output: str) -> Reading:
-        """Return the rate and the ratio; the reading is invalid if the trailer is not that of the file.
+        """Return the rate and the ratio. The reading is invalid if gzip did not compress the whole file correctly.
 
-        `output` has the size of the compressed file and its last eight bytes, as numbers: the CRC-32 and the length of
-        the original (RFC 1952, section 2.3.1). Raises: InstrumentError for other output."""
+        `output` has the size of the compressed file, and its last eight bytes as numbers. They contain the CRC-32 and
+        the length of the original (RFC 1952, section 2.3.1). Raises: InstrumentError for other output."""
         try:
             compressed, *last_bytes = (int(word) for word in output.split())
             trailer = bytes(last_bytes)

@@ -13,9 +13,10 @@ Clients, or the rate, are split evenly over the proxies. Without proxies, reques
 shows the capacity of the generator.
 
 A reading has the metrics of `Jmeter.metrics` or, with names that begin with `open_`, of `Vegeta.metrics`, and the times
-of all requests as a series. Its notes have `http`: among others the number of all requests that reached a proxy or the
-server (`sent`), including checks and warm-up; the logs of the servers must have the same number. One wrong response
-makes the trial invalid, without any times and rates: a fast error must not look like speed."""
+of all measured requests as a series. Its notes have a dictionary `http`. The value `sent` in it is the number of all
+requests that reached a proxy or the server, including checks and warm-up; the logs of the servers must have the same
+number. One wrong response makes the trial invalid, without any times and rates: a fast error must not look like
+speed."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class RequestedPage:
-    """The page to request, and the expected response: the length and the hashes (hexadecimal) of the body."""
+    """The page to request, and the expected response: the length of the body, and its hashes in hexadecimal."""
 
     url: str
     length_bytes: int
@@ -82,8 +83,8 @@ class RequestedPage:
 class ClosedLoad:
     """A load by `clients` that run at the same time; each sends its next request when the last one was answered.
 
-    Each client sends `requests`. Before that, it sends `warm_up` requests, which are not measured, since a Java program
-    is slow at first. With `keep_alive`, a client uses its connection again for the next request."""
+    Each client first sends `warm_up` requests, which are not measured, since a Java program is slow at first. Then it
+    sends `requests` requests. With `keep_alive`, a client uses the same connection for all of its requests."""
 
     page: RequestedPage
     proxies: tuple[Endpoint, ...] = ()
@@ -96,7 +97,9 @@ class ClosedLoad:
 
 
 def clients_per_proxy(load: ClosedLoad) -> list[int]:
-    """Return the number of clients of each proxy, in their order, or of the server, split as evenly as possible."""
+    """Return the number of clients of each proxy, in the order of `load.proxies`, split as evenly as possible.
+
+    Without proxies, the list has a single number, that of all clients."""
     n_routes = max(1, len(load.proxies))
     least, remainder = divmod(load.clients, n_routes)
     return [least + (position < remainder) for position in range(n_routes)]
@@ -118,8 +121,9 @@ class OpenLoad:
 class LoadOrigin:
     """Where the programs of a load run: on `host`, in the client's network namespace and cgroup.
 
-    `enter` is the prefix of a command that runs there; `directory` is for files of the load. `watching` makes a context
-    for the command of the load, which counts the activity of Lastro meanwhile."""
+    `enter` is the prefix of a command that runs there.
+    `directory` is for files of the load.
+    `watching` returns a context manager for the command of the load, which counts the activity of Lastro meanwhile."""
 
     host: Host
     enter: tuple[str, ...]
@@ -154,8 +158,9 @@ class LoadOrigin:
 class HttpLoad(Part):
     """An instrument that requests one page many times, with programs of the client's host.
 
-    The notes of a reading have all requests that were sent, even those not measured, under "http": their number in
-    "sent", and the numbers through each proxy, or directly to the server, in the list "shares"."""
+    The notes of a reading have the counts of all requests that were sent, even those not measured, under "http". "sent"
+    is their total number. "shares" is the list of the numbers through each proxy; without proxies, it has the total
+    only."""
 
     kind = "instrument"
     metrics: ClassVar[tuple[Metric, ...]]
@@ -167,7 +172,7 @@ class HttpLoad(Part):
         """Return the version of the tool on this host. Raises: Unavailable, with the remedy, if it is missing."""
 
     def load(self, page: RequestedPage, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> Any:
-        """Return the load with a study's settings; a closed load, unless a subclass overrides this."""
+        """Return the load that a study's settings describe: a closed load, unless a subclass overrides this."""
         return ClosedLoad(
             page,
             tuple(proxies),
@@ -216,7 +221,9 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, in ms by the client's clock; `wrong` is the fault of the response, or empty."""
+    """One measured request. `began_ms` and `time_ms` are in ms by the client's clock.
+
+    `client` identifies the client that sent it. `wrong` is the fault of the response; empty for a correct one."""
 
     began_ms: float
     time_ms: float
@@ -229,7 +236,7 @@ def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Readin
 
     If a response was wrong, the reading is invalid, and has only the percentage of errors.
 
-    Raises: InstrumentError when there are no samples, or their total time is zero."""
+    Raises: InstrumentError when there are no samples, or when all of them together took no time."""
     if not samples:
         raise InstrumentError("the load generator reported no requests")
     wrong = Counter(sample.wrong for sample in samples if sample.wrong)
@@ -259,7 +266,9 @@ def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Readin
 
 
 def read_in_pieces(host: Host, path: str) -> str:
-    """Return the text of a file, read in pieces that a transcript does not shorten, so that it stores them whole."""
+    """Return the text of a file, read by several commands, so that the transcript stores all of it.
+
+    A transcript shortens the output of a single command."""
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == _PIECE_BYTES:
         operands = [f"bs={_PIECE_BYTES}", f"skip={len(pieces)}", "count=1", "iflag=fullblock", "status=none"]
@@ -279,7 +288,7 @@ check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
 
 
 def check_line(page: RequestedPage, proxy: Endpoint | None, timeout_s: float) -> str:
-    """Return a line of shell that runs `check` on the page, through a proxy or directly."""
+    """Return a line of shell that calls the function of CHECK for the page, through a proxy or directly."""
     way = f"--proxy http://{proxy}" if proxy else "--noproxy '*'"
     return f"check {proxy or 'straight'} {way} --max-time {timeout_s:g} {shlex.quote(page.url)}"
 
@@ -290,12 +299,12 @@ def failed_check_reading(reasons: Sequence[str], n: int) -> Reading:
 
 
 def request_notes(requests_per_proxy: Sequence[int]) -> dict[str, object]:
-    """Return the notes "sent" and "shares" of a reading, as `HttpLoad` describes them."""
+    """Return the notes "sent" and "shares", which `HttpLoad` describes, from the number of requests for each proxy."""
     return {"sent": sum(requests_per_proxy), "shares": list(requests_per_proxy)}
 
 
 def check(origin: LoadOrigin, page: RequestedPage, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
-    """Request the page once through every proxy, or directly, and return the faults of the responses.
+    """Request the page once through every proxy, or directly, and return the faults of the responses; empty if none.
 
     Raises: CommandFailed; CommandTimeout."""
     routes: Sequence[Endpoint | None] = proxies or (None,)
@@ -305,7 +314,7 @@ def check(origin: LoadOrigin, page: RequestedPage, proxies: Sequence[Endpoint], 
 
 
 def check_reasons(text: str, page: RequestedPage, n: int) -> list[str]:
-    """Return the faults in the output of the shell function `check`, which must have `n` lines. A pure function."""
+    """Return the faults in `text`, the output of `n` calls of the function of CHECK; empty if none. A pure function."""
     rows = [line.split() for line in text.splitlines() if line.startswith("check ")]
     reasons = [] if len(rows) == n else [f"{len(rows)} of {n} bodies were checked"]
     expected = ("200", str(page.length_bytes), page.sha256)

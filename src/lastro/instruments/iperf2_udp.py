@@ -56,9 +56,9 @@ class Iperf2Udp(UdpLoad):
 
 
 def _total(side: str, text: str) -> tuple[float, int, str]:
-    """Return (seconds, bytes, the rest of the line) from the only line of totals in the report of a side.
+    """Return (seconds, bytes, rest of the line) of the line of totals in a report. `side` is "client" or "server".
 
-    Raises: InstrumentError if there is no such line or several, or if the rate contradicts seconds and bytes."""
+    Raises: InstrumentError if there is not exactly one such line, or if its rate contradicts its seconds and bytes."""
     totals = _TOTAL.findall(text)
     if len(totals) != 1:
         raise InstrumentError(f"iperf printed {len(totals)} totals of its {side}: …{text[-80:]!r}")

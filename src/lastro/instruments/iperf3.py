@@ -31,7 +31,10 @@ def run(
 
 
 def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> dict[str, Any]:
-    """Parse the client's JSON report. Raises: InstrumentError; CommandFailed if iperf3 failed without a reason."""
+    """Parse the client's JSON report.
+
+    Raises: InstrumentError if it is not a report, or states that the test failed; CommandFailed if iperf3 failed
+    without stating a reason in a report."""
     try:
         report = json.loads(text)
     except (ValueError, RecursionError):
@@ -50,7 +53,9 @@ def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> d
 
 
 def number(report: Any, *path: str | int) -> float:
-    """Return the finite, non-negative number at a path in a report. Raises: InstrumentError when there is none."""
+    """Return the finite, non-negative number in a report under the nested keys `path`.
+
+    Raises: InstrumentError when there is none."""
     value = report
     for key in path:
         try:

@@ -37,10 +37,13 @@ _NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class ProbedRoundTrips:
-    """Round-trip times from when each datagram was due, and how long after that each was sent, in ms.
+    """Round trips of datagrams at a constant rate; all times count from when a datagram was due, in ms.
 
-    `lost` is the number of datagrams without an answer. All three include datagrams that irtt skipped because it was
-    late. `answered` is the number of datagrams that were sent and answered."""
+    `trips_ms` has the time until the answer, for each datagram with an answer.
+    `late_ms` has the time until it was sent, for each datagram.
+    `lost` is the number of datagrams without an answer.
+    `answered` is the number of datagrams that were sent and answered.
+    All except `answered` include the datagrams that irtt skipped because it was late."""
 
     trips_ms: tuple[float, ...]
     late_ms: tuple[float, ...]
@@ -63,7 +66,9 @@ class Irtt(Instrument):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        """Send a datagram every `probe_interval_ms`, for `loaded_s`, and return the metrics beside a TCP stream."""
+        """Send a datagram every `probe_interval_ms`, for `loaded_s`, and return the metrics of `loaded_reading`.
+
+        A TCP stream should run meanwhile; the caller starts it."""
         return loaded_reading(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
 
     def probe(
@@ -89,7 +94,7 @@ class Irtt(Instrument):
         return self.read(done.text, interval_ms, duration_s)
 
     def read(self, text: str, interval_ms: float, duration_s: float) -> ProbedRoundTrips:
-        """Parse the report. A pure function. Raises: InstrumentError."""
+        """Parse irtt's report of a run of `duration_s`. A pure function. Raises: InstrumentError."""
         try:
             trips = json.loads(text)["round_trips"]
             sent_ms, back_ms = zip(*(_times_ms(trip) for trip in trips), strict=True)
@@ -109,7 +114,9 @@ class Irtt(Instrument):
 
 
 def loaded_reading(probed: ProbedRoundTrips) -> Reading:
-    """Return the metrics LOADED and LOADED_LOSS. A percentile that is mostly irtt's own lateness becomes a remark."""
+    """Return the metrics LOADED and LOADED_LOSS.
+
+    A percentile that is mostly irtt's own lateness is left out, with a remark."""
     if not probed.trips_ms:
         return Reading({LOADED_LOSS.name: 100.0}, invalid_because=("no datagram of the probe was answered",))
     latency_ms, late_ms, remarks = dict[str, float](), dict[str, float](), list[Remark]()
@@ -137,9 +144,10 @@ def loaded_reading(probed: ProbedRoundTrips) -> Reading:
 def without_own_lateness(
     latency_ms: Mapping[str, float], late_ms: Mapping[str, float]
 ) -> tuple[dict[str, float], tuple[Remark, ...]]:
-    """Return the latencies, in ms, that are not mostly irtt's own lateness, and a remark for each that is dropped.
+    """Return the latencies that are not mostly irtt's own lateness, and a remark for each of the others.
 
-    `late_ms` has, for each metric, the same statistic of how long after it was due a datagram was sent."""
+    `latency_ms` is {metric: value}. `late_ms` has the same statistic, such as the median, under the same metric, for
+    the delay of sending: how long after it was due a datagram was sent."""
     kept, remarks = dict[str, float](), list[Remark]()
     for name, value in latency_ms.items():
         own_delay = late_ms.get(name, 0.0)
@@ -152,9 +160,10 @@ def without_own_lateness(
 
 
 def _times_ms(trip: Mapping[str, object]) -> tuple[float, float | None]:
-    """Return when a datagram was sent, and when its answer came (None: lost), by the client's monotonic clock.
+    """Return (when a datagram was sent, when its answer came), in ms of the client's monotonic clock.
 
-    Raises: KeyError, TypeError, ValueError for a report in another format."""
+    The second is None if there was no answer. Raises: KeyError, TypeError, ValueError for a report in another
+    format."""
     client: Mapping[str, Mapping[str, int]] = trip["timestamps"]["client"]  # type: ignore[index]
     sent = client["send"]["monotonic"]
     back = client["receive"]["monotonic"] if trip["lost"] == "false" else None
@@ -165,10 +174,11 @@ def _times_ms(trip: Mapping[str, object]) -> tuple[float, float | None]:
 
 
 def _round_trips(sent_ms: Sequence[float], back_ms: Sequence[float | None], interval_ms: float) -> ProbedRoundTrips:
-    """Return round trips from when each datagram was due, given when it was sent and when its answer came.
+    """Return round trips from when each datagram was due, given when it was sent and when its answer came (None: lost).
 
     irtt sends at multiples of the interval after its first datagram. If it is late by an interval or more, it skips the
-    datagrams that were due meanwhile. A skipped datagram counts as if it had left together with the next one."""
+    datagrams that were due meanwhile. A skipped datagram counts as if it had left together with the next one that was
+    sent."""
     trips_ms, late_ms, lost, next_number = list[float](), list[float](), 0, 0
     for sent, back in zip(sent_ms, back_ms, strict=True):
         number = max(next_number, math.floor((sent - sent_ms[0]) / interval_ms))

@@ -131,7 +131,7 @@ class Jmeter(HttpLoad):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of the results file: `group` names the thread group, `latency_ms` is the time to the first byte."""
+    """A line of the results file. `group` names the thread group, `latency_ms` is the time to the first byte."""
 
     sample: Request
     group: str
@@ -178,9 +178,9 @@ def _whole_number(name: str, word: str) -> float:
 
 
 def _require_all_requests(rows: Sequence[_Row], clients: Sequence[tuple[Endpoint | None, int]], requests: int) -> None:
-    """Raise InstrumentError unless `rows` has `requests` of each client; `clients` is their number by proxy.
+    """Raise InstrumentError unless `rows` has exactly `requests` requests of each client.
 
-    All rows are of the warm-up, or all are measured."""
+    `clients` has (proxy, number of its clients). The rows are either all of the warm-up, or all measured."""
     counts = Counter((row.group, row.sample.client) for row in rows)
     clients_by_group = Counter(group for group, _ in counts)
     warm_up = bool(rows) and rows[0].warm_up

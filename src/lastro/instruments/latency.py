@@ -48,9 +48,11 @@ class MeasurementDisturbed(InstrumentError):
 class RoundTrips:
     """The times of the packets that requested an answer and got one, in the order in which they were due.
 
-    All times are nanoseconds of the sender's clock. `lost` is the number of packets that got no answer. `sent` is the
-    number of packets that left in `lasted_s`, and `asked` the number of them that requested an answer; both include a
-    warm-up, whose packets have no times."""
+    `due_ns`, `sent_ns` and `answered_ns` are in nanoseconds of the sender's clock.
+    `lost` is the number of packets that requested an answer and got none.
+    `sent` is the number of packets that left in `lasted_s` seconds.
+    `asked` is the number of these packets that requested an answer.
+    `sent` and `asked` include a warm-up, whose packets have no times."""
 
     due_ns: Times
     sent_ns: Times
@@ -62,7 +64,7 @@ class RoundTrips:
 
     @cached_property
     def histogram(self) -> Histogram:
-        """Round trips from when packets were due, in nanoseconds. Raises: ValueError for impossible times."""
+        """The times from when a packet was due to its answer, in ns. Raises: ValueError if one is impossible."""
         from lastro.stats.histograms import Histogram  # loads numpy
 
         return Histogram.of((self.answered_ns - self.due_ns).round(), self.lost)
@@ -76,8 +78,9 @@ class RoundTrips:
 class LatencyMeter(Instrument):
     """A generator of an open load that times some of its packets.
 
-    `packages` are Debian packages that it needs in the image; durations are multiples of `step_s` (0: any). One packet
-    of `answers_every` requests an answer, which is part of the load."""
+    `packages` are Debian packages that it needs in the image.
+    `step_s`: durations must be multiples of it; 0 allows any duration.
+    `answers_every`: one packet in this number requests an answer. Answers are part of the load."""
 
     packages: ClassVar[tuple[str, ...]] = ()
     step_s: ClassVar[float] = 0.0
@@ -93,8 +96,8 @@ class LatencyMeter(Instrument):
     ) -> RoundTrips:
         """Send packets for `duration_s`, and return the times of those that request an answer.
 
-        `rate_fps` is the rate of packets and answers together. Raises: MeasurementDisturbed when the run was shorter or
-        longer than `duration_s`; InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
+        `rate_fps` is the rate of packets and answers together. Raises: MeasurementDisturbed if the run was shorter or
+        longer than `duration_s`; InstrumentError if its report cannot be right; CommandFailed; CommandTimeout."""
 
     def own_delay(self, sender: Instance, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
         """Return the round trips on the sender's loopback: the delay of the meter, its sockets and the scheduler.
@@ -114,16 +117,19 @@ def percentiles_reading(
 ) -> Reading:
     """Return the percentiles of `trips` in microseconds; `name` makes the name of a metric from 'p99' or 'max'.
 
-    `of_generator` are the delays of the generator alone, if known; `own_is` describes them in remarks. Of the packets
-    without an answer, `lost_by_receiver` had reached the receiver, whose program lost them.
+    `of_generator` has the delays of the generator alone; None if they are unknown.
+    `own_is` describes these delays in remarks.
+    `lost_by_receiver` is the number of packets that got no answer because the receiver's program lost them.
 
     A percentile is dropped, with a remark, in these cases:
     - fewer than ten packets are beyond it, in `trips` or in `of_generator`;
-    - it is that of a packet without an answer. If the receiver lost most of these, the remark blames the generator;
+    - the packet at this percentile got no answer. If the receiver lost most of the packets without an answer, the
+      remark blames the generator;
     - more than half of it may be the delay of the generator alone;
-    - it would be less than half without the packets that the receiver lost.
+    - without the packets that the receiver lost, it would be less than half as large.
 
-    The maximum is that of the answered packets; if others got no answer, a remark says that it is a lower bound."""
+    The maximum is that of the packets with an answer. If other packets got no answer, a remark says that it is a lower
+    bound."""
     from lastro.stats.histograms import Histogram  # loads numpy
 
     values: dict[str, float] = {}
@@ -169,7 +175,9 @@ def pack_histogram(name: str, histogram: Histogram) -> PackedHistogram:
 
 
 def _quantile(histogram: Histogram, q: float) -> float:
-    """Return a quantile of all packets, 0 without packets; for q = 1, the maximum of the packets with an answer."""
+    """Return the quantile `q` of all packets; 0 if there are none.
+
+    For q = 1, return the maximum of the packets with an answer."""
     if q == 1:
         return histogram.maximum
     return histogram.quantile(q) if histogram.n_in_all else 0.0

@@ -74,7 +74,9 @@ class Traffic:
 
 
 def sizes_of(size: str) -> tuple[int, ...]:
-    """Parse a frame size in bytes, or 'imix': a sequence of 64, 570 and 1518 bytes as 7 : 4 : 1. Raises: InputError."""
+    """Parse a frame size: a number of bytes, or 'imix', a sequence of frames of 64, 570 and 1518 bytes, 7 : 4 : 1.
+
+    Raises: InputError."""
     if size == IMIX:
         return _IMIX
     if not (size.isascii() and size.isdigit() and len(size) < 6) or not LEAST_BYTES <= int(size) <= MOST_BYTES:
@@ -100,8 +102,9 @@ class Direction:
 class SentLoad:
     """A load as its generator reports it: the numbers of frames intended and sent, and the seconds of sending.
 
-    `received` is the number of frames received; None if the generator neither gets the frames back nor asks the
-    receiver. `waited_s` is the CPU time in which the generator waited by keeping a CPU busy."""
+    `received` is the number of frames received. It is None if the generator does not know it: frames do not come back
+    to it, and it does not ask the receiver.
+    `waited_s` is the CPU time in which the generator waited by keeping a CPU busy."""
 
     intended: int
     sent: int
@@ -124,10 +127,14 @@ OFFERED_FPS = Setting("offered_fps", 1000.0, "frames a second, of a measurement 
 class LoadGenerator(Instrument):
     """A generator of frames at a constant rate.
 
-    `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` (of frame sizes) and
-    `least_payload_bytes` describe the traffic that it can send. Durations are multiples of `step_s` (0: any); a run
-    takes `starts_s` more. If `spins` is true, it waits by keeping a CPU busy, and reports this time in `SentLoad`.
-    `bound_to` is the CPU to which it binds itself, whether or not it may use it; None if it does not bind itself."""
+    `packages` are Debian packages that it needs in the image.
+    `most_flows`: it can send at most this number of flows.
+    `mixes`: it can send frames of several sizes.
+    `least_payload_bytes`: each of its frames has at least this UDP payload.
+    `step_s`: durations must be multiples of it; 0 allows any duration.
+    `starts_s`: a run takes this much longer than its duration.
+    `spins`: it waits by keeping a CPU busy, and reports this time in `SentLoad`.
+    `bound_to`: the CPU to which it binds itself, even if it may not use that CPU; None if it does not bind itself."""
 
     metrics = (FRAMES_OFFERED,)
     packages: ClassVar[tuple[str, ...]] = ()
@@ -143,10 +150,11 @@ class LoadGenerator(Instrument):
     def offer(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
-        """Send frames at a constant rate for `duration_s`, and return the generator's report.
+        """Send frames at a constant rate for `duration_s`, and return the load that the generator reports.
 
-        At the return, the last frames may still be in a queue that keeps the rate. Only the generator runs within
-        `watch`. Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
+        When this returns, the last frames may still be in a queue, from which they are sent at `rate_fps`. Only the
+        generator runs within `watch`. Raises: InstrumentError if its report cannot be right; CommandFailed;
+        CommandTimeout."""
 
     @contextmanager
     def receiving(self, direction: Direction) -> Iterator[Process]:
@@ -158,7 +166,7 @@ class LoadGenerator(Instrument):
             yield process
 
     def condition(self) -> dict[str, str]:
-        """Return conditions of the load that a report must show, by name; empty if there are none."""
+        """Return {name: text} of the conditions of the load that a report must show; empty if there are none."""
         return {}
 
     @classmethod
@@ -192,9 +200,9 @@ class LoadGenerator(Instrument):
 
 
 def check_sent_load(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
-    """Return the load that a generator reported. Raises: InstrumentError for impossible numbers.
+    """Return the load that a generator reported. Raises: InstrumentError if its numbers are impossible.
 
-    `intended` frames in `duration_s` were requested from the generator, which errors call `tool`."""
+    The generator, which errors call `tool`, was asked for `intended` frames in `duration_s`."""
     positive(f"{tool}'s number of frames sent", sent)
     positive(f"{tool}'s time of sending", lasted_s)
     if sent > 1.05 * intended + 100:

@@ -48,9 +48,12 @@ _CLOCK = 0.02  # by which sockperf's period may differ from the kernel's clock
 class OneWay:
     """The times of the packets that requested an answer and arrived, in the order in which they were due.
 
-    For each of these packets, in nanoseconds of the kernel's clock: when it was due, when it left its sender, and when
-    it arrived. `lost` is the number of packets that left and did not arrive. `waits_ns` has a delay for each packet
-    that left, whether it arrived or was lost: the time from when the packet was due until it left."""
+    `due_ns`, `left_ns` and `arrived_ns` are when each of these packets was due, left its sender, and arrived, in
+    nanoseconds of the kernel's clock, relative to when the first packet left.
+    `waits_ns` has a delay for each packet that left, whether it arrived or was lost: the time from when the packet was
+    due until it left.
+    `lost` is the number of packets that left and did not arrive.
+    The packets of the warm-up are not included anywhere."""
 
     due_ns: Times
     left_ns: Times
@@ -60,14 +63,14 @@ class OneWay:
 
     @cached_property
     def histogram(self) -> Histogram:
-        """Delays of the packets, in nanoseconds from when each was due. Raises: ValueError for impossible times."""
+        """The times from when a packet was due to its arrival, in ns. Raises: ValueError if one is impossible."""
         from lastro.stats.histograms import Histogram  # loads numpy
 
         return Histogram.of((self.arrived_ns - self.due_ns).round(), self.lost)
 
     @cached_property
     def generator_delays(self) -> Histogram:
-        """Delays in the generator, in nanoseconds: how long after it was due each packet left."""
+        """The times from when a packet was due until it left, in nanoseconds: the delays in the generator."""
         from lastro.stats.histograms import Histogram
 
         return Histogram.of(self.waits_ns.round())
@@ -101,8 +104,9 @@ class PacketCapture:
 def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay:
     """Return the one-way delays from the captures at the sender and at the receiver. Pure.
 
-    A packet is due every `period_ns`; packets are numbered in steps of `step`. Raises: InstrumentError if a capture is
-    incomplete, or if packets arrived twice or before they left."""
+    A captured packet is due every `period_ns`. The numbers of successive captured packets differ by `step`.
+
+    Raises: InstrumentError if a capture is incomplete, or if packets arrived twice or before they left."""
     import numpy as np
 
     from lastro.instruments._schedule import due_times
@@ -126,7 +130,7 @@ def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay
 
 
 def _times(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number and the time (ns since the epoch) of each packet in a capture file. Raises: InstrumentError."""
+    """Return (numbers, times) of the packets in a capture file. Times are in ns since 1970. Raises: InstrumentError."""
     import numpy as np
 
     if len(data) < _FILE_HEADER.size:

@@ -1,8 +1,8 @@
 """Round-trip times by ping on an idle link, all of which are stored; percentiles only if the sample is large enough.
 
 Below 10 ms between two requests, ping does not sleep: it keeps a CPU busy, which is then awake when an answer comes.
-The times of this method are not comparable, so only irtt measures at shorter intervals. Source: main_loop in
-ping_common.c of iputils."""
+Such times are not comparable with those of a ping that sleeps, so only irtt measures at shorter intervals. Source:
+main_loop in ping_common.c of iputils."""
 
 from __future__ import annotations
 
@@ -82,15 +82,17 @@ class Ping(Instrument):
 
 
 def echo_requests(settings: Mapping[str, Level]) -> tuple[int, int]:
-    """Return the number of echo requests, and the number of those that carry the pattern, which are sent first."""
+    """Return (number of echo requests, number of these that carry the pattern).
+
+    The requests that carry the pattern are sent first."""
     n = max(1, round(1000 * PING_S.of(settings) / PING_INTERVAL_MS.of(settings)))
     return n, round(n * MARKED_PERCENT.of(settings) / 100) if PATTERN in settings else 0
 
 
 def idle_reading(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:
-    """Return the latency and loss on an idle link; `rtts_ms` are the round trips of the packets that were answered.
+    """Return the latency and loss on an idle link. `rtts_ms` are the round trips of the packets that were answered.
 
-    Percentiles are left out if there are too few times."""
+    `sent` is the number of all packets. A percentile is left out if there are too few times for it."""
     measurements = {
         "latency_mean": fmean(rtts_ms),
         "latency_max": max(rtts_ms),

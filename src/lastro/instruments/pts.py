@@ -90,13 +90,13 @@ class Pts(Workload):
 
 
 def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
-    """Return the command line of the suite, with the variables that its start script would set."""
+    """Return the command line of the suite inside an instance, with the variables that its start script would set."""
     variables = [f"{name}={value}" for name, value in {**_ENVIRONMENT, **environment}.items()]
     return ["env", "-C", f"{_INSIDE}/suite", *variables, "php", _SCRIPT, *words]
 
 
 def _sources(host: Host) -> tuple[Path, Path]:
-    """Return the directories of the suite and of its installed tests. Raises: Unavailable when one is missing."""
+    """Return (directory of the suite, directory of its installed tests). Raises: Unavailable when one is missing."""
     host.require(PROGRAM, _HINT)
     suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)
     data = next((Path(d) for d in _DATA if (Path(d) / "installed-tests").is_dir()), None)

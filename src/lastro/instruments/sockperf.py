@@ -1,7 +1,7 @@
 """One flow of datagrams at a constant rate, by sockperf, which keeps a CPU busy while it waits to send.
 
-The time in which sockperf waits is its user time. The kernel on which it runs counts this time: that of the host, of
-the guest, or gVisor. Seen from the host, all work of a guest is user time, including the work of its kernel."""
+The time in which sockperf waits is its user time. It is counted by the kernel on which sockperf runs: the host's, the
+guest's, or gVisor. Seen from the host, all work of a guest is user time, including the work of its kernel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Sockperf(LoadGenerator):
     def read(self, text: str, mps: int, duration_s: int) -> SentLoad:
         """Return the load that sockperf's report states. Raises: InstrumentError.
 
-        A timer of the kernel ends the run, but sockperf counts the time by a clock that it calibrates itself. If this
+        A timer of the kernel ends the run, but sockperf measures the time by a clock that it calibrates itself. If this
         clock is slow, the reported time is too short and the rate too high. So the returned time is at least
         `duration_s`."""
         matches = _SENT.findall(text)

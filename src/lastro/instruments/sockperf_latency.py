@@ -64,7 +64,9 @@ class SockperfLatency(LatencyMeter):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        """Offer frames of `frame_size` for `latency_s`, `offered_fps` a second including the answers."""
+        """Offer frames of `frame_size` for `latency_s`, and return the percentiles of the round trips.
+
+        `offered_fps` is the rate of frames and answers together."""
         direction, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings))
         with self.answering(direction):
             trips = self.round_trips(direction, traffic, OFFERED_FPS.of(settings), LATENCY_S.of(settings), watch)
@@ -86,7 +88,7 @@ class SockperfLatency(LatencyMeter):
     def one_way(cls, sent: bytes, received: bytes, rate_fps: float) -> OneWay:
         """Return the delays in one direction from the captures at sender and receiver. Raises: InstrumentError.
 
-        `rate_fps` is the rate that was requested of `round_trips`."""
+        `rate_fps` is the rate that `round_trips` was called with."""
         return one_way(sent, received, float(_NS // cls.mps(rate_fps) * ANSWERS_EVERY), ANSWERS_EVERY)
 
     def round_trips(
@@ -106,10 +108,10 @@ class SockperfLatency(LatencyMeter):
         return self.read(direction.sender.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", log]).text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:
-        """Return the round trips of sockperf's log; it sent `mps` packets per second for `duration_s`.
+        """Return the round trips in sockperf's log of a run that was to send `mps` packets per second for `duration_s`.
 
-        A pure function. Raises: MeasurementDisturbed when sockperf's clock was wrong, or it had no CPU at the end;
-        InstrumentError when the log cannot be right."""
+        A pure function. Raises: MeasurementDisturbed when sockperf's clock was wrong, or sockperf had no CPU at the end
+        of the run; InstrumentError when the log cannot be right."""
         import numpy as np
 
         from lastro.instruments._schedule import due_times
@@ -148,9 +150,10 @@ class SockperfLatency(LatencyMeter):
 def _require_length(lasted_s: float, sending_s: float, duration_s: float) -> None:
     """Raise MeasurementDisturbed if a run of `duration_s` by the kernel's timer took another time by sockperf's clock.
 
-    `lasted_s` is the time by sockperf's clock; `sending_s` is the time in which the packets that were sent were due.
-    The kernel's timer ends a run by a signal. A sender that waits for a CPU sends nothing, and notices the signal late:
-    its clock is right. A sender whose clock runs fast sends until the signal, at a rate that is too high."""
+    `lasted_s` is the time by sockperf's clock. `sending_s` is the time that the packets that were sent take at the
+    nominal rate. The kernel's timer ends a run by a signal. A sender that waits for a CPU sends nothing, and notices
+    the signal late: its clock is right. A sender whose clock runs fast sends until the signal, at a rate that is too
+    high."""
     tolerance_s = _CLOCK * duration_s + _TIMER_S
     if abs(lasted_s - duration_s) <= tolerance_s:
         return
@@ -163,7 +166,9 @@ def _require_length(lasted_s: float, sending_s: float, duration_s: float) -> Non
 
 
 def _rows(text: str) -> list[tuple[int, int]]:
-    """Return (sent, answered) of each row of the log, in nanoseconds of sockperf's clock. Raises: InstrumentError."""
+    """Return (when sent, when answered) of each packet in the log, in nanoseconds of sockperf's clock.
+
+    Raises: InstrumentError."""
     _, heading, table = text.partition(_HEADING)
     lines = table.splitlines()[1:-1]
     if not heading or not lines or not table.rstrip("\n").endswith("---"):

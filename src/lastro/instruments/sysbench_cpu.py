@@ -51,6 +51,6 @@ class SysbenchCpu(Workload):
         return events * event_s / min(cpus, THREADS.of(self.chosen))
 
     def brief(self) -> Self:
-        """Return a short version in the same mode: a number of events, or a time."""
+        """Return a short version with the same kind of limit: a number of events, or a time."""
         short = {"primes": min(1000, _PRIMES.of(self.chosen)), "events": min(100, EVENTS.of(self.chosen)), "time_s": 1}
         return type(self)(**{**self.chosen, **short})

@@ -53,7 +53,9 @@ class SysbenchMemory(MemoryWorkload):
         return parse_size_bytes(_BLOCK.of(self.chosen))
 
     def level_of(self, piece_bytes: int) -> str:
-        """Return the user's size, or else the next power of two, which sysbench requires."""
+        """Return the block size that the user chose, or else `piece_bytes` rounded up to a power of two, as text.
+
+        sysbench requires a power of two."""
         return str(self.asked_bytes() or 1 << (piece_bytes - 1).bit_length())
 
     @property
@@ -104,9 +106,9 @@ class SysbenchMemory(MemoryWorkload):
         return total * slowdown / _SPEED_BPS / min(cpus, THREADS.of(self.chosen))
 
     def brief(self) -> Self:
-        """Return a short version with the same limit, bytes or time.
+        """Return a short version with the same kind of limit: a number of bytes, or a time.
 
-        If the cache would determine the size of the block, the block is small."""
+        If the size of the block depends on the cache, the short version has a small block instead."""
         block = _BLOCK.of(self.chosen) if self.asked_bytes() else _BRIEF_BLOCK
         total_bytes = min(parse_size_bytes(_TOTAL.of(self.chosen)), 64 * parse_size_bytes(block))
         return type(self)(**{**self.chosen, "block": block, "total": str(total_bytes), "time_s": 1})

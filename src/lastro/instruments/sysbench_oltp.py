@@ -86,7 +86,9 @@ class SysbenchOltp(base.Workload):
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = base.PREPARATION_LIMIT_S) -> Iterator[None]:
-        """Run a server inside the block, with a table whose rows are all on the disk within `limit_s` seconds."""
+        """Run a server inside the block, with a table whose rows are all on the disk.
+
+        Raises: InstrumentError if this takes longer than `limit_s` seconds, and as `run`."""
         kind = _databases.MARIADB
         if _SERVER.of(self.chosen) == _MYSQL:
             kind = _databases.MYSQL
@@ -112,14 +114,14 @@ class SysbenchOltp(base.Workload):
         self._filled_s = done.duration_s
 
     def _row_reasons(self, limit_s: float) -> tuple[str, ...]:
-        """Return a reason for invalidity if the table does not have the chosen number of rows."""
+        """Return a reason for invalidity if the table does not have the number of rows that its option sets."""
         assert self._server is not None, "it is prepared"
         rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", limit_s)
         asked = str(_ROWS.of(self.chosen))
         return () if rows == asked else (f"the table has {rows} rows, not {asked}",)
 
     def run(self, instance: Instance, limit_s: float, watch: base.Watch = base.UNWATCHED) -> Reading:
-        """Run the transactions, and count the rows again: a read-write transaction deletes a row and adds one."""
+        """Run the transactions, and count the rows again: each read-write transaction deletes a row and adds one."""
         assert self._server is not None, "it is prepared"
         timed = base.run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
         reading = base.with_host_time(self.read(timed.done.text), timed)
@@ -176,7 +178,9 @@ _COUNTED = ("transactions", "queries", *_TROUBLE)
 
 
 def _quantile(buckets: Sequence[tuple[float, int]], rank: float) -> float:
-    """Return the value of the bucket that contains this rank; `buckets` are (value, count), by ascending values."""
+    """Return the value of the bucket that contains the transaction at `rank`, when all are ordered by their time.
+
+    `buckets` are (value, number of transactions), by ascending values."""
     n_so_far = 0
     for value, count in buckets:
         n_so_far += count

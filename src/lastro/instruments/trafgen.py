@@ -4,9 +4,9 @@ With its option --rate, trafgen sends the frames of each second in one burst, an
 as it can, into a token bucket of the kernel, which lets frames out at the rate and blocks trafgen meanwhile. The bucket
 holds the frames of a millisecond.
 
-trafgen blocks when the buffer of its socket is full; a frame occupies the buffer until the receiving kernel takes it
-up. So a function that is too slow would also block trafgen, before the queue in front of the function is full, which no
-wire could do. To prevent this, the bucket is on a link inside the sender's network namespace. At the other end of this
+trafgen blocks when the buffer of its socket is full. A frame occupies the buffer until the receiving kernel has taken
+it. So a function that is too slow would also block trafgen, before the queue in front of the function is full. No wire
+could do this. To prevent it, the bucket is on a link inside the sender's network namespace. At the other end of this
 link, nftables sends copies of the frames, which occupy no socket. Source: trafgen(8), tc-tbf(8), nft(8)."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Trafgen(LoadGenerator):
 
     @contextmanager
     def receiving(self, direction: Direction) -> Iterator[Process]:
-        """Receive inside the block, and remove the bucket of the sender at its end."""
+        """Run a receiver inside the block; remove the sender's bucket at the end of the block."""
         with super().receiving(direction) as process:
             try:
                 yield process
@@ -104,8 +104,8 @@ class Trafgen(LoadGenerator):
     def read(self, text: str, rate_fps: float, duration_s: float) -> SentLoad:
         """Return the load, from trafgen's report and the statistics of the bucket. Raises: InstrumentError.
 
-        trafgen ends when its last frame is in the bucket's queue. Frames leave the queue at `rate_fps` at best; this
-        time is added to the time of sending."""
+        trafgen ends when its last frame is in the queue of the bucket. The frames in the queue leave it at `rate_fps`
+        at best. The time that this takes is added to trafgen's time of sending."""
         sent, lasted, queued = _SENT.findall(text), _LASTED.findall(text), _QUEUED.findall(text)
         if not len(sent) == len(lasted) == len(queued) == 1:
             raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")
@@ -136,7 +136,9 @@ def _count(rate_fps: float, duration_s: float) -> int:
 class _Hop:
     """The first hop of a direction: the sender's device and addresses, and the MAC address to which it sends.
 
-    `bucket` is the device with the token bucket, which may be `device` itself."""
+    `bucket` is the device with the token bucket; it may be the same as `device`.
+    `source` and `target` are IP addresses.
+    `own_mac` is the address of `device`, `next_mac` that of the next hop."""
 
     device: str
     bucket: str
@@ -169,10 +171,10 @@ def _first_hop(direction: Direction) -> _Hop:
 
 
 def _with_bucket_link(sender: Instance, hop: _Hop) -> _Hop:
-    """Make the link for the bucket, whose frames are copied to the device, and return the hop with this link.
+    """Make a link for the token bucket, whose frames are copied to the device of `hop`; return the hop with this link.
 
-    Return the hop unchanged for a virtual machine, whose network is in another kernel, and where the kernel cannot copy
-    frames: the bucket is then on the device itself."""
+    Return the hop unchanged, with the bucket on its device, in two cases: for a virtual machine, whose network is in
+    another kernel, and if the kernel cannot copy frames."""
     if sender.takes_taps or not sender.shares_kernel:
         return hop
     copied = f'ether saddr {hop.own_mac} dup to "{hop.device}"'
@@ -203,17 +205,18 @@ def _frames(hop: _Hop, traffic: Traffic) -> str:
 
 
 def _source_ports(position: int, n_frames: int, flows: int) -> str:
-    """Return the expression for the source port of one of the configured frames.
+    """Return trafgen's expression for the source port of the configured frame at `position` (from 0) of `n_frames`.
 
-    trafgen sends the configured frames in rounds, and has a counter for each of them. If all counters were alike, a
-    round would have one flow. So frame k of n uses each n-th port, from port k on, and a round has n flows, or all. A
-    counter starts again after its last port, and needs at least two ports."""
+    trafgen sends the configured frames in rounds, and has a counter of ports for each of them. If all counters were
+    alike, all frames of a round would be in one flow. So frame k of n takes every n-th port, from the k-th on, and a
+    round has n flows, or `flows` if that is less. A counter starts again after its last port, and needs at least two
+    ports."""
     ports = range(_FIRST_PORT + position % flows, _FIRST_PORT + flows, n_frames)
     return f"dinc({ports[0]}, {ports[-1]}, {n_frames})" if len(ports) > 1 else str(ports[0])
 
 
 def _tc(instance: Instance, words: Sequence[str]) -> Completed:
-    """Run tc on a link of an instance: inside a virtual machine, or else from the host.
+    """Run tc on a link of an instance: inside a virtual machine, but from the host for any other instance.
 
     A container may lack the capability that tc needs."""
     if instance.takes_taps:

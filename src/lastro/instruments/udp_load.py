@@ -94,4 +94,6 @@ class UdpLoad(Instrument):
 
     @abstractmethod
     def flow(self, client: Instance, server: Instance, target: str, offer: OfferedLoad, watch: Watch) -> UdpFlow:
-        """Send one flow, whose client runs within `watch`. Raises: InstrumentError; CommandFailed; CommandTimeout."""
+        """Send one flow as `offer` describes it. Its client runs within `watch`.
+
+        Raises: InstrumentError; CommandFailed; CommandTimeout."""

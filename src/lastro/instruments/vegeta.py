@@ -91,9 +91,9 @@ class Vegeta(HttpLoad):
         return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})
 
     def script(self, directory: str, load: OpenLoad) -> str:
-        """Return a shell script that runs vegeta for all proxies at the same time, and writes tables of the requests.
+        """Return a shell script that runs vegeta for all proxies at the same time, and checks a body every second.
 
-        Meanwhile it checks a body each second."""
+        At the end, it writes a table of the requests for each proxy: 0.csv, 1.csv and so on in `directory`."""
         routes = _routes(load)
         interval_ns = _interval_ns(load)
         attack = (
@@ -115,7 +115,7 @@ class Vegeta(HttpLoad):
         return "\n".join([*lines, ""])
 
     def read(self, tables: Sequence[str], load: OpenLoad) -> Reading:
-        """Parse the tables of all proxies, one for each. A pure function. Raises: InstrumentError."""
+        """Parse the tables of requests, one for each proxy. A pure function. Raises: InstrumentError."""
         rows_by_proxy = [_rows(table) for table in tables]
         # Times relative to the first request have fewer digits, so a float holds them exactly.
         first_ns = min(_number("time", row[0]) for rows in rows_by_proxy for row in rows)
@@ -150,8 +150,11 @@ class Vegeta(HttpLoad):
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A request: its number in the order of sending, when it was sent, how long it took, and the fault, if any.
+    """A request as vegeta reports it.
 
+    `number` is its position in the order of sending, from 0.
+    `left_ms` is when it was sent, relative to the first request. `took_ms` is the time from then to its response.
+    `wrong` is the fault of the response; empty for a correct one.
     `lag_ms` is its delay before sending: the time from when it was due until it was sent."""
 
     number: int
@@ -166,12 +169,12 @@ class _Hit:
 
 
 def _routes(load: OpenLoad) -> Sequence[Endpoint | None]:
-    """Return the proxies, or None for the direct route to the server."""
+    """Return the proxies, or a single None, which stands for the direct route to the server."""
     return load.proxies or (None,)
 
 
 def _interval_ns(load: OpenLoad) -> int:
-    """Return the interval between two requests through the same proxy, or directly to the server."""
+    """Return the time between two requests through the same proxy, or directly to the server."""
     return round(1e9 * len(_routes(load)) / load.rate_per_s)
 
 
@@ -180,15 +183,15 @@ def _n_checks(load: OpenLoad) -> int:
 
 
 def _checks_per_proxy(load: OpenLoad) -> list[int]:
-    """Return the number of checks of the page through each proxy: one before, one after, and those during the load.
+    """Return how often the page is checked through each proxy: once before the load, once after it, and during it.
 
-    The checks during the load use the proxies in turn."""
+    The checks during the load use the proxies in turn. Without proxies, the list has one number."""
     n_routes = len(_routes(load))
     return [2 + len(range(position, _n_checks(load), n_routes)) for position in range(n_routes)]
 
 
 def _with_lag(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
-    """Return the requests with their delays before sending, by the schedule in which the least late one was on time."""
+    """Return the requests with `lag_ms`, by the schedule in which the least late request was sent on time."""
     begins_ms = min(hit.left_ms - hit.number * interval_ms for hit in hits)
     return [replace(hit, lag_ms=hit.left_ms - hit.number * interval_ms - begins_ms) for hit in hits]
 
@@ -204,7 +207,9 @@ def _generator_remarks(hits: Sequence[_Hit], measured: Mapping[str, float]) -> I
 
 
 def _overload_remarks(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
-    """Yield a remark if responses came at a lower rate than requests. The last few do not count: one may be late."""
+    """Yield a remark on `metrics` if responses came at a lower rate than requests.
+
+    The last few requests do not count, since a single late response would change their rate."""
     due_ms = sorted(hit.sample.began_ms for hit in hits)
     done_ms = sorted(hit.sample.began_ms + hit.sample.time_ms for hit in hits)
     last = int(_ALL_BUT_THE_LAST * (len(hits) - 1))

@@ -54,7 +54,7 @@ class YCruncher(Workload):
         self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
-        """Return the command. It runs in its own directory, and writes neither digits nor a record."""
+        """Return the command. It runs in the program's own directory, and writes neither digits nor a record."""
         task = ["bench", str(_DIGITS.of(self.chosen)), f"-TD:{_THREADS.of(self.chosen)}", "-od:0", "-o", WORK_DIR]
         return ["env", "-C", _INSIDE, f"./{PROGRAM}", "skip-warnings", *task]
 
@@ -68,9 +68,9 @@ class YCruncher(Workload):
         return bounded(self.metrics, Reading(values, invalid_because=(*reasons, *self._not_as_asked(plain))))
 
     def _not_as_asked(self, text: str) -> tuple[str, ...]:
-        """Return reasons for invalidity: other digits or threads than asked, or a check of the digits that failed.
+        """Return reasons for invalidity: other digits or threads than asked for, or no successful check of the digits.
 
-        Not all versions report the threads."""
+        A version that does not report the threads gives no reason."""
         reasons = []
         digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
         if not digits or digits[1].replace(",", "") != str(_DIGITS.of(self.chosen)):

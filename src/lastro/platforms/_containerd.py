@@ -1,7 +1,7 @@
 """A private containerd: its own root, state and socket, in a mount namespace with its own /run.
 
-So fixed paths of containerd, its shims and its client, such as /run/containerd, are private, too. The root is kept
-between campaigns, as a cache of the image."""
+So files that containerd, its shims and its client have at fixed paths, such as /run/containerd, are private, too. The
+root remains between campaigns, as a cache of the image."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ ctr snapshots commit "$1" "$1-new\""""
 class Containerd:
     """A private containerd. `instances` is the directory for the small files of its instances.
 
-    `home` has its configuration and socket, `root` its layers, and `inside` is the prefix of a command that runs in its
-    mount namespace."""
+    `home` has its configuration and its socket. `root` has its layers.
+    `inside` is prepended to a command to run it in the daemon's mount namespace."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -50,17 +50,19 @@ class Containerd:
 
     @property
     def base(self) -> str:
-        """The name of the image as a snapshot."""
+        """The name of the snapshot that contains the root filesystem image."""
         return f"lastro-{self._testbed.image.name}"
 
     @property
     def client(self) -> str:
-        """The shell command that defines `ctr` for this daemon."""
+        """Shell code that defines the function `ctr`, containerd's client, for this daemon."""
         (socket,) = quoted(self.home / "socket")
         return f'ctr() {{ command ctr --address {socket} --namespace {NAMESPACE} "$@"; }}'
 
     def run(self, script: str, *words: str, timeout_s: float = 60.0, check: bool = True) -> str:
-        """Run a script for sh, which finds `ctr`, in the daemon's mount namespace; return what it prints."""
+        """Run a shell script in the daemon's mount namespace, and return what it prints.
+
+        The script can call `ctr`, which speaks to this daemon; `words` are its arguments $1, $2 and so on."""
         argv = [*self.inside, "sh", "-ec", f"{self.client}\n{script}", "ctr", *words]
         return self._testbed.host.run(argv, timeout_s=timeout_s, check=check).text
 
@@ -68,9 +70,10 @@ class Containerd:
         return self._process is not None and self._process.alive()
 
     def start(self) -> None:
-        """Start the daemon, or start it again, and copy the image into a snapshot unless it exists.
+        """Start or restart the daemon, and copy the image into a snapshot unless it exists.
 
-        Raises: Unavailable without its programs; PlatformError with the daemon's last line of output."""
+        Raises: Unavailable if a program is missing; PlatformError, with the daemon's last line of output, if it does
+        not answer."""
         host, groups = self._testbed.host, self._testbed.cgroups
         for program, package in (("containerd", "containerd"), ("ctr", "containerd"), ("runc", "runc")):
             host.require(program, f"apt-get install {package}")
@@ -107,7 +110,7 @@ class Containerd:
             ) from error
 
     def _import_image(self) -> None:
-        """Copy the image into a layer that all instances share, unless an earlier campaign has done so."""
+        """Copy the image into a snapshot that all instances share, unless an earlier campaign has done so."""
         if not self.run('ctr snapshots info "$1" 2>/dev/null || :', self.base):
             with self._testbed.session.building():
                 places = (str(self._testbed.image.tree), str(self.home / "building"))

@@ -16,8 +16,11 @@ class DaemonEnded(PlatformError):
 def must_keep_running(ended: Callable[[], str | None]) -> Iterator[None]:
     """Check that no daemon ends inside the block.
 
-    `ended` returns the name of a daemon that has ended since the beginning of the block, even if another replaced it;
-    otherwise None. Raises: DaemonEnded; it replaces a TrialError inside the block, which the end may have caused."""
+    `ended` returns the name of a daemon that has ended since the beginning of the block, even if another one has
+    replaced it; None if none has ended.
+
+    Raises: DaemonEnded, at the end of the block or in place of a TrialError in it, which the daemon's end may have
+    caused."""
     try:
         yield
     except DaemonEnded:  # reported by another instance

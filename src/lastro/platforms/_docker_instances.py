@@ -1,7 +1,7 @@
-"""Containers of a Docker daemon, including those whose runtime takes over the links at its start, and ignores new ones.
+"""Containers of a Docker daemon, including those whose runtime can use only the links that exist when it starts.
 
-Docker makes the network namespace of a container only when it starts the container. So an idle runc container holds the
-namespace, links are connected there, and then the instance starts with them."""
+Docker makes the network namespace of a container only when it starts the container. So for such a runtime, an idle runc
+container holds the namespace. Links are connected there, and then the instance starts with them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _START_S = 60.0
 
 
 class LateInstance(DockerInstance):
-    """A created container, which `launch` starts."""
+    """A container that has been created, and runs only after `launch`."""
 
     shares_kernel = False
     starts_on_links = True

@@ -1,6 +1,6 @@
 """A private Docker daemon inside the DUT's network namespace: own data root, own socket, own containerd.
 
-Several can run at the same time: `name` keeps their directories, sockets and cgroups apart."""
+Several can run at the same time, since the directories, socket and cgroup of each have its `name`."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ _HIDE_FIREWALLD = "export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null; "
 class Daemon:
     """A private Docker daemon, which `start` starts. If `remapped`, its containers are in user namespaces.
 
-    `hide` is the path of a mount that neither the daemon nor its runtimes may see. `bridge` is the address, in CIDR
-    form, of the bridge of Docker's default network, with its rules and docker-proxy; if empty, the daemon has no
-    network. `programs` has the paths of programs that a study chose, by the names of options of the platform."""
+    `hide` is the path of a mount that neither the daemon nor its runtimes may see.
+    `bridge` is the address, in CIDR form, of the bridge of Docker's default network, which has Docker's usual firewall
+    rules and docker-proxy. If it is empty, the daemon has no network.
+    `programs` has the programs that a study chose by their path, as {name of the platform's option: path}."""
 
     def __init__(
         self,
@@ -80,7 +81,8 @@ class Daemon:
     def start(self) -> None:
         """Start the daemon, unless another object of the session with the same directories has started it.
 
-        Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
+        Raises: Unavailable without Docker; PlatformError, with the daemon's last line of output, if it does not
+        answer."""
         host, groups = self._testbed.host, self._testbed.cgroups
         host.require(self._program, "apt-get install docker.io")
         host.require("docker", "apt-get install docker-cli")  # a package of its own since Debian 13
@@ -113,7 +115,9 @@ class Daemon:
                     raise
 
     def _run(self, script: str) -> None:
-        """Start the daemon after the commands of `script`, and wait until it answers. Raises: PlatformError."""
+        """Run the shell commands of `script`, start the daemon, and wait until it answers.
+
+        Raises: PlatformError if it does not answer."""
         host, groups = self._testbed.host, self._testbed.cgroups
         # A dockerd that ends takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
         host.run(["rm", "-f", str(self._run_dir / _CONTAINERD_PID)])
@@ -134,7 +138,7 @@ class Daemon:
         self._wait_for_answer()
 
     def _id_mapping_lines(self) -> str:
-        """Return shell commands that mount a file with our range of ids over the host's files.
+        """Return shell commands that mount a file with Lastro's range of user ids over the host's files of such ranges.
 
         Raises: Unavailable if the host does not have these files."""
         ids, commands = self._run_dir / "ids", ""
@@ -172,7 +176,7 @@ class Daemon:
         raise PlatformError(f"dockerd did not start with storage driver {self.storage}: {last_line}", remedy)
 
     def import_image(self) -> None:
-        """Import the image, unless the data root has it, which is kept between campaigns as a cache."""
+        """Import the root filesystem as an image, unless the data root has it from an earlier campaign."""
         tag, tar = self._testbed.image.docker_tag, str(self._testbed.image.tar)
         if self._testbed.host.run([*self.client, "image", "inspect", tag], check=False).returncode != 0:
             with self._testbed.session.building():
@@ -196,7 +200,7 @@ class Daemon:
         return self._socket in self._testbed.host.view.read([command]).get(command, "")
 
     def _pids(self) -> dict[str, str]:
-        """Return the PIDs of dockerd and containerd, as text from their PID files; empty without a file."""
+        """Return {"dockerd": PID, "containerd": PID}, as text; a PID is empty if the daemon has no PID file."""
         files = {"dockerd": self._run_dir / "pid", "containerd": self._run_dir / _CONTAINERD_PID}
         texts = self._testbed.host.view.read([*map(str, files.values())])
         return {name: texts.get(str(file), "").strip() for name, file in files.items()}

@@ -22,28 +22,33 @@ _MESSAGES = 5
 class MeasuredCommand:
     """A command that ran in an instance while the apparatus was idle.
 
-    `done.duration_s` is the time from its start to its end, by the host's clock. If the instance has another clock,
-    this is the time between two messages less `message_s`, the median time of a message and its answer. Otherwise
-    `message_s` is 0."""
+    `done.duration_s` is how long the command ran, in seconds of the host's clock.
+
+    If the instance has a clock of its own, this is the time from the message that starts the command to the message
+    that reports its end, less `message_s`. `message_s` is the median time of a message and its answer. If the instance
+    has the host's clock, `message_s` is 0."""
 
     done: Completed
     message_s: float = 0.0
 
 
 def serve_argv(file: str, ready: str, argv: Sequence[str]) -> list[str]:
-    """Return the argv, for use inside an instance, that runs `argv`, and prints a line when it has printed `ready`.
+    """Return the command, to run in an instance, that runs `argv` and prints a line once `argv` has printed `ready`.
 
-    `file` is the beginning of the paths of files inside, which should be in memory."""
+    `file` is the beginning of the paths of two files inside, which hold the output of `argv`. They should be in
+    memory."""
     return ["bash", "-c", _GATE, "serve", file, ready, *argv]
 
 
 def measure_argv(file: str, argv: Sequence[str]) -> list[str]:
-    """Return the argv, for use inside an instance, that runs `argv` at `Gate.run`; `file`: as in `serve_argv`."""
+    """Return the command, to run inside an instance, that waits for `Gate.run` and then runs `argv`.
+
+    `file` has the same meaning as in `serve_argv`."""
     return ["bash", "-c", _GATE, "measure", file, *argv]
 
 
 class Gate:
-    """A conversation with the command of `measure_argv` in an instance.
+    """The host's end of a conversation with a command of `measure_argv`, which runs in an instance as `process`.
 
     with gate.running():
         gate.run(timeout_s)
@@ -56,7 +61,9 @@ class Gate:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Wait until exec into the instance is over; kill the command after the block. Raises: as `run`."""
+        """Wait, before the block, until exec into the instance is complete; kill the command after the block.
+
+        Raises: as `run`."""
         try:
             with naming_command(self._argv):
                 self._process.wait_line("ready\n", _ENTER_S)
@@ -66,7 +73,7 @@ class Gate:
             self._completed = self._process.stop()
 
     def exchange(self) -> float:
-        """Send a message, wait for its answer, and return the time that this took, in seconds."""
+        """Send a message, wait for its answer, and return how long this took, in seconds."""
         began_s = time.monotonic()
         word = f"message {began_s}"
         self._process.send(word)
@@ -74,9 +81,9 @@ class Gate:
         return time.monotonic() - began_s
 
     def time_messages(self) -> None:
-        """Measure the time of a message, and let `run` time the command by messages.
+        """Measure how long a message takes, and make `run` time the command by messages.
 
-        For instances with another clock than the host."""
+        It is for instances with another clock than the host's."""
         self._message_s = median(self.exchange() for _ in range(_MESSAGES))
 
     def run(self, timeout_s: float) -> None:
@@ -88,15 +95,15 @@ class Gate:
         self._inside_s, self._code = float(ended) - float(began), int(code)
 
     def release_output(self) -> None:
-        """Let the command's output leave the instance, and wait until it has."""
+        """Let the command's output leave the instance, and wait until all of it has left."""
         self._process.send("give")
         self._process.ended_within(_OUTPUT_S)
 
     @property
     def result(self) -> MeasuredCommand:
-        """The command's output and time, after the block of `running`.
+        """The command's output and time. Available after the block of `running`.
 
-        Raises: CommandFailed when the instance ended before all output had left it."""
+        Raises: CommandFailed if the instance ended before all output had left it."""
         completed = self._completed
         if completed.returncode != self._code:
             reason = f"its output did not come out of the instance: {completed.error_text.strip()[-200:]}"
@@ -110,7 +117,7 @@ class Gate:
 
 @contextmanager
 def naming_command(argv: Sequence[str]) -> Iterator[None]:
-    """Make errors of commands inside the block name `argv`, rather than the script that runs it."""
+    """Make errors of commands inside the block name `argv`, instead of the script that runs `argv`."""
     try:
         yield
     except CommandTimeout as error:

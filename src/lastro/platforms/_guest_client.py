@@ -2,13 +2,14 @@
 
     python3 -I -S _guest_client.py SOCKETS -- ARGV...          run ARGV, with the client's streams and exit code
     python3 -I -S _guest_client.py SOCKETS --wait-ready S      wait up to S seconds until the agent answers
-    python3 -I -S _guest_client.py SOCKETS --hear-ready S      the same, but send nothing before the agent has
-    python3 -I -S _guest_client.py SOCKETS --clocks N          N lines in ns: host before, after, guest, its wall clock
+    python3 -I -S _guest_client.py SOCKETS --hear-ready S      like --wait-ready, but let the agent send first
+    python3 -I -S _guest_client.py SOCKETS --clocks N          read the clocks N times, and print a line for each
 
-SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client uses. A symbolic
-link `N.sock` there points to the single socket that Firecracker makes for a guest's vsock: the client requests port N
-from it. SIGTERM and SIGINT are passed on to the command. When the client ends, its command is killed.
-Exit codes: the command's; 124 when the agent does not answer in time; 125 when the guest is gone.
+SOCKETS is a directory of sockets `*.sock`, one for each port. The client uses a port that no other client is using. A
+symbolic link `N.sock` there points to the single socket that Firecracker makes for a guest's vsock: the client requests
+port N from it. SIGTERM and SIGINT are passed on to the command. When the client ends, its command is killed. A line of
+`--clocks` has four times in ns: the host's clock before and after, the guest's clock, its wall clock. Exit codes: the
+command's; 124 when the agent does not answer in time; 125 when the guest is gone.
 
 At run time this is a script, not a part of the package. It is started for each command, so it imports only cheap
 modules of the standard library: `socket` and `signal` would double its start-up time."""
@@ -57,8 +58,10 @@ def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
 def connect(path: str, patience_s: float) -> Socket:
     """Return a connection to the agent through the socket at `path`.
 
-    Retry for up to `patience_s` while the guest boots and does not yet listen on its vsock, and for NEWBORN_S on the
-    socket of a new monitor. Raises: GuestGone; OSError if the monitor has ended."""
+    On a vsock, where `path` is a symbolic link, retry for up to `patience_s` while the guest boots and does not yet
+    listen. On any other socket, retry for up to NEWBORN_S, since its monitor may be new.
+
+    Raises: GuestGone if the agent does not listen on its vsock in time; OSError if the monitor has ended."""
     began_s = time.monotonic()
     deadline_s, listening_s = began_s + patience_s, began_s + NEWBORN_S
     port = path.rpartition("/")[2].partition(".")[0] if os.path.islink(path) else ""  # noqa: PTH114
@@ -88,7 +91,7 @@ def connect(path: str, patience_s: float) -> Socket:
 def free_port(directory: str, patience_s: float) -> tuple[Socket, int]:
     """Return a connection to a free port, and the file descriptor of the lock that reserves it for this process.
 
-    Wait if all ports are in use. Raises: GuestGone without sockets; as `connect`."""
+    Wait while all ports are in use. Raises: GuestGone if `directory` has no sockets; otherwise as `connect`."""
     while True:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".sock"))  # noqa: PTH208
         if not names:
@@ -106,7 +109,7 @@ def free_port(directory: str, patience_s: float) -> tuple[Socket, int]:
 
 
 class Channel:
-    """Frames to and from the agent, for one client."""
+    """A connection to the agent for one client, which exchanges frames."""
 
     def __init__(self, directory: str, patience_s: float = ASK_AGAIN_S) -> None:
         self.line, self.lock = free_port(directory, patience_s)
@@ -120,7 +123,7 @@ class Channel:
         self.unsent += frame(self.nonce, kind, body)
 
     def flush(self) -> None:
-        """Send as much as the line takes now."""
+        """Send as many of the unsent bytes as the connection accepts without blocking. Raises: GuestGone."""
         try:
             while self.unsent:
                 del self.unsent[: self.line.send(self.unsent, MSG_DONTWAIT)]
@@ -130,7 +133,9 @@ class Channel:
             raise GuestGone(error) from error
 
     def receive(self) -> list[tuple[bytes, bytes]]:
-        """Return the complete frames that are meant for this client, in order."""
+        """Wait for data, and return the (kind, body) of each complete frame that is meant for this client, in order.
+
+        Raises: GuestGone if the monitor closed the connection, or the guest has booted again."""
         data = self.line.recv(1 << 18)
         if not data:
             raise GuestGone("its monitor closed the connection")
@@ -142,7 +147,7 @@ class Channel:
         return frames
 
     def _frames(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (kind, body) of the complete frames with our nonce, and remove them from the received data."""
+        """Yield (kind, body) of each complete frame with our nonce, and remove these frames from the received data."""
         data = self.received
         ours = SYNC + self.nonce
         at = 0
@@ -157,8 +162,8 @@ class Channel:
     def exchange(self, kind: bytes, timeout_s: float) -> bytes | None:
         """Send a request and return the body of the answer; None if there was no answer in time.
 
-        The request is repeated, since the line may lose it, so there may be a second answer. Each exchange has a new
-        nonce, so that a second answer is not mistaken for the answer to the next request."""
+        The request is repeated every ASK_AGAIN_S, since the serial line may lose it. So there may be a second answer.
+        Each exchange has a new nonce, so that a second answer is not mistaken for the answer to the next request."""
         self.nonce = os.urandom(8).hex().encode()
         deadline_s, again_s = time.monotonic() + timeout_s, 0.0
         while (now_s := time.monotonic()) < deadline_s:
@@ -221,7 +226,7 @@ class Command:
         return fds, [self.channel.fd] if self.channel.unsent else [], [], patience
 
     def _forward_signal(self) -> None:
-        """Send a signal to the command, and set the deadline by which it must end."""
+        """Pass a signal that this process got on to the command, and set the deadline by which the command must end."""
         self.signalled = os.read(self.bell, 1)[0]
         self.channel.send(b"T", b"%d" % self.signalled)
         self.deadline_s = time.monotonic() + LAST_WORDS_S
@@ -256,9 +261,9 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
-    """Wait until the agent answers a request, and return the exit code of the client.
+    """Wait until the agent answers a request; return the client's exit code: 0, or NO_ANSWER after `timeout_s`.
 
-    The request is sent when the agent has sent something, or after `silence_s`."""
+    The request is sent when the agent has sent something, and after `silence_s` in any case."""
     deadline_s = time.monotonic() + timeout_s
     if select.select([channel.fd], [], [], max(0.0, silence_s))[0]:
         channel.line.recv(CHUNK)
@@ -269,7 +274,9 @@ def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
 
 
 def print_clocks(channel: Channel, count: int) -> int:
-    """Read the clocks `count` times, print a line for each answer, and return the exit code of the client."""
+    """Request the clocks `count` times, print a line for each answer, and return the client's exit code.
+
+    The code is 0, or NO_ANSWER if there was no answer at all."""
     code = NO_ANSWER
     for _ in range(count):
         before = time.monotonic_ns()

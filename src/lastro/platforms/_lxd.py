@@ -73,7 +73,7 @@ class LxdPlatform(Platform):
             daemon.stop()
 
     def _running_daemon(self) -> PrivateDaemon:
-        """Return the daemon, started again if it was killed. Only the trial that was running is lost."""
+        """Return the daemon. If it was killed, start it again, so that only the trial that was running is lost."""
         assert self._daemon is not None, "prepare it first"
         with self._starting:
             if not self._daemon.alive():
@@ -115,7 +115,7 @@ class LxdPlatform(Platform):
     def _configuration(self, spec: InstanceSpec, raw: Sequence[str]) -> str:
         """Return an instance's settings as JSON, a subset of the YAML that the client reads.
 
-        `raw` are lines for liblxc; later lines override earlier ones."""
+        `raw` are further lines of configuration for liblxc; they follow the usual ones, and override them."""
         security, cpuset = spec.security, spec.resources.cpuset
         kept = " ".join(name.removeprefix("CAP_").lower() for name in capabilities(security))
         lines = [
@@ -151,9 +151,9 @@ class LxdPlatform(Platform):
 
 
 def daemon_name(name: str) -> str:
-    """Return a name for an instance that the daemon accepts: the same name if possible, or else one with a hash.
+    """Return the daemon's name for an instance: `name` if the daemon accepts it, or else one with a hash of `name`.
 
-    Such names have letters, digits and hyphens; they begin with a letter and do not end with a hyphen."""
+    The daemon accepts letters, digits and hyphens. A name must begin with a letter, and must not end with a hyphen."""
     if _NAME.fullmatch(name):
         return name
     return f"x-{re.sub('[^A-Za-z0-9]', '-', name)}-{zlib.crc32(name.encode()):08x}"
@@ -164,7 +164,9 @@ def _yaml_bool(value: bool) -> str:
 
 
 def _removal_script(client: Sequence[str], name: str) -> str:
-    """Return a script that deletes an instance, with retries: a failed start keeps the daemon busy for some seconds."""
+    """Return a shell script that deletes an instance, with retries.
+
+    After a start that failed, the daemon is busy for some seconds."""
     delete = shlex.join([*client, "delete", "--force", name])
     return (
         f'n=0; until words=$({delete} 2>&1); do case "$words" in *busy*) ;; *) echo "$words" >&2; exit 1;; esac; '

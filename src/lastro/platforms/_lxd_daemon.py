@@ -38,8 +38,9 @@ _STORAGE_TOOLS = {
 class Flavour:
     """The differences between LXD and Incus.
 
-    variable: the prefix of environment variables. guest_interface: the setting that gives instances a socket to the
-    daemon, which Lastro turns off. daemon_places: other directories in which the daemon may be, besides PATH."""
+    `variable` is the prefix of the names of environment variables.
+    `guest_interface` is the setting that gives instances a socket to the daemon, which Lastro turns off.
+    `daemon_places` are paths at which the daemon's program may be if it is not in the PATH."""
 
     name: str
     daemon: str
@@ -51,10 +52,12 @@ class Flavour:
 
 
 class PrivateDaemon:
-    """A private daemon. `client` is the prefix of its client's command lines; `suffix` is part of its directories.
+    """A private daemon. `client` is the prefix of its client's command lines.
 
-    `home`, on a short path, has sockets, database and logs; `disk` has large files. `group` is the cgroup that contains
-    the cgroups of the daemon and of the monitors that liblxc starts."""
+    `suffix` is part of the names of its directories, and distinguishes daemons of several programs.
+    `home` has sockets, database and logs. Its path is short, as paths of sockets must be.
+    `disk` has large files.
+    `group` is the cgroup above those of the daemon and of the monitors that liblxc starts."""
 
     def __init__(self, testbed: Testbed, flavour: Flavour, storage: str, suffix: str = "") -> None:
         key = f"{flavour.name}-{storage}{suffix}"
@@ -157,7 +160,7 @@ class PrivateDaemon:
             ) from error
 
     def _import_image(self) -> None:
-        """Import the image as two tars: one with its metadata, and the root filesystem."""
+        """Import the image, which consists of two tar files: its metadata and its root filesystem."""
         host, metadata = self._testbed.host, f"{self.home}/metadata"
         directory, file = quoted(self.home, metadata)
         script = (
@@ -199,9 +202,10 @@ def _succeeds(host: Host, argv: Sequence[str]) -> bool:
 
 
 def private_places(home: Path, disk: Path) -> str:
-    """Return a script that sets up a new mount namespace, and then executes its arguments.
+    """Return a script that arranges the mounts in a new mount namespace, and then executes its arguments.
 
-    Large files of the daemon are in `disk`, and /run has only `home` and `disk`."""
+    In the namespace, /run contains only `home` and `disk`, as far as they are below it. Large files of the daemon are
+    stored in `disk`."""
     small, large, run = quoted(home, disk, disk / "run")
     visible = [path for path in (home, disk) if path.is_relative_to("/run")]
     copies = [quoted(path, disk / "run" / path.relative_to("/run")) for path in visible]

@@ -26,20 +26,20 @@ _GONE = "lastro: the guest is gone: "  # printed by the client before the reason
 
 
 def sample_of(text: str) -> ClockSample:
-    """Return the most precise reading of clocks that the client printed: the one that took the shortest time.
+    """Return the most precise clock reading in `text`, as the client printed it: the one that took the shortest time.
 
-    Each line has four times in ns: the host's before and after, the guest's, and that of the guest's wall clock.
-
-    Raises: ValueError when there is none."""
+    Each line is a reading of four times in ns: the host's clock before and after, the guest's clock, the guest's wall
+    clock. Raises: ValueError if `text` has no reading."""
     readings = [[int(word) for word in line.split()] for line in text.splitlines()]
     before, after, guest, real = min(readings, key=lambda reading: reading[1] - reading[0])
     return ClockSample((before + after) / 2e9, guest / 1e9, real / 1e9, (after - before) / 2e9)
 
 
 class GuestInstance(Instance):
-    """A virtual machine whose agent serves the Unix sockets in a directory: `*.sock`, one command at a time on each.
+    """A virtual machine whose agent runs commands through the Unix sockets `*.sock` in the directory `sockets`.
 
-    If `speaks_first` is true, the agent sends a message when it has opened a port, and nothing may be sent before."""
+    Each socket serves one command at a time. If `speaks_first` is true, the agent sends a message when it has opened a
+    port, and nothing may be sent to the port before."""
 
     speaks_first = False
 
@@ -65,9 +65,10 @@ class GuestInstance(Instance):
             raise self.boot_error(_no_answer(timeout_s) if unanswered else reason) from error
 
     def boot_error(self, reason: str) -> PlatformError:
-        """Return the error of a guest that has not booted; the same fault has the same text in every session.
+        """Return the error of a guest that did not boot because of `reason`.
 
-        So the text omits the session's token, which is part of file names, and the name of a probe's instance."""
+        The same fault has the same text in every session, so the text omits two things: the session's token, which is
+        part of file names, and the name of an instance that a probe started."""
         name = "" if self.spec.role == "probe" else f" {self.spec.name}"
         return PlatformError(f"the guest{name} did not boot: {reason.replace(self.testbed.session.token, '…')}")
 
@@ -87,12 +88,14 @@ class GuestInstance(Instance):
 
 
 def client_on(testbed: Testbed) -> str:
-    """Return the path of the client on the testbed's host; `send_client` copies it to a remote host."""
+    """Return the path of the guest client on the testbed's host; `send_client` copies it to a remote host."""
     return str(testbed.run_dir / CLIENT.name if testbed.host.remote else CLIENT)
 
 
 def send_client(testbed: Testbed) -> None:
-    """Copy the client to the testbed's host if it is remote, for this session. Raises: Unavailable without Python."""
+    """Copy the guest client to the testbed's host, for this session, if the host is remote.
+
+    Raises: Unavailable if that host has no Python."""
     if testbed.host.remote:
         testbed.host.require("python3", "apt-get install python3-minimal")
         testbed.host.write_text(client_on(testbed), CLIENT.read_text(encoding="utf-8"))
@@ -111,12 +114,14 @@ class MachineInstance(GuestInstance):
     taps: Mapping[str, Tap] = {}
 
     def mac(self, port: str) -> str:
-        """Return the MAC address of the card for a port, by which the guest identifies it; a hash of their names."""
+        """Return the MAC address of the network card for `port`, by which the guest identifies the card.
+
+        It is a hash of the session's token and the names of the instance and the port."""
         digest = hashlib.sha256(f"{self.testbed.session.token} {self.spec.name} {port}".encode()).hexdigest()
         return "52:54:00:" + ":".join(digest[place : place + 2] for place in (0, 2, 4))
 
     def settle(self, ports: Sequence[Port]) -> None:
-        """Configure the booted guest: settings of its kernel, then each card's name, address and routes."""
+        """Configure the booted guest: settings of its kernel, then the name, address and routes of each card."""
         self.set_sysctls(self.spec.sysctls)
         if ports:
             renames = [
@@ -135,10 +140,11 @@ class MachineInstance(GuestInstance):
         self.run(["ip", *single_segments(link)])
 
     def links(self) -> list[dict[str, Any]]:
-        """Return the guest's interfaces, with the counters of the host's device of each link.
+        """Return the guest's interfaces, with the counters of the host's device (tap or macvtap) of each link.
 
-        Drivers of emulated cards count wrongly, and a witness should not depend on the system that it observes. The
-        packets that a tap sends are those that the guest receives; with a macvtap, it is the other way round."""
+        The guest's own counters are not used: drivers of emulated cards count wrongly, and a witness should not depend
+        on the system that it observes. The packets that a tap sends are those that the guest receives; with a macvtap,
+        it is the other way round."""
         links: list[dict[str, Any]] = json.loads(self.run(["ip", "-j", "-s", "link", "show"]).stdout)
         host_links = self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])
         counters = {host_link["ifname"]: host_link["stats64"] for host_link in host_links}
@@ -151,6 +157,8 @@ class MachineInstance(GuestInstance):
         return links
 
     def written_bytes(self) -> int:
-        """Return the bytes that the guest's kernel counts; the monitor writes later, and whole blocks."""
+        """Return the total bytes that the guest's running processes have written, as its kernel counts them.
+
+        What the monitor writes is not counted, since it writes later, and whole blocks."""
         text = self.run(["sh", "-c", "cat /proc/[0-9]*/io 2>/dev/null"], check=False).text
         return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("wchar:"))

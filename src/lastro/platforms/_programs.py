@@ -18,26 +18,28 @@ _VERSION_S = 20.0
 
 
 def program_option(what: str, prints: str, name: str = PROGRAM) -> Setting[str]:
-    """Return an option `name` for the path of the program `what`.
+    """Return the option `name`, whose level is the path of a program; `what` is the program in the option's summary.
 
-    The output of `--version` must begin with the regular expression `prints`."""
+    The regular expression `prints` must match the beginning of what the program prints for `--version`."""
     summary = f"path of {what} on the host; empty: the one in the PATH"
     return Setting(name, "", summary, check=_absolute, prints=prints)
 
 
 def chosen_programs(options: Iterable[Setting[Any]], chosen: Mapping[str, Level]) -> dict[str, str]:
-    """Return the path of each program that was chosen, by the name of its option."""
+    """Return the programs that were chosen by their path, as {name of the option: path}."""
     names = (option.name for option in options if option.prints)
     return {name: str(chosen[name]) for name in names if chosen.get(name)}
 
 
 def suffix(paths: Mapping[str, str]) -> str:
-    """Return a suffix for names of directories that identifies the chosen programs; empty if none was chosen."""
+    """Return a suffix for directory names that identifies the programs in `paths`; empty if there are none.
+
+    `paths` is {name of the option: path}, as `chosen_programs` returns it."""
     return f"-{zlib.crc32(repr(sorted(paths.items())).encode()):08x}" if paths else ""
 
 
 def require_program(host: Host, option: Setting[Any], path: str) -> None:
-    """Raise Unavailable unless only root can change the program at `path`, and it is the program of the option."""
+    """Raise Unavailable unless `path` is the program that `option` stands for, and only root can change it."""
     name = Path(path).name
     done = host.run(["sh", "-c", ROOTS_ALONE, path], check=False)
     if done.returncode:
@@ -57,9 +59,9 @@ def require_program(host: Host, option: Setting[Any], path: str) -> None:
 
 
 def link_script(paths: Mapping[str, str], directory: Path, siblings: Iterable[str] = ()) -> str:
-    """Return a script that makes a directory for the PATH, with a link to each program in `paths`, by its name.
+    """Return a shell script that fills `directory`, for the PATH, with a link to each program of `paths`, {name: path}.
 
-    Programs named in `siblings` that are in the directory of such a program are linked, too."""
+    A program that is named in `siblings`, and is in the same directory as a program of `paths`, is linked, too."""
     (bin_directory,) = quoted(directory)
     lines = [f"mkdir -p {bin_directory}"]
     for name, path in paths.items():

@@ -40,7 +40,7 @@ class QemuInstance(HypervisorInstance):
     _platform: QemuPlatform
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
-        """Accept every kind of tap: QEMU's cards can be configured to complete their packets."""
+        """Accept every kind of tap: QEMU's cards can be configured to send only complete packets."""
 
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         host, log = self.testbed.host, self.home / "console.log"
@@ -60,7 +60,7 @@ class QemuInstance(HypervisorInstance):
         super().wait_ready(timeout_s)
 
     def last_words(self) -> str:
-        """Return the standard error of QEMU, or else the end of the guest's console."""
+        """Return the standard error of QEMU if it has ended, or else the last lines of the guest's console."""
         if not self.monitor.alive() and (words := self.monitor.stop().error_text.strip()):
             return words[-300:]
         try:
@@ -73,8 +73,9 @@ class QemuInstance(HypervisorInstance):
 def _macvtap_script(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
     """Return a shell script that opens the device of every macvtap card, and then executes its arguments.
 
-    Card n has the file descriptor FIRST_FD + n. The numbers of a device come from the /sys of the namespace, which
-    `ip netns exec` mounts."""
+    `cards` has (tap, MAC address) of each card. The device of the n-th card, counted from 0, gets the file descriptor
+    FIRST_FD + n. The script must run under `ip netns exec`: it finds the device numbers in the /sys that this
+    mounts."""
     opens = []
     for number, (tap, _) in enumerate(cards, start=FIRST_FD):
         if tap.kind == "macvtap":
@@ -111,7 +112,9 @@ class QemuPlatform(Hypervisor):
     def argv(
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
     ) -> list[str]:
-        """Return QEMU's command line for a guest; `cards` has the tap and the MAC address of each network card."""
+        """Return QEMU's command line for a guest. `cards` has the tap and the MAC address of each network card.
+
+        `log` is the file for the guest's console."""
         is_microvm = _MACHINE.of(self.chosen) == "microvm"
         kind = "device" if is_microvm else "pci"
         argv = [
@@ -148,7 +151,9 @@ class QemuPlatform(Hypervisor):
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
-        """Return the command that makes the disk file of a guest: a copy, flushed to the disk, or a qcow2 layer."""
+        """Return the command that makes a guest's own disk file in `scratch`, by the option for the disk's format.
+
+        The file is a copy of the shared disk, flushed to the host's disk, or a qcow2 layer over the shared disk."""
         if _FORMAT.of(self.chosen) == _RAW:
             copy = 'cp --sparse=always --reflink=auto "$0" "$1"; sync "$1"'
             return ["sh", "-ec", copy, str(self.guest.disk), self._file(scratch)]
@@ -178,7 +183,7 @@ class QemuPlatform(Hypervisor):
 
 
 def _tsc_khz(host: Host) -> int:
-    """Return the rate of the host's cycle counter in kHz; an emulated counter has the same rate."""
+    """Return the rate of the host's cycle counter in kHz. The counter that QEMU emulates has the same rate."""
     lines = host.read_text("/proc/cpuinfo").splitlines()
     rates = (line.partition(":")[2] for line in lines if line.startswith("cpu MHz"))
     return round(float(next(rates, "2000")) * 1000)

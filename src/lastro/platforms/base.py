@@ -32,7 +32,9 @@ _NOTHING: AbstractContextManager[object] = nullcontext()
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The outcome of probing a part: available, or unavailable with a reason and, if there is one, a remedy."""
+    """The outcome of probing a part: available, or unavailable for a reason.
+
+    `reason` is None if the part is available. `remedy` says what the user can do; None if nothing is known to help."""
 
     reason: str | None = None
     remedy: str | None = None
@@ -51,13 +53,14 @@ def unavailable(error: LastroError) -> Availability:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The confinement of an instance. None and False mean that a mechanism is not used.
+    """The confinement of an instance. A mechanism whose field is None, False or empty is not used.
 
-    `capabilities`, such as CAP_NET_ADMIN, are added to the usual ones of a container; with `drop_capabilities`, the
-    instance has no others. With `user_namespace`, id 0 inside is not the root of the host, but it controls the network
-    namespace of the instance. With `read_only_root`, only /tmp and /run (in memory) and /var/tmp (on the disk of the
-    instance) are writable. `prefix` is the command line of a program that confines itself and then executes its
-    arguments; it comes before every command in the instance."""
+    `capabilities`, such as CAP_NET_ADMIN, are granted in addition to those that containers have by default.
+    With `drop_capabilities`, the instance has only `capabilities`, without the default ones.
+    With `user_namespace`, root inside is not root on the host, but controls the network namespace of the instance.
+    With `read_only_root`, only /tmp and /run (in memory) and /var/tmp (on the disk of the instance) are writable.
+    `prefix` is the command line of a program that confines itself and then executes its arguments. It is prepended to
+    every command that runs inside the instance."""
 
     apparmor: str | None = None  # name of a profile that the kernel has loaded
     selinux: str | None = None  # type of the process's label
@@ -70,7 +73,7 @@ class Security:
 
     @property
     def mechanisms(self) -> frozenset[str]:
-        """The names of the mechanisms in use that a platform must be able to apply."""
+        """The names of the fields in use, except `capabilities` and `prefix`, which every platform can apply."""
         supported_by_all = ("capabilities", "prefix")
         return frozenset(f.name for f in fields(self) if f.name not in supported_by_all and getattr(self, f.name))
 
@@ -79,9 +82,11 @@ class Security:
 class InstanceSpec:
     """The specification of an instance to start.
 
-    `name` is unique in the testbed; `role` is the role of the instance in the scenario. `ports` are the names of the
-    interfaces that the instance will get; on platforms that cannot add interfaces later, it starts once they exist.
-    `netns` is an existing network namespace, such as that of a role, in which the instance runs, and which outlives it.
+    `name` is unique in the testbed. `role` is the role of the instance in the scenario.
+    `ports` are the names of the interfaces that the instance will get. An instance to which no interface can be added
+    while it runs starts when they exist.
+    `netns` is an existing network namespace, such as that of a role, in which the instance runs. It outlives the
+    instance.
     `published` is a TCP port of the instance on the platform's own network, in the format of `docker run --publish`:
     ADDRESS:PORT:INSIDE (see `Docker.own_network`)."""
 
@@ -108,7 +113,7 @@ class InstanceSpec:
 class Port:
     """An interface `name` of an instance, with an address in CIDR form and routes such as 'DESTINATION via GATEWAY'.
 
-    The address is empty if the interface already has one when it is plugged."""
+    The address is empty if the interface already has one when `Instance.plug` configures it."""
 
     instance: Instance
     name: str
@@ -121,19 +126,20 @@ class Port:
 
     @property
     def ip(self) -> str:
-        """The address without the length of its prefix."""
+        """The address without the prefix length."""
         return self.address.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
+    """A virtual machine's end of a link: the device `link` in the DUT's namespace, which the monitor opens.
 
-    With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
-    complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect.
+    With `offloads`, the machine may send packets of many segments or without checksums. Without, the next device on the
+    link cannot split or complete such packets. The machine's network card must then not offer this to the guest, or TCP
+    would never connect.
 
-    `swapping` makes a context in which another device may replace the link under the same name, for a switch that does
-    not notice this by itself; None if there is no such switch."""
+    `swapping` returns a context manager. Inside its block, another device may take the place and the name of `link`. It
+    is for a switch that does not notice such a replacement by itself; None if the link is not on such a switch."""
 
     link: str
     kind: str = "tap"  # or "macvtap"
@@ -144,17 +150,18 @@ class Tap:
 class Instance(ABC):
     """A running instance.
 
-    `netns` names the network namespace (in /run/netns) to which links are connected; `cgroup` is the group of all its
-    processes, so that its usage can be read from outside.
+    `netns` is the name (in /run/netns) of the network namespace to which links are connected.
+    `cgroup` is the cgroup that contains all processes of the instance, from which the host reads their usage.
     `takes_taps`: its links end in a tap in the DUT's namespace, not in an interface of its own namespace.
     `shares_kernel`: it runs on the host's kernel, with the host's nftables, clocks and processes.
-    `starts_on_links`: it takes over its links when it starts, so it starts after they are connected.
+    `starts_on_links`: it can use only the links that exist when it starts, so it starts after they are connected.
     `has_nftables`: its kernel supports nftables.
-    `memory_dir`: a directory inside the instance whose files are in memory, and are gone when it ends.
-    `daemon`: the cgroup of the daemon through which commands reach the instance, if any.
+    `memory_dir`: a directory inside the instance whose files are in memory, and are gone when the instance ends.
+    `daemon`: the cgroup of the daemon through which commands reach the instance; empty if there is none.
     `idle_wake_ups_per_s`: how often this daemon wakes up when it is idle.
-    `sends_by_host`: it, or its monitor, sends packets from sockets in the DUT's namespace, so its links carry none.
-    `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""
+    `sends_by_host`: the instance or its monitor sends packets from sockets in the DUT's namespace, so its links carry
+    none.
+    `host_cache`: QEMU's name of the cache mode in which the host caches a machine's disk; empty if unknown."""
 
     takes_taps: ClassVar[bool] = False
     shares_kernel: ClassVar[bool] = True
@@ -175,7 +182,7 @@ class Instance(ABC):
 
     @abstractmethod
     def wrap(self, argv: Sequence[str]) -> list[str]:
-        """Return the argv for the host that runs `argv` inside the instance, with its standard input."""
+        """Return the command line for the host that runs `argv` inside the instance, and passes on standard input."""
 
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
@@ -184,7 +191,9 @@ class Instance(ABC):
         return self.testbed.host.run(self._inside(argv), stdin=stdin, timeout_s=timeout_s, check=check)
 
     def spawn(self, argv: Sequence[str]) -> Process:
-        """Run `argv` inside in the background. Its output leaves the instance line by line, unlike with `during`."""
+        """Start `argv` inside the instance, and return the process on the host that stands for it.
+
+        The host gets its output line by line while it runs. With `during`, the output stays inside until the end."""
         return self.testbed.host.spawn(self._inside(argv))
 
     def measure(
@@ -197,11 +206,12 @@ class Instance(ABC):
     ) -> MeasuredCommand:
         """Run a command that measures, so that the apparatus is idle from its start to its end.
 
-        The command starts when exec into the instance is over, and its output is in memory inside until it has ended.
-        `watch` is entered between exec and the start, and left before the output is read. Meanwhile the testbed's
-        apparatus counts the activity on the host outside of instances.
+        Exec into the instance is complete before the command starts. The command's output stays in memory inside the
+        instance until the command has ended. `watch` is entered after the exec and before the start, and left before
+        the output is read. Inside `watch`, the testbed's apparatus counts the activity on the host outside of
+        instances.
 
-        Raises: CommandFailed when `check` and the exit code is not 0, or when the instance ends; CommandTimeout."""
+        Raises: CommandFailed if the instance ends, or if `check` is true and the exit code is not 0; CommandTimeout."""
         gate = Gate(
             self.testbed.host.spawn(self._inside(measure_argv(self._memory_file(), argv)), fed=True, whole=True), argv
         )
@@ -223,11 +233,12 @@ class Instance(ABC):
     def during(self, argv: Sequence[str], ready: str, timeout_s: float = 15.0) -> Iterator[Process]:
         """Run `argv` inside the instance while the block runs, then kill it.
 
-        The block begins when the command has printed `ready`. During the block, the command's output and exit are not
-        visible outside the instance. After the block, `stop` of the process returns a line "ready" and then all output.
+        The block begins when the command has printed `ready`. During the block, neither the command's output nor its
+        exit is visible outside the instance. After the block, `stop` of the process returns a line "ready", and then
+        the whole output.
 
-        Unlike this method, `spawn` can only kill a process on the host. Where a daemon runs the command, that process
-        is the daemon's client, and the command itself would go on.
+        `spawn`, in contrast, can only kill a process on the host. Where a daemon runs the command, this process is the
+        daemon's client, and the command itself would continue.
 
         Raises: CommandFailed when the command ends before it prints `ready`; CommandTimeout after `timeout_s`."""
         process = self.testbed.host.spawn(self._inside(serve_argv(self._memory_file(), ready, argv)), fed=True)
@@ -241,24 +252,26 @@ class Instance(ABC):
             process.stop()
 
     def _memory_file(self) -> str:
-        """Return a path prefix for files in memory: not random, so that a trial's commands can be repeated."""
+        """Return the beginning of a path inside the instance, for files in memory that belong to one command.
+
+        It has a counter instead of random characters, so that the commands of a trial can be repeated."""
         self._commands += 1
         return f"{self.memory_dir}/lastro-{self._commands}"
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
-        """Return the argv for the host that runs `argv` inside, with the instance's limits and confinement."""
+        """Return the command line for the host that runs `argv` inside, with the instance's limits and confinement."""
         files = self.spec.resources.open_files
         limited = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
         return self.wrap([*limited, *self.spec.security.prefix, *argv])
 
     def run_with_rights(self, script: str, *, of_host: bool = False) -> str:
-        """Run a script for sh on the files of the instance, with more rights than its processes have.
+        """Run a shell script on the files of the instance, with more rights than its processes have; return its output.
 
-        On another kernel than the host's, these are the rights of its root. On the host's kernel, they are all rights
-        within the user namespace of the instance, or with `of_host` all rights on the host. So no program of a user may
-        have run in the instance before.
+        In an instance with a kernel of its own, the script has the rights of root. On the host's kernel, it has all
+        rights within the user namespace of the instance, or with `of_host` all rights on the host. Therefore, no
+        program of the user may have run in the instance before.
 
-        Return the output of the script. Raises: CommandFailed."""
+        Raises: CommandFailed."""
         if not self.shares_kernel:
             return self.run(["sh", "-e"], stdin=script).text
         pids = " ".join(map(str, sorted(self.pids())))
@@ -281,17 +294,17 @@ class Instance(ABC):
         return self.spec.resources
 
     def clock(self) -> ClockSample | None:
-        """Return a reading of the instance's clocks with the host's; None if it has the host's clocks."""
+        """Return a reading of the instance's clocks and the host's; None if the instance has the host's clocks."""
         return None
 
     def pids(self) -> set[int]:
-        """Return the ids of the instance's processes on the host."""
+        """Return the PIDs of the instance's processes, as the host sees them."""
         return self.testbed.cgroups.pids(self.cgroup)
 
     def written_bytes(self) -> int:
-        """Return the bytes that running processes of the instance passed to write(2) and the like.
+        """Return the total bytes that the instance's running processes have passed to write(2) and similar calls.
 
-        Counters of cgroup v1 miss buffered writes."""
+        They are read from /proc, since the counters of cgroup v1 miss buffered writes."""
         total = 0
         for pid in self.pids():
             with suppress(OSError, ValueError, StopIteration):
@@ -300,9 +313,10 @@ class Instance(ABC):
         return total
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
-        """Configure existing links: addresses, state and routes. `taps` has the names of ports as keys.
+        """Configure the existing interfaces of `ports`: set their addresses, bring them up, and add their routes.
 
-        This may start the instance; `ready` waits until it has started."""
+        `taps` maps the name of a port to its tap, for an instance with `takes_taps`. This may start the instance;
+        `ready` waits until it has started."""
         lines = [line for port in ports for line in configuration(port)]
         self.testbed.host.run(["ip", "-n", self.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
@@ -310,7 +324,7 @@ class Instance(ABC):
         """Wait until the instance runs and its links are up. Raises: PlatformError if it does not start."""
 
     def links(self) -> list[dict[str, Any]]:
-        """Return the interfaces of the instance with counters, in the format of `ip -json -statistics link`."""
+        """Return the interfaces of the instance with their counters, in the format of `ip -json -statistics link`."""
         return self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
@@ -318,19 +332,21 @@ class Instance(ABC):
         set_sysctls(self.testbed.host, self.netns, dict(values))
 
     def send_single_segments(self, link: str) -> None:
-        """Make the instance's kernel send single segments over a link, never packets that a card divides into segments.
+        """Make the instance's kernel send only single segments over `link`, never packets that a card must divide.
 
-        This works on all links; the offloads of a macvlan cannot be turned off."""
+        This works on every link; turning off offloads does not, since those of a macvlan cannot be turned off."""
         self.testbed.host.run(["ip", "-n", self.netns, *single_segments(link)])
 
 
 def single_segments(link: str) -> list[str]:
-    """Return arguments for `ip` that limit a link to single segments."""
+    """Return the arguments of an `ip` command that makes the kernel send only single segments over `link`."""
     return ["link", "set", link, "gso_max_segs", "1"]
 
 
 def configuration(port: Port) -> list[str]:
-    """Return lines for `ip -batch` that configure a port, for use in its network namespace."""
+    """Return the `ip -batch` commands that set a port's address, bring the port up, and add its routes.
+
+    They run in the network namespace of the port."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
     flag = " nodad" if ":" in port.address else ""  # without a check for duplicates, which would delay the address
     address = [f"address add {port.address} dev {port.name}{flag}"] if port.address else []
@@ -340,9 +356,11 @@ def configuration(port: Port) -> list[str]:
 class Platform(Part):
     """A way to host instances.
 
-    `version_argv` prints the version of the platform's program, for provenance (see `host.facts.program`). `confines`
-    are the mechanisms of `Security` that the platform can apply. `sends_by_host` and `shares_kernel` are those of its
-    instances. These three may depend on options."""
+    `version_argv` is a command that prints the version of the platform's program, for provenance (see
+    `host.facts.program`).
+    `confines` has the names of the fields of `Security` that the platform can apply.
+    `sends_by_host` and `shares_kernel` have the same meaning, and the same value, as in the platform's instances.
+    `confines`, `sends_by_host` and `shares_kernel` may depend on options."""
 
     kind = "platform"
     version_argv: ClassVar[tuple[str, ...]] = ()
@@ -365,19 +383,19 @@ class Platform(Part):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Set up inside the block what all instances share, such as a daemon. The default does nothing."""
+        """Set up what all instances share, such as a daemon, for the time of the block. The default does nothing."""
         yield
 
     def image_files(self, testbed: Testbed) -> tuple[Path, ...]:
-        """Return the files and directories on the host from which instances start. Requires `prepare`."""
+        """Return the files and directories on the host from which instances start. Call it inside `prepare`."""
         return (testbed.image.tree,)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        """Return properties in which this platform inevitably differs from others, by name, for the report."""
+        """Return {name: value} of properties in which this platform inevitably differs from others, for the report."""
         return {}
 
     def hidden_usage(self, testbed: Testbed) -> Usage:
-        """Return the CPU time and memory of instances that the host's /proc does not count, such as Xen domains."""
+        """Return the CPU time and memory of instances that are missing in the host's /proc, such as Xen domains."""
         return Usage()
 
     def host_cpus(self, testbed: Testbed) -> int:
@@ -385,7 +403,7 @@ class Platform(Part):
         return n_cpus(testbed.host.read_text(STAT))
 
     def probe(self, testbed: Testbed) -> Availability:
-        """Start an instance, run a command in it, and ping its own loopback address. Requires `prepare`."""
+        """Return whether an instance starts here and can ping its own loopback address. Call it inside `prepare`."""
         spec = InstanceSpec(name=f"probe-{self.name}", role="probe")
         try:
             with self.start(testbed, spec) as instance:
@@ -396,11 +414,11 @@ class Platform(Part):
 
     @property
     def programs(self) -> dict[str, str]:
-        """The paths of the programs that the study chose, by the names of their options."""
+        """The programs that the study chose by their path, as {name of the option: path}."""
         return chosen_programs(self.options, self.chosen)
 
     def chosen_path(self, name: str, option: str = PROGRAM) -> str:
-        """Return the path that the study chose for a program, or else `name`, to be looked up in the PATH."""
+        """Return the path that the study chose in `option`, or else `name`, which is looked up in the PATH."""
         return self.programs.get(option, name)
 
     def require_programs(self, testbed: Testbed) -> None:
@@ -421,17 +439,19 @@ class Platform(Part):
 def start_all(
     stack: ExitStack, platform: Platform, testbed: Testbed, specs: Sequence[InstanceSpec], *, at_once: int = 20
 ) -> list[Instance]:
-    """Start an instance for each specification on one platform, in parallel, as `start_each` does."""
+    """Start an instance on `platform` for each specification, at most `at_once` at the same time; see `start_each`."""
     return start_each(stack, [platform.start(testbed, spec) for spec in specs], at_once=at_once)
 
 
 def start_each(
     stack: ExitStack, managers: Sequence[AbstractContextManager[Instance]], *, at_once: int = 20
 ) -> list[Instance]:
-    """Enter the managers, at most `at_once` at the same time, and return their instances in the same order.
+    """Enter the managers, at most `at_once` at the same time, and return their instances in the order of `managers`.
 
-    The instances end with the stack, the last one first. Raises: the first error, after all other starts have finished;
-    instances that did start then end with the stack, too."""
+    When `stack` closes, the instances end one by one, in reverse order.
+
+    Raises: the first error, after all other starts have finished. Instances that did start also end when `stack`
+    closes."""
     started: set[int] = set()
 
     def start(position: int) -> Instance:
@@ -448,9 +468,9 @@ def start_each(
 
 
 def instance_netns(host: Host, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """Return a context with the name of an instance's network namespace.
+    """Return a context manager that yields the name of an instance's network namespace.
 
-    The namespace is new and owned by the session, unless `spec` names an existing one."""
+    The namespace is new, and removed after the block, unless `spec` names an existing one."""
     if spec.netns is not None:
         return nullcontext(spec.netns)
     return _netns(host, testbed, testbed.session.netns_name(spec.name))

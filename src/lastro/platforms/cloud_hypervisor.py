@@ -1,7 +1,8 @@
 """Cloud Hypervisor: guests on KVM with virtio devices on a PCI bus, and without legacy hardware.
 
-Sources: Cloud Hypervisor's README.md, docs/vsock.md, docs/device_model.md, and its --help.
-Not yet tested with the real program: tests assert the command, and use the control channel with a substitute."""
+Sources: Cloud Hypervisor's README.md, docs/vsock.md, docs/device_model.md, and its --help. Not yet tested with the real
+program: tests check the command line, and use the control channel with a program that stands in for Cloud
+Hypervisor."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def capabilities(security: Security) -> list[str]:
 def claim_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[str, Path, Path, str]:
     """Return (network namespace, directory for small files, directory for the disk, cgroup) for an instance.
 
-    The network namespace is made; for the others, only the names are recorded in the ledger. `stack` removes all."""
+    The network namespace exists at the return. The directories and the cgroup do not: they are only recorded in the
+    ledger. When `stack` closes, all four are removed."""
     netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
     home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
     cgroup = f"{testbed.session.cgroup}/{spec.name}"
@@ -68,10 +69,10 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
 
 
 def let_children_inherit(testbed: Testbed, group: str) -> None:
-    """Make a cgroup whose children inherit its CPUs; on cgroup version 1, a new cgroup otherwise has no CPUs.
+    """Make a cgroup whose children inherit its CPUs. On cgroup version 1, a new cgroup otherwise has no CPUs.
 
-    liblxc makes the children. It sets this switch, too, but only for the first cgroup of a path. Source: kernel
-    cgroup-v1/cpusets.rst."""
+    liblxc makes the children. It sets `cgroup.clone_children`, too, but only for the first cgroup of a path. Source:
+    kernel cgroup-v1/cpusets.rst."""
     testbed.cgroups.make(testbed.host, group)
     switch = testbed.cgroups.root / "cpuset" / group.strip("/") / "cgroup.clone_children"
     if switch.exists():
@@ -112,10 +113,10 @@ def lasting_namespace_lines(home: Path) -> list[str]:
 
 
 def mounts_script(home: Path, *commands: str, propagation: str = "private") -> str:
-    """Return a script that runs commands in a new mount namespace, which exists as long as the directory `home`.
+    """Return a shell script that runs `commands` in a new mount namespace, which exists as long as `home`.
 
-    The namespace has its own /run, so that the locks and sockets of a tool are private, and disappear with it. Only
-    NETNS_DIR and `home` are visible there."""
+    The namespace has its own /run, which contains only NETNS_DIR and, if it is below /run, the directory `home`. So the
+    locks and sockets of a tool are private, and disappear with the namespace."""
     (directory,) = quoted(home)
     visible = [f"{NETNS_DIR}", *([directory] if home.is_relative_to("/run") else [])]
     return "\n".join(
@@ -135,7 +136,7 @@ def mounts_script(home: Path, *commands: str, propagation: str = "private") -> s
 
 
 def overlay_root(home: Path, scratch: Path, tree: Path) -> list[str]:
-    """Return commands that mount the root filesystem `tree` at `home`/rootfs, with a writable layer in `scratch`."""
+    """Return shell commands that mount the root filesystem `tree` at `home`/rootfs, with writes going to `scratch`."""
     directory, disk, lower = quoted(home, scratch, tree)
     return [
         f"mkdir -p {directory}/rootfs {disk}/upper {disk}/work",
@@ -144,9 +145,9 @@ def overlay_root(home: Path, scratch: Path, tree: Path) -> list[str]:
 
 
 def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
-    """Return commands that copy the root filesystem `tree` into `scratch`, and mount the copy at `home`/rootfs.
+    """Return shell commands that copy the root filesystem `tree` into `scratch`, and mount the copy at `home`/rootfs.
 
-    The copy is flushed to the disk, which would otherwise happen during a measurement."""
+    They flush the copy to the disk, since the kernel would otherwise do so during a measurement."""
     directory, disk, original = quoted(home, scratch, tree)
     return [
         f"mkdir -p {directory}/rootfs {disk}",
@@ -157,7 +158,9 @@ def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
 
 
 def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> str:
-    """Write the seccomp filter to a file in `directory`, and return the value of `--security-opt=seccomp`."""
+    """Write the instance's seccomp filter to a file in `directory`, and return the value of `--security-opt=seccomp`.
+
+    The value is the path of the file, or "unconfined" if the instance has no filter."""
     if spec.security.seccomp is None:
         return "unconfined"
     text = json.dumps(spec.security.seccomp)
@@ -167,7 +170,7 @@ def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> st
 
 
 def limit_flags(resources: Resources) -> list[str]:
-    """Return limits as options of `docker run`, which Podman has, too."""
+    """Return the limits that are set in `resources` as options of `docker run`, which `podman run` has, too."""
     r = resources
     device = _device_node(r.block_device) if r.block_device else None
     flags = {

@@ -51,7 +51,7 @@ class ContainerdPlatform(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Run the daemon inside the block, with the image. Its root is a cache that later campaigns use again."""
+        """Run the daemon, which has the image, inside the block. Its root remains as a cache for later campaigns."""
         self._daemon = daemon = Containerd(testbed)
         try:
             self._running_daemon()

@@ -77,7 +77,7 @@ class Docker(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Run a daemon with the image inside the block. Its data root is a cache that later campaigns use again."""
+        """Run a daemon that has the image inside the block. Its data root remains as a cache for later campaigns."""
         assert not self._daemons, "one daemon for one object: prepare it once"
         self.require_programs(testbed)
         try:
@@ -89,7 +89,9 @@ class Docker(Platform):
             self._daemons.clear()
 
     def _daemon(self, testbed: Testbed, *, remapped: bool) -> Daemon:
-        """Return the running daemon that has the image; start it if necessary."""
+        """Return the running daemon for instances with (`remapped`) or without user namespaces; start it if necessary.
+
+        The daemon has the image."""
         with self._starting:
             if remapped not in self._daemons:
                 self._daemons[remapped] = self._new_daemon(testbed, remapped)
@@ -105,12 +107,12 @@ class Docker(Platform):
 
     @contextmanager
     def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
-        """Run a daemon with Docker's default network inside the block; instances with `published` start there.
+        """Run a daemon with Docker's default network inside the block, on which instances with `published` start.
 
-        `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace, now or
-        later: the daemon changes the firewall rules in it, and leaves them there.
+        `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace during
+        the block or later: the daemon changes the firewall rules in it, and leaves them there.
 
-        Raises: Unavailable with a runtime that starts on existing links."""
+        Raises: Unavailable if instances of the chosen runtime start on existing links."""
         if self.runtime in _LATE:
             raise Unavailable(
                 f"with the runtime {self.runtime}, an instance takes over links of Lastro, not Docker's own network",
@@ -198,7 +200,7 @@ class Docker(Platform):
     def _make_late(
         self, stack: ExitStack, testbed: Testbed, spec: InstanceSpec, daemon: Daemon, netns: str
     ) -> LateInstance:
-        """Return an instance that starts in the network namespace of an idle container when its links exist.
+        """Return an instance that starts when its links exist, in the network namespace of an idle container.
 
         It is started immediately if it has no ports."""
         holder = f"{spec.name}-network"
@@ -220,10 +222,10 @@ class Docker(Platform):
     def _make_container(
         self, stack: ExitStack, testbed: Testbed, daemon: Daemon, name: str, argv: Sequence[str]
     ) -> str:
-        """Make a container by `docker` and `argv`, and return its ID; the container is removed with the stack.
+        """Make a container with the arguments `argv` of `docker`, and return its ID; it is removed when `stack` closes.
 
-        The ID is part of the path of a cgroup that will be removed with all its processes, so anything but an ID is
-        refused. Raises: PlatformError."""
+        The ID is part of the path of a cgroup that will be removed with all its processes, so output other than an ID
+        is refused. Raises: PlatformError."""
         stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
         try:
             container = testbed.host.run(
@@ -260,7 +262,7 @@ def _name_netns(testbed: Testbed, daemon: Daemon, netns: str, container: str) ->
 
 
 def _end_orphan(testbed: Testbed, daemon: Daemon, cgroup: str) -> None:
-    """Remove the cgroup and processes of a container if the daemon was killed: they would disturb later trials."""
+    """Kill a container and remove its cgroup if the daemon was killed; the container would disturb later trials."""
     if not daemon.alive():
         testbed.cgroups.remove(cgroup)
 

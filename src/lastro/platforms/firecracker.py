@@ -1,11 +1,11 @@
 """Firecracker: guests on KVM, by a monitor with only five kinds of devices.
 
-The guest's kernel finds its devices in ACPI tables, which Firecracker has since version 1.8: Debian's kernel does not
-accept virtio-mmio devices on its command line.
+The guest's kernel finds its devices in ACPI tables, which Firecracker has since version 1.8. Without them, the kernel
+would have to accept virtio-mmio devices on its command line, and Debian's does not.
 
-Sources: Firecracker's docs/getting-started.md, docs/vsock.md, src/firecracker/swagger/firecracker.yaml.
-Not yet tested with the real program: tests assert commands and configuration, and use the control channel with a
-substitute."""
+Sources: Firecracker's docs/getting-started.md, docs/vsock.md, src/firecracker/swagger/firecracker.yaml. Not yet tested
+with the real program: tests check commands and configuration, and use the control channel with a program that stands in
+for Firecracker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class Firecracker(VmmPlatform):
         return ["firecracker", "--no-api", "--config-file", config]
 
     def config(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """Return the contents of the configuration file, which replaces requests to Firecracker's API."""
+        """Return the contents of the configuration file, which replaces requests to Firecracker's API.
+
+        `cards` has (name of the tap, MAC address) of each network card."""
         spec, kernel = instance.spec, self.guest.elf
         if kernel is None:
             raise Unavailable("the guest's kernel could not be unpacked to an ELF file, which Firecracker requires")

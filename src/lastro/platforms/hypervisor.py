@@ -62,10 +62,12 @@ class HypervisorInstance(MachineInstance):
 
     @abstractmethod
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
-        """Start the guest and return immediately; `cards` has the (name of the tap, MAC address) of each card."""
+        """Start the guest and return immediately. `cards` has (name of the tap, MAC address) of each network card."""
 
     def start_monitor(self, *argv: str) -> None:
-        """Start `argv`, the process that runs the guest, in its cgroup and in the DUT's namespace, with the taps."""
+        """Start the monitor, the process that runs the guest, by the command `argv`.
+
+        It runs in the cgroup of the instance, and in the DUT's namespace, where the taps are."""
         enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
         self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
 
@@ -99,7 +101,8 @@ class HypervisorInstance(MachineInstance):
 class Hypervisor(Platform):
     """A platform of guests. `program` must be installed; `remedy` tells users how. A boot fails after `boot_timeout_s`.
 
-    `emulates` is true if the guest's processor is emulated, and so has none of the flaws that kernels mitigate."""
+    `emulates` is true if the guest's processor is emulated. Such a processor has none of the flaws that kernels
+    mitigate."""
 
     options: ClassVar[tuple[Setting[Any], ...]] = (VCPUS, MEMORY)
     program: ClassVar[str]
@@ -123,7 +126,7 @@ class Hypervisor(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Check that the hypervisor is installed, and make kernel, initramfs and disk unless a campaign has made them.
+        """Check that the hypervisor is installed, and make kernel, initramfs and disk unless they exist already.
 
         Raises: Unavailable."""
         testbed.host.require(self.chosen_path(self.program), self.remedy)
@@ -146,10 +149,11 @@ class Hypervisor(Platform):
 
     @property
     def mitigation_words(self) -> tuple[str, ...]:
-        """Parameters of the guest's kernel that turn off mitigations of processor flaws, if the host's kernel has none.
+        """Parameters that turn off mitigations of processor flaws in the guest's kernel; empty to leave them on.
 
-        So guests have the same overhead of mitigations as other platforms. An emulated processor has none of the flaws,
-        and mitigations would only slow it down: they are off, too."""
+        They are off if the host's kernel has none, so that guests have the same overhead of mitigations as other
+        platforms. They are also off on an emulated processor, which has none of the flaws, and which they would only
+        slow down."""
         return (_NO_MITIGATIONS,) if self.emulates or self._host_lacks_mitigations else ()
 
     @abstractmethod
@@ -158,7 +162,7 @@ class Hypervisor(Platform):
 
     @abstractmethod
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> HypervisorInstance:
-        """Return an instance that is not started."""
+        """Return an instance that has not been started."""
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -188,11 +192,11 @@ class Hypervisor(Platform):
             )
 
     def owned(self, instance: HypervisorInstance) -> list[tuple[str, str]]:
-        """Return the (kind, name) of each object that an instance makes, in this order, for the ledger."""
+        """Return (kind, name) of each object that `instance` will create on the host, in the order for the ledger."""
         return [("directory", str(instance.home)), ("directory", str(instance.scratch)), ("cgroup", instance.cgroup)]
 
     def creation_script(self, instance: HypervisorInstance) -> str:
-        """Return a shell script that makes the instance's directories, and its disk as a sparse copy or a reflink."""
+        """Return a shell script that makes the instance's directories, and its disk by a sparse copy or a reflink."""
         copy = ["cp", "--sparse=always", "--reflink=auto", str(self.guest.disk), str(disk_of(instance))]
         return f"{mkdir_command(instance)}; {shlex.join(copy)}"
 
@@ -204,7 +208,7 @@ class Hypervisor(Platform):
         return replace(resources, memory_bytes=None, pids=None)
 
     def vcpus(self, spec: InstanceSpec) -> int:
-        """Return the number of virtual CPUs: the option, or else enough for the CPU limit."""
+        """Return the number of virtual CPUs: the option `vcpus`, or if it is 0, the CPU limit rounded up, or 1."""
         return VCPUS.of(self.chosen) or math.ceil(spec.resources.cpus or 1)
 
     def memory_mib(self, spec: InstanceSpec) -> int:

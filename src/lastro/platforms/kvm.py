@@ -1,7 +1,7 @@
 """Hardware virtualization: QEMU with KVM.
 
-On some hosts with /dev/kvm, no guest boots, so the probe boots one. Tested in a guest in software, on the
-virtualization that QEMU emulates; not yet on a bare-metal host."""
+On some hosts with /dev/kvm, no guest boots, so the probe boots one. Tested on a host that is itself a guest in
+software, with the virtualization support that QEMU emulates; not yet on a bare-metal host."""
 
 from __future__ import annotations
 
@@ -33,5 +33,7 @@ class Kvm(QemuPlatform):
         return availability if availability or availability.remedy else replace(availability, remedy=_REMEDY)
 
     def _vhost(self, testbed: Testbed) -> str:
-        """Return the suffix of `-netdev` for the kernel's back-end of para-virtual cards, if the host has it."""
+        """Return the end of the value of `-netdev` that makes the host's kernel serve the card; empty if it cannot.
+
+        The kernel can serve virtio cards, if the host has /dev/vhost-net."""
         return ",vhost=on" if NIC.of(self.chosen) == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""

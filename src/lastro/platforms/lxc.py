@@ -79,7 +79,9 @@ class Lxc(Platform):
         yield
 
     def tool(self, name: str) -> str:
-        """Return the path of an LXC program in the directory of the chosen lxc-start, or its name for the PATH."""
+        """Return the path of the LXC program `name` in the directory of the lxc-start that the study chose.
+
+        If the study chose none, return `name`, which is looked up in the PATH."""
         return str(Path(self.chosen_path(name)).with_name(name)) if self.programs else name
 
     @contextmanager
@@ -134,12 +136,14 @@ class Lxc(Platform):
 
 
 def _lxc_argv(testbed: Testbed, program: str, name: str) -> list[str]:
-    """Return the prefix of an LXC command for the instance `name`, in the mount namespace with LXC's locks."""
+    """Return the command line of the LXC tool `program` for the instance `name`, without further arguments.
+
+    It runs in the mount namespace of the instance, which has LXC's locks."""
     return ["nsenter", f"--mount={testbed.run_dir / name / 'mnt'}", program, "-P", str(testbed.run_dir), "-n", name]
 
 
 def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:
-    """Return the lines of an instance's configuration, without the settings of its cgroup."""
+    """Return the lines of an instance's LXC configuration, except those for the limits of its cgroup."""
     kept = [capability.removeprefix("CAP_").lower() for capability in capabilities(spec.security)]
     return [
         f"lxc.rootfs.path = dir:{home}/rootfs",
@@ -163,15 +167,17 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
 
 
 def cgroup_lines(testbed: Testbed, values: Iterable[tuple[str, str]]) -> list[str]:
-    """Return configuration lines for (path of a cgroup file, value) pairs; LXC writes these files of the instance."""
+    """Return lines of configuration for (path of a cgroup file, value) pairs.
+
+    By these lines, LXC writes each value to the file of this name in the instance's cgroup."""
     prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
     return [f"{prefix}.{Path(file).name} = {value}" for file, value in values]
 
 
 def writable_lines(root: Path, how: str) -> list[str]:
-    """Return configuration lines for the writable mounts of a read-only root: IN_MEMORY and ON_DISK.
+    """Return lines of configuration for the mounts that stay writable with a read-only root: IN_MEMORY and ON_DISK.
 
-    `how` are the options of the bind mount of ON_DISK."""
+    `root` is the path of the root filesystem. `how` are the options of the bind mount for ON_DISK."""
     in_memory = [f"tmpfs {path.strip('/')} tmpfs {options} 0 0" for path, options in IN_MEMORY.items()]
     on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none {how} 0 0"
     return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
@@ -188,7 +194,7 @@ def _confinement(security: Security, home: Path) -> list[str]:
 
 
 def _masking_mounts() -> list[str]:
-    """Return mount entries that make READ_ONLY read-only, and hide MASKED."""
+    """Return mount entries that make the paths in READ_ONLY read-only, and hide those in MASKED."""
     options = "bind,ro,nosuid,noexec,nodev,optional"
     read_only = [f"{path} {path.strip('/')} none {options} 0 0" for path in READ_ONLY]
     files = [f"/dev/null {path.strip('/')} none bind,optional 0 0" for path in MASKED if path.startswith("/proc")]
@@ -224,6 +230,6 @@ def _condition(argument: Mapping[str, Any]) -> str:
 
 
 def first_error(log: str) -> str | None:
-    """Return the first error in LXC's log, which causes the later ones; None without an error."""
+    """Return the first error in LXC's log, which causes the later ones; None if the log has no error."""
     match = re.search(r" ERROR .*? - \S+:\w+:\d+ - (.*)", log)
     return match[1] if match else None

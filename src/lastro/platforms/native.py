@@ -24,7 +24,7 @@ _NETWORK = Setting("network", "links", _NETWORK_WORDS, choices=("links", "host")
 
 
 class NativeInstance(Instance):
-    """Processes of the host in a chroot. A cgroup without limits counts their usage."""
+    """Processes of the host in a chroot. They are in a cgroup without limits, which counts their usage."""
 
     memory_dir = "/run"  # its /dev is that of the host
 
@@ -86,7 +86,7 @@ class Native(Platform):
 
 
 def _without_capabilities(security: Security) -> tuple[str, ...]:
-    """Return the prefix of an argv whose process can never gain capabilities other than those of `security`.
+    """Return a prefix for commands that can then never gain capabilities other than those of `security`.
 
     Empty unless `security` drops capabilities."""
     if not security.drop_capabilities:

@@ -48,9 +48,10 @@ _SETTINGS = ("SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 
 
 class NspawnInstance(Instance):
-    """A container. `leader` is the PID of its first process, `group` the cgroup of this process: below `cgroup`, or it.
+    """A container. Commands join the namespaces and the cgroup of its first process.
 
-    Commands join the namespaces of this process and its cgroup."""
+    `leader` is the PID of this process on the host. `group` is the cgroup of this process: `cgroup`, or one below
+    it."""
 
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, leader: int, group: str
@@ -130,7 +131,7 @@ def _capability_options(security: Security) -> list[str]:
 
 
 def _disk(home: Path) -> list[str]:
-    """Return commands that bind ON_DISK to `home`/disk, which stays writable with a read-only root."""
+    """Return shell commands that bind ON_DISK to `home`/disk, which stays writable with a read-only root."""
     (directory,) = quoted(home)
     return [f"mkdir {directory}/disk", f"mount --bind {directory}/rootfs{ON_DISK} {directory}/disk"]
 
@@ -141,7 +142,7 @@ def _read_only(home: Path) -> list[str]:
 
 
 def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
-    """Let processes in a cgroup open only DEVICES, on cgroup version 1; on version 2 there is no file for this."""
+    """Let processes in a cgroup open only DEVICES. On cgroup version 2, do nothing: it has no file for this."""
     group = testbed.cgroups.root / "devices" / cgroup.strip("/")
     if testbed.cgroups.version == 1 and group in testbed.cgroups.directories(cgroup):
         testbed.host.write_text(str(group / "devices.deny"), "a")

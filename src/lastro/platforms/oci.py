@@ -74,8 +74,8 @@ class OciInstance(Instance):
 class OciPlatform(Platform):
     """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
 
-    `runtime_argv` returns the prefix of its command lines for an instance. `takes_links_at_start` is true if a
-    container can use only the links that exist when it starts."""
+    `runtime_argv` returns the beginning of every command line of the runtime for an instance. `takes_links_at_start` is
+    true if a container can use only the links that exist when it starts."""
 
     binary: ClassVar[str]
     instance_type: ClassVar[type[OciInstance]] = OciInstance
@@ -118,10 +118,10 @@ class OciPlatform(Platform):
 
 
 def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """Return a context with the name of an instance's network namespace.
+    """Return a context manager that yields the name of an instance's network namespace.
 
-    If the instance has a user namespace, the runtime makes the network namespace, since the user namespace must own it.
-    It then gets this name after the start."""
+    If the instance has a user namespace, that must own the network namespace, so the runtime makes the network
+    namespace. The name then becomes valid after the start."""
     if not spec.security.user_namespace:
         return instance_netns(testbed.host, testbed, spec)
     return claim_netns_name(testbed, testbed.session.netns_name(spec.name))
@@ -129,7 +129,7 @@ def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
 
 @contextmanager
 def claim_netns_name(testbed: Testbed, name: str) -> Iterator[str]:
-    """Record a network namespace in the ledger before a container runtime makes it; remove it after the block."""
+    """Record the name of a network namespace before a container runtime makes it; remove it after the block."""
     with testbed.session.owned("netns", name):
         yield name
 
@@ -137,7 +137,8 @@ def claim_netns_name(testbed: Testbed, name: str) -> Iterator[str]:
 def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
     """Return a script that mounts the writable layer in a new mount namespace, and runs the container there.
 
-    The mount ends with the container. If it has a user namespace, the files of its root belong to FIRST_ID."""
+    The mount ends with the container. If the container has a user namespace, its root filesystem is a copy in which the
+    files of root belong to FIRST_ID."""
     tree, owner = testbed.image.tree, 0
     if spec.security.user_namespace:
         with testbed.session.building():
@@ -233,7 +234,7 @@ def _add_security(security: Security, config: dict[str, Any]) -> None:
 
 
 def oci_resources(resources: Resources) -> dict[str, Any]:
-    """Return the limits as `linux.resources` of the OCI runtime specification, without limits that are not set."""
+    """Return the limits that are set in `resources`, as `linux.resources` of the OCI runtime specification."""
     r = resources
     cpu = {
         "quota": round(r.cpus * 100_000) if r.cpus is not None else None,
@@ -260,9 +261,9 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
 
 
 def second_tree(testbed: Testbed) -> str | None:
-    """Return the path of the cgroup v2 tree of a host with both versions, if it has a controller; else None.
+    """Return the path of the cgroup v2 tree, if the host has version 1, too, and the tree has a controller; else None.
 
-    crun refuses to run on such a host."""
+    crun refuses to run on a host for which this is not None."""
     tree = testbed.cgroups.root / "unified"
     try:
         controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()

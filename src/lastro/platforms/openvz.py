@@ -81,7 +81,7 @@ class OpenVz(Platform):
 
 
 def container_id(testbed: Testbed, spec: InstanceSpec) -> str:
-    """Return a UUID that contains the session's token, by which `lastro clean` recognizes it."""
+    """Return a container's UUID, which contains the session's token, so that `lastro clean` recognizes it."""
     token, digest = testbed.session.token, hashlib.sha256(spec.name.encode()).hexdigest()
     return f"1a57{token[:4]}-{token[4:]}00-4000-8000-{digest[:12]}"
 
@@ -110,9 +110,9 @@ def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
 
 
 def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
-    """Return the common limit for reading and writing. Raises: Unavailable if the two limits differ.
+    """Return the limit for both reading and writing; None if there is none. Raises: Unavailable if the two differ.
 
-    OpenVZ has only one limit for both. `suffix` is "bps" or "iops"; `what` is the unit in errors."""
+    OpenVZ has a single limit for both. `suffix` is "bps" or "iops"; `what` is the unit in errors."""
     read, write = getattr(resources, f"read_{suffix}"), getattr(resources, f"write_{suffix}")
     if read != write:
         raise Unavailable(f"OpenVZ has a single limit for {what} read and written", "give both the same limit")

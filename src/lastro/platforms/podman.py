@@ -76,7 +76,7 @@ class Podman(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Make the mount namespace and the configuration, and import the image, which stays after the session."""
+        """Make the mount namespace and the configuration, and import the root filesystem, which remains as a cache."""
         runtime = _RUNTIME.of(self.chosen)
         for program in (self.chosen_path("podman"), self.chosen_path(runtime, runtime)):
             testbed.host.require(program, f"apt-get install {_PROGRAMS.get(program, program)}")
@@ -108,9 +108,10 @@ class Podman(Platform):
         testbed.host.run(["sh", "-e"], stdin=mounts_script(self._home, *mounts, propagation="slave"))
 
     def _import_image(self, testbed: Testbed) -> None:
-        """Import the image into the store that is kept as a cache, unless it is there.
+        """Import the root filesystem into the store that remains as a cache, unless an earlier campaign has done so.
 
-        This store has a separate directory for state, since one cannot serve two stores."""
+        Podman uses another directory for the state of this store than for that of the session's store: it cannot be
+        shared."""
         argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
         tag = _image_reference(testbed)
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
@@ -123,10 +124,10 @@ class Podman(Platform):
 
     @contextmanager
     def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
-        """Keep a network of Podman, like its default one, inside the block; instances with `published` start there.
+        """Keep a network like Podman's default one inside the block, on which instances with `published` start.
 
-        `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace, now or
-        later: Podman changes the firewall rules in it, and leaves them there."""
+        `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace during
+        the block or later: Podman changes the firewall rules in it, and leaves them there."""
         self._networked, bridge = testbed.dut, IPv4Interface(gateway)
         options = ["--disable-dns", f"--subnet={bridge.network}", f"--gateway={bridge.ip}"]
         try:
@@ -137,7 +138,9 @@ class Podman(Platform):
             self._networked = ""
 
     def _podman(self, storage: str = "storage.conf") -> list[str]:
-        """Return the prefix of a Podman command in the private mount namespace; `storage` names the configuration."""
+        """Return the prefix of a Podman command in the private mount namespace.
+
+        `storage` is the name of the file with the configuration of the store."""
         network = [f"--net={NETNS_DIR / self._networked}"] if self._networked else []
         return [
             "nsenter", f"--mount={self._home / 'mnt'}", *network, "env",
@@ -167,9 +170,9 @@ class Podman(Platform):
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 
     def _netns(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-        """Return a context with the name of an instance's network namespace.
+        """Return a context manager that yields the name of an instance's network namespace.
 
-        For an instance with `published`, Podman makes the namespace, which gets this name after the start."""
+        For an instance with `published`, Podman makes the namespace, and the name becomes valid after the start."""
         if not spec.published:
             return instance_netns(testbed.host, testbed, spec)
         assert self._networked, "published instances start inside `own_network`"
@@ -212,9 +215,9 @@ def _image_reference(testbed: Testbed) -> str:
 
 
 def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
-    """Return commands that cover the directories in which Podman writes, and the user's configuration.
+    """Return shell commands that cover the directories to which Podman writes, and the user's configuration.
 
-    Only Lastro's directory `state`, which may be below /var, stays the same."""
+    Lastro's state directory `state`, which may be below /var, remains visible."""
     covers, disk, state_dir, policy = quoted(home / "covers", scratch, state, home / "policy.json")
     lines = [
         f"mkdir -p {disk}/tmp {covers}",
@@ -256,10 +259,10 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str], conmon:
 
 
 def _ulimits(testbed: Testbed) -> list[str]:
-    """Return the limits of files and processes of this process, as other tools pass them on to containers.
+    """Return this process's limits on files and processes, as NAME=SOFT:HARD, for Podman to apply to containers.
 
-    By default, Podman might request more than the host allows. It lowers its limit of processes to pid_max before it
-    starts a runtime, so a container cannot have more."""
+    Other tools pass on these limits by default, but Podman might request more than the host allows. Podman lowers its
+    own limit on processes to pid_max before it starts a runtime, so a container cannot have a higher one."""
     pid_max = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))
     argv = ["prlimit", "--nofile", "--nproc", "--noheadings", "--output=RESOURCE,SOFT,HARD"]
     ulimits = []

@@ -121,8 +121,8 @@ class VirtualBoxInstance(HypervisorInstance):
     def settle(self, ports: Sequence[Port]) -> None:
         """Configure the booted guest.
 
-        On VirtualBox's NAT, each card has an address in the NAT's network, and reaches the networks of its link through
-        the NAT's gateway."""
+        Behind VirtualBox's NAT, each card has an address in the network of the NAT. It reaches the networks of its link
+        through the gateway of the NAT."""
         if self.sends_by_host:
             ports = [_behind_nat(port, number) for number, port in enumerate(ports, start=1)]
         super().settle(ports)
@@ -210,7 +210,9 @@ class VirtualBox(Hypervisor):
         )
 
     def inside(self, testbed: Testbed, *namespaces: str) -> list[str]:
-        """Return the prefix of a VirtualBox command, for the private service; `namespaces` are options of nsenter."""
+        """Return the prefix of a command of VirtualBox, which makes it use the private service.
+
+        `namespaces` are further options of nsenter."""
         home = _home(testbed)
         user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID={_service_id(testbed)}"]
         return ["nsenter", *namespaces, f"--mount={home / 'mnt'}", "env", *user]
@@ -225,7 +227,7 @@ class VirtualBox(Hypervisor):
         return mkdir_command(instance)  # VirtualBox makes the disk by conversion
 
     def creation_commands(self, instance: HypervisorInstance, cards: Sequence[tuple[str, str]]) -> list[list[str]]:
-        """Return the VBoxManage commands, in order, that make the guest; `cards`: as for `boot`."""
+        """Return the VBoxManage commands that make the guest, in order. `cards` has the same meaning as in `boot`."""
         name, scratch, spec = instance.spec.name, instance.scratch, instance.spec
         disk, disc = f"{scratch}/disk.vdi", f"{_home(instance.testbed)}/boot.iso"
         create = ["createvm", "--name", name, "--ostype", "Debian_64", "--register"]
@@ -269,7 +271,10 @@ def _connection(number: int, tap: str) -> list[str]:
 
 
 def _behind_nat(port: Port, number: int) -> Port:
-    """Return the port with its address in the network of the NAT, whose gateway leads to all its destinations."""
+    """Return the port as it must be configured behind VirtualBox's NAT: with the NAT's address and routes.
+
+    All destinations of the port are reached through the gateway of the NAT. `number` is that of the network card, from
+    1."""
     network, gateway = IPv4Interface(port.address).network, f"{_nat_network(number)}.2"
     destinations = [str(network), *(route.partition(" via ")[0] for route in port.routes)]
     routes = tuple(f"{destination} via {gateway}" for destination in destinations)

@@ -1,8 +1,8 @@
 """Monitors on KVM with a process per guest and commands over vsock: Firecracker and Cloud Hypervisor.
 
 Both offer the whole vsock of a guest as one Unix socket, on which a client asks for a port. The guest's agent listens
-on several ports. For each port there is a symbolic link to this socket, with the path that the socket of a serial port
-has on other hypervisors."""
+on several ports. For each of these ports there is a symbolic link to this socket. The link has the path at which other
+hypervisors have the socket of a serial port."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class VmmInstance(HypervisorInstance):
         self.start_monitor(*self._platform.argv(self, cards))
 
     def last_words(self) -> str:
-        """Return the standard error of the monitor, or else the end of the guest's console."""
+        """Return the end of the monitor's standard error, or if that is empty, the end of the guest's console."""
         done = self.monitor.stop()
         lines = [line.strip() for line in (done.error_text.strip() or done.text.strip()).splitlines()]
         return " / ".join(lines[-2:])[-300:]
@@ -38,7 +38,7 @@ class VmmPlatform(Hypervisor):
 
     @abstractmethod
     def argv(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> list[str]:
-        """Return the monitor's command line for a guest."""
+        """Return the monitor's command line for a guest. `cards`: as for `HypervisorInstance.boot`."""
 
     def require_host(self, testbed: Testbed) -> None:
         require_kvm(testbed.host, self.program)

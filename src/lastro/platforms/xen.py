@@ -1,14 +1,14 @@
 """Xen: para-virtual guests next to the host's own domain, by the xl toolstack.
 
 A guest's card ends in a device `vifN.M` of the host's domain, which cannot open an existing tap. So the device replaces
-the tap: under its name, and on its bridge, in its Open vSwitch, or in its redirection. The /proc of the host's domain
-counts neither the CPU time nor the memory of guests, so they are read from the hypervisor. Commands use channels
-(xen-pv-channel.7), which a QEMU back-end offers as sockets; the same QEMU serves the disk.
+the tap: it takes the tap's name, and its place on a bridge, in an Open vSwitch, or in a redirection. The /proc of the
+host's domain counts neither the CPU time nor the memory of guests, so they are read from the hypervisor. Commands use
+channels (xen-pv-channel.7), which a QEMU back-end offers as sockets; the same QEMU serves the disk.
 
 The disk goes through the cache of the host's domain: Debian's QEMU for Xen lacks what direct-io-safe needs (libaio).
 
-Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Tested with Xen 4.17 inside QEMU, with
-para-virtual guests (tests/contract/test_in_xen.py). Not yet tested: bare-metal hosts, type=pvh."""
+Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Tested with Xen 4.17 inside QEMU, with para-virtual
+guests (tests/contract/test_in_xen.py). Not yet tested: bare-metal hosts, type=pvh."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class XenInstance(HypervisorInstance):
         host.run(["xl", "unpause", self.domain])
 
     def usage(self) -> Usage:
-        """Return the usage of the domain, plus that of the toolstack and the disk's back-end, from their cgroup."""
+        """Return the usage of the domain plus that of the instance's cgroup: the toolstack and the disk's back-end."""
         back_end = super().usage()
         try:
             domain = domains(self.testbed.host.run(["xl", "list", self.domain]).text)[self.domain]
@@ -77,9 +77,9 @@ class XenInstance(HypervisorInstance):
 
 
 def domains(text: str) -> dict[str, Usage]:
-    """Return the usage of each domain in the output of `xl list`, by name, including the host's domain.
+    """Return {name: usage} of the domains in `text`, the output of `xl list`, including the host's domain.
 
-    Raises: PlatformError when a line is not (name, id, memory in MiB, virtual CPUs, state, seconds)."""
+    Raises: PlatformError if a line does not have six fields: name, id, memory in MiB, virtual CPUs, state, seconds."""
     usages = {}
     for line in text.splitlines()[1:]:
         try:
@@ -91,9 +91,12 @@ def domains(text: str) -> dict[str, Usage]:
 
 
 def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
-    """Replace a tap in the DUT's namespace by a device of the host: same name, same bridge, same redirection.
+    """Replace a tap in the DUT's namespace by a device of the host, which gets the name of the tap.
 
-    Raises: Unavailable when the tap is neither on a bridge, nor in an Open vSwitch, nor redirected to another tap."""
+    It also takes the place of the tap on its bridge, in its Open vSwitch, or in its redirection to and from another
+    tap.
+
+    Raises: Unavailable if the tap is in none of these."""
     host, dut, name = testbed.host, testbed.dut, tap.link
     if tap.swapping is not None:
         with tap.swapping():
@@ -120,7 +123,7 @@ def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
 
 
 def _move_name(testbed: Testbed, device: str, tap: str, master: str = "") -> None:
-    """Delete the tap, and give its name to the device, in the DUT's namespace.
+    """Delete the tap, move the device into the DUT's namespace, and give it the name of the tap.
 
     `master`, such as " master br0", puts the device on a bridge."""
     testbed.host.run(["ip", "link", "set", device, "netns", testbed.dut])
@@ -175,7 +178,7 @@ class Xen(Hypervisor):
         return [*super().owned(instance), ("xen", instance.domain)]
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return only the disk's limits, since its back-end is a process; the domain has the other limits."""
+        """Return only the disk's limits, since its back-end is a process. Xen applies the other limits."""
         rates = ("read_bps", "write_bps", "read_iops", "write_iops", "block_device")
         return Resources(**{name: getattr(resources, name) for name in rates})
 

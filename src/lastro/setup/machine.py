@@ -19,7 +19,11 @@ _ASK_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine. `path` lists the directories of programs; programs that are built are installed below `prefix`."""
+    """This machine, as `lastro setup` sees it.
+
+    `path` is the list of directories in which programs are searched, in the format of PATH.
+    `prefix` is the directory below which built programs are installed.
+    `root` is true if this process runs as root."""
 
     path: str
     prefix: Path
@@ -35,11 +39,11 @@ class Machine:
         return self.has("apt-get")
 
     def has(self, program: str) -> bool:
-        """Return whether a program exists: a name in PATH, or a file by its absolute path."""
+        """Return whether `program` exists: a name is searched in `path`, and an absolute path must be a file."""
         return Path(program).is_file() if program.startswith("/") else self._which(program) is not None
 
     def missing(self, packages: Iterable[str]) -> frozenset[str]:
-        """Return the Debian packages that are not installed; all of them if there is no dpkg."""
+        """Return those of the Debian packages that are not installed; all of them if there is no dpkg."""
         names = sorted(set(packages))
         query = self._which("dpkg-query")
         if query is None or not names:
@@ -49,7 +53,7 @@ class Machine:
         return frozenset(names) - installed
 
     def go_obstacle(self) -> str | None:
-        """Return why Go programs cannot be built here; None if they can."""
+        """Return the reason why Go programs cannot be built here; None if they can be built."""
         go = self._which("go")
         if go is None:
             return "this host has no Go toolchain"
@@ -66,7 +70,7 @@ class Machine:
 
 
 def _asked(argv: Sequence[str]) -> str:
-    """Return the output of a program; an empty text if it cannot be started, or does not end in time."""
+    """Return the output of a program; empty if it cannot be started, or does not end in time."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

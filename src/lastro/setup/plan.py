@@ -16,7 +16,10 @@ _GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then r
 
 @dataclass(frozen=True, slots=True)
 class UnmetRequirements:
-    """The missing requirements of one part: packages and a recipe that steps provide, or a reason why none can."""
+    """The missing requirements of one part.
+
+    `packages` and `recipe` are what steps of a setup can install.
+    `reason` says why no step can provide the part; else None. `remedy` then says what the user can do."""
 
     part: SelectedPart
     packages: frozenset[str] = frozenset()
@@ -39,13 +42,13 @@ class SetupPlan:
 
     @property
     def blocked(self) -> list[UnmetRequirements]:
-        """Parts that no step can provide."""
+        """The findings on parts that no step can provide."""
         return [finding for finding in self.findings if finding.reason]
 
     def require_feasible(self, command: str) -> None:
         """Check that this machine can run the steps. Raises: HostError without apt; NeedsRoot without root.
 
-        `command` is the command line of the user, for the message."""
+        `command` is the command line that the user should repeat as root; the message shows it."""
         if self.packages and not self.machine.has_apt:
             raise HostError(
                 f"this host has no apt-get, so it is not Debian or Ubuntu; required: {' '.join(sorted(self.packages))}",
@@ -66,10 +69,10 @@ def make_plan(
     *,
     builds: bool = True,
 ) -> SetupPlan:
-    """Find missing requirements, and plan one step for all packages and one for each recipe.
+    """Find the missing requirements, and plan one step for all packages and one step for each recipe.
 
-    `sources` maps a recipe to the user's source tree. Without `builds`, plan only the step for packages, which includes
-    those that the recipes need."""
+    `sources` is {name of a recipe: directory of the user's source tree}.
+    Without `builds`, only the step for packages is planned, which includes the packages that the recipes need."""
     findings = examine(wanted, machine)
     names = dict.fromkeys(f.recipe for f in findings if f.recipe)
     recipes = [replace(RECIPES[name], source=(sources or {}).get(name, "")) for name in names]
@@ -82,7 +85,7 @@ def make_plan(
 
 
 def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[UnmetRequirements, ...]:
-    """Return the requirements of each part that are missing on the machine now, in the order of `wanted`."""
+    """Return the missing requirements of each part on the machine now, in the order of `wanted`."""
     missing = machine.missing(name for part in wanted for name in part.requirements.packages)
     go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
     return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
@@ -113,7 +116,9 @@ def _needed(packages: Iterable[str], requirements: Requirements, machine: Machin
 
 
 def _optional(requirements: Requirements, machine: Machine) -> frozenset[str]:
-    """Return the optional packages; none for a part whose program is missing and cannot be built by Lastro."""
+    """Return the optional packages that are useful on this machine.
+
+    There are none for a part whose program is missing, and which Lastro cannot build."""
     absent = requirements.program and not requirements.recipe and not machine.has(requirements.program)
     return frozenset() if absent else _needed(requirements.optional_packages, requirements, machine)
 
@@ -126,10 +131,10 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
 def after(
     plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]
 ) -> tuple[UnmetRequirements, ...]:
-    """Return what is missing for each part after the steps have run, with the reasons.
+    """Return the requirements of each part that are still missing after the steps have run, with the reasons.
 
-    `failures` has the last line of the log of each failed step, by name. A program that the plan does not build has no
-    reason."""
+    `failures` is {name of a step that failed: last line of its log}. A program that was not to be built by the plan has
+    no reason."""
 
     def judged(finding: UnmetRequirements) -> UnmetRequirements:
         left_to_build = finding.recipe and not finding.packages and not plan.builds

@@ -1,4 +1,4 @@
-"""Run the steps: apt and the steps that wait for it in one lane, the Go builds in another."""
+"""Run the steps in two lanes at the same time: apt and the steps that wait for it, and the Go builds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _GRACE_S = 10.0  # between SIGTERM and SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class EndedStep:
-    """A step that ran. `last_line` and `log` are empty unless it failed."""
+    """A step that has ended. `last_line` is the last line of its output, and `log` the path of the whole output.
+
+    Both are empty unless the step failed."""
 
     step: SetupStep
     duration_s: float
@@ -37,7 +39,7 @@ class EndedStep:
 
 
 class _Lanes:
-    """Lanes of steps, whose output goes to files below `logs`; `stop` ends running steps with their children."""
+    """Lanes that run steps one after the other. The output of each step goes to a file below `logs`."""
 
     def __init__(self, machine: Machine, logs: Path, say: Callable[[str], None]) -> None:
         self._logs, self._say = logs, say
@@ -88,7 +90,9 @@ class _Lanes:
 
 
 def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], None]) -> list[EndedStep]:
-    """Run all steps, even if one fails. The logs remain only if one failed. `say` prints lines of progress."""
+    """Run all steps, even if one fails, and return those that were run.
+
+    `say` is called with lines of progress for the user. The logs remain only if a step failed."""
     logs = Path(tempfile.mkdtemp(prefix="lastro-setup-"))
     lanes = _Lanes(machine, logs, say)
     with_apt = [step for step in steps if step.name == DEBIAN or step.after_packages]
@@ -109,6 +113,6 @@ def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], N
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log that is not blank."""
+    """Return the last line of a log that is not blank, shortened to 300 characters."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")[:300]

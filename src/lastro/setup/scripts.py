@@ -37,9 +37,10 @@ done
 class BuildRecipe:
     """A directory of this package with a `recipe.sh`, which builds one program.
 
-    `packages` are Debian packages for the build only; with them, the build waits for apt. With `needs_go`, the Go
-    toolchain builds it, which does not come from Debian, since that of Debian 12 is too old. `source` is the user's
-    source tree, for a program that is built from one."""
+    `packages` are Debian packages that only the build requires. If there are any, the build waits for apt.
+    `needs_go` is true if the Go toolchain builds the program. It is not installed from Debian, since the one of Debian
+    12 is too old.
+    `source` is the user's source tree, for a program that is built from one."""
 
     name: str
     packages: tuple[str, ...] = ()

@@ -47,8 +47,8 @@ _CLICK_REMEDY = "get its source (git clone https://github.com/kohler/click), the
 class SelectedPart:
     """A part with its requirements. If it is `required` and cannot be installed, the command fails.
 
-    `kind` is empty for requirements that do not belong to a part, and "program" for Click. `broken` is the error if the
-    part's module cannot be imported."""
+    `kind` is the kind of the part. It is empty for requirements that do not belong to a part, and "program" for Click.
+    `broken` is the error with which the part's module cannot be imported; None if it can."""
 
     kind: str
     name: str
@@ -62,7 +62,7 @@ class SelectedPart:
 
 
 def click_source(directory: str) -> str:
-    """Return the absolute path of a source tree of Click. Raises: InputError when it is not one."""
+    """Return the absolute path of a source tree of Click. Raises: InputError if `directory` is not such a tree."""
     tree = Path(directory).absolute()
     missing = next((name for name in _CLICK_SOURCE if not (tree / name).is_file()), None)
     if missing is not None:
@@ -74,10 +74,14 @@ def click_source(directory: str) -> str:
 
 
 def select(words: Sequence[str], *, everything: bool, click_tree: bool = False) -> tuple[SelectedPart, ...]:
-    """Return the parts named by the words, each as NAME or KIND/NAME; without words, those of the demo study.
+    """Return the parts that `words` name, each word as NAME or KIND/NAME; without words, the parts of the demo study.
 
-    The word `click` selects the Click modular router, which is not a part: functions can run on it. It can be built if
-    there is a source tree (`click_tree`). Raises: InputError for a word that names no part."""
+    With `everything`, return all parts, and what Lastro's own tests require.
+    The word `click` selects the Click modular router. It is not a part, but a program on which functions can run.
+    `click_tree` is true if there is a source tree of Click, from which it can be built.
+    The requirements of every study always come first.
+
+    Raises: InputError for a word that names no part."""
     base = SelectedPart("", "every study", _EVERY_STUDY, required=True)
     if everything:
         parts = [_wanted(info, required=False) for kind in registry.KINDS for info in registry.parts(kind).values()]
@@ -97,7 +101,7 @@ def _wanted(info: registry.PartInfo, *, required: bool) -> SelectedPart:
 
 
 def _find(word: str) -> Iterator[registry.PartInfo]:
-    """Yield the part that is named NAME or KIND/NAME; several if parts of different kinds have this name.
+    """Yield the parts that `word` names, as NAME or KIND/NAME; parts of several kinds may have the same name.
 
     Raises: InputError when there is none."""
     kind, slash, name = word.rpartition("/")
@@ -112,6 +116,6 @@ def _find(word: str) -> Iterator[registry.PartInfo]:
 
 
 def _nearest(name: str, names: set[str]) -> str:
-    """Suggest the nearest name, or else the command that lists all parts."""
+    """Return a suggestion of the known name nearest to `name`, or else of the command that lists all parts."""
     hint = did_you_mean(name, names)
     return hint if hint.startswith("did you mean") else "`lastro parts` lists them"
