@@ -166,7 +166,7 @@ def _lay_out(figure: Figure) -> bool:
 
 
 def _has_numbers(axes: Axes) -> bool:
-    """Return whether the vertical tick labels of axes depend on their height: numbers, not fixed names."""
+    """Return whether the vertical tick labels are numbers, which depend on the height of the axes, not fixed names."""
     from matplotlib.ticker import FixedLocator
 
     return axes.axison and not isinstance(axes.yaxis.get_major_locator(), FixedLocator)
