@@ -42,7 +42,10 @@ Timed = Sequence[tuple[float, float]]  # (time, value)
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """Converts UTC times to positions on the axis: units of `unit_s` seconds since `origin`, the first attempt."""
+    """A conversion of UTC times to positions on the time axis.
+
+    A position is in units of `unit_s` seconds since `origin`, the start of the first attempt. It is None for a text
+    that is not a time."""
 
     origin: datetime
     unit_s: int

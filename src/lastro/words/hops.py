@@ -19,7 +19,7 @@ def hop_sentences(
     """Return a tuple of one sentence on the cost of each further hop, with its interval; empty if no slope is known.
 
     `relations` are (levels of the other factors, growth of the metric with the length). The sentence also names the
-    levels with which hops of longer chains cost more, or less, than the first hops."""
+    levels for which each hop costs more, or less, in longer chains."""
     sign = -1 if metric.better == "higher" else 1
     costs: list[tuple[float, str]] = []
     dearer: list[str] = []

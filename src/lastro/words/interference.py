@@ -88,7 +88,7 @@ class _Sentences:
         return text
 
     def _by_correction(self, tested: Sequence[TestedLevel]) -> str:
-        """Return 'after correction for 4 comparisons' if only the correction makes an effect not significant."""
+        """Return 'after correction for 4 comparisons' if an effect is not significant only due to the correction."""
         if not any(level.lost_to_correction for level in tested):
             return ""
         say = self.say

@@ -74,7 +74,7 @@ class _KeySentences:
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
 
     def clauses(self, factor: FactorPairs) -> Iterator[str]:
-        """Yield clauses on the levels that differ from the reference, are alike, are undecided, or are left out."""
+        """Yield clauses on the levels that differ from the reference, are equivalent, are undecided or are left out."""
         phrases = self._phrases(factor)
         if not factor.effects:
             yield phrases.unknown()

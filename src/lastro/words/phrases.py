@@ -60,7 +60,7 @@ def unit_suffix(unit: str, say: Language) -> str:
 
 
 def joined(names: Sequence[str], say: Language, most: int = 0) -> str:
-    """Join names into a list: 'native, docker and lxc'. Of more than `most`, name the first and count the others."""
+    """Join names into a list: 'native, docker and lxc'. If there are more than `most` (0: no limit), count the rest."""
     if 0 < most < len(names):
         n = len(names) - most + 1
         return say("{names} and {n} others", names=", ".join(names[: most - 1]), n=say.integer(n))

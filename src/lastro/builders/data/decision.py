@@ -69,8 +69,8 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
 def suite_document(decision: SuiteDecision) -> dict[str, Any]:
     """Return the choice over the studies of a suite: {format, reference, leader, candidates, studies, left_out}.
 
-    A spread is [middle, low, high]. `goodness` of a study is {candidate: spread, or null}, and `levels` its decision by
-    service levels, as for a single campaign, or null."""
+    A spread is [middle, low, high]. For each study, `goodness` is {candidate: spread or null}, and `levels` is its
+    decision by service levels, with the keys of this module's docstring, or null."""
     names = decision.candidates
     choice = {
         "format": SUITE_FORMAT,
