@@ -35,7 +35,7 @@ _FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
-    """Yield a table of the losses that a gate detects by number of blocks, its legend, the blocks needed, the noise."""
+    """Yield the document: which losses the gate finds by number of blocks, how many blocks it needs, and the noise."""
     margin, power = margin_text(plan.margin, say), percent(POWER, say)
     yield Paragraph(
         say(

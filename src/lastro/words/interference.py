@@ -49,7 +49,7 @@ class _Sentences:
     # The cost of a neighbour
 
     def _where(self, text: str) -> str:
-        """Add 'without isolation' if the study compares isolations, since its findings on effects average over them."""
+        """Add 'without isolation' if the study compares isolations, since its other figures average over isolations."""
         if not self.interference.costs:
             return text
         return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")

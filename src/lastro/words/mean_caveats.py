@@ -73,7 +73,7 @@ def _more(n: int, say: Language) -> tuple[str, ...]:
 
 
 def _lost(lost: LostTrials, say: Language) -> Iterator[str]:
-    """Yield how many trials a treatment lost, and bounds of its ratio or mean for any values of the lost trials."""
+    """Yield how many trials a treatment lost, and bounds of its ratio or mean with the lost trials included."""
     words = {"treatment": lost.treatment.label, "n": say.integer(lost.lost), "trials": say.count(lost.trials, "trial")}
     words["and_baseline"] = (
         say(", and {n} of its baseline", n=say.integer(lost.baseline_lost)) if lost.baseline_lost else ""

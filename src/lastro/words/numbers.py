@@ -157,7 +157,7 @@ UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more 
 def is_undecided(ratio: Estimate) -> bool:
     """Return whether the interval of a ratio is too wide to be useful.
 
-    It is if it contains 1 and is unbounded or spans more than a factor of ten."""
+    It is if it is unbounded, or if it contains 1 and spans more than a factor of ten."""
     if ratio.interval is None:
         return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high

@@ -74,8 +74,8 @@ def merged_sentences(
 ) -> Iterator[str]:
     """Yield each sentence once, after the names to which it applies: 'A and B: The campaign is unfinished.'
 
-    `sentences_by_name` are (name, its sentences). A sentence that applies to exactly `n` names, which is all of them,
-    is yielded without names."""
+    `sentences_by_name` are (name, its sentences). If `n` is the number of all names, a sentence that applies to all of
+    them is yielded without names."""
     names_by_sentence = by_key((text, name) for name, sentences in sentences_by_name for text in sentences)
     for text, names in names_by_sentence.items():
         yield text if len(names) == n else f"{joined(names, say)}: {text}"

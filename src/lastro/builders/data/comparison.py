@@ -6,8 +6,9 @@
     guest        {title, emulated, partly}, as in `lastro results A B --json`; partly if only one campaign was measured
                  in a guest (differences has the guest of each campaign); null for real hosts
     confidence   of the intervals; 1 - confidence is the family-wise error rate of verdicts and gate
-    between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between equal campaigns that all
-                 intervals and tests contain, a standard deviation as a fraction of the mean; null if it is not known
+    between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between campaigns in which
+                 nothing changed, a standard deviation as a fraction of the mean; all intervals and tests allow for it;
+                 null if it is not known
     differences  [{what, a, b}]: provenance and settings that differ
     changed_host [what]: the differences that --fail-changed-host does not allow; null without that option
     notes        [text]

@@ -4,8 +4,8 @@
 serial, second_mode, lost, noise_floor, headline, bounded, fraction}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
-             total_ss, n, notes [text]}; explained is the fraction of the total variation; f and p take all treatments
-             as equally noisy, and nothing else is judged by them
+             total_ss, n, notes [text]}; explained is the fraction of the total variation; f and p assume that all
+             treatments are equally noisy, and no verdict depends on them
 effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted, marks [kind],
              decision, cells [used, all], aliases, n [level, reference], noise_floor, under_noise_floor}]; decision is
              different, same or unknown, after correction; marks are the marks on the numbers of both levels;
