@@ -302,7 +302,7 @@ def _dose(point: BreakingPoint | None, say: Language) -> str:
 def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
     """Yield, for each service level, the strictest limit that the recommended candidate holds almost surely.
 
-    Each sentence also names the candidate that holds the strictest limit of all. Nothing without a recommended
+    Each sentence also says which other candidate holds a stricter one, if any does. Nothing without a recommended
     candidate."""
     if (best := decision.choice.recommended) is None:
         return

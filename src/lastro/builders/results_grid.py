@@ -100,7 +100,7 @@ def _absent(text: str, number: int | None, columns: int) -> GridCell:
 def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     """Return the cell of one metric: the mean with its marks, and the ratio with its axis; or why either is missing.
 
-    `at` is the index of the metric, and `reach` that of `_reach`."""
+    `at` is the index of the metric, and `reach` how far its axis extends, as returned by `_reach`."""
     say, cell = content.say, row.cells[at]
     marks = [
         part

@@ -63,7 +63,7 @@ def _lines(*lines: tuple[str, str], head: bool = False, right: bool = False) -> 
 
 
 def _results(report: CampaignResults, shown: Sequence[Row]) -> Grid:
-    """Return the table of the treatments `shown` that can run here; its legend counts those that cannot."""
+    """Return the grid of those treatments of `shown` that can run here; its legend lists all that cannot."""
     factors = [factor.name for factor in report.varying] or ["treatment"]
     compared = has_ratios(report)
     rows = (

@@ -1,4 +1,4 @@
-"""Tables of what ended the searches for the largest load of each treatment."""
+"""Tables that say how the searches for the largest load of each treatment ended."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _level(effect: LevelEffect, say: Language) -> str:
 
 
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield a sentence on how many treatments differ from their baseline."""
+    """Yield a sentence on how many treatments differ from their baseline; nothing without any to compare."""
     different, same = metric.headline.different, metric.headline.same
     if metric.headline.unknown and not different + same:
         yield say("Too few trials to test any difference from the baseline.")

@@ -16,7 +16,7 @@ from lastro.words.phrases import joined
 def suite_decision_blocks(
     title: str, decision: SuiteDecision, recommended: Recommended | None, say: Language
 ) -> Iterator[Block]:
-    """Yield the answer, the studies by candidate, the service levels, and the studies that do not count."""
+    """Yield the answer, how good each candidate is in each study, the service levels, and the studies left out."""
     yield Title(title, tuple(_answer(decision, recommended, say)))
     yield _table(decision, say)
     if any(column.decision for column in decision.columns):

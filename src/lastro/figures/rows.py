@@ -106,7 +106,7 @@ class RowPanel:
 def drawn_rows(
     panels: Sequence[RowPanel], title: str, how: Sequence[str], say: Language, looks: Sequence[tuple[str, Look]] = ()
 ) -> Figure:
-    """Draw panels below each other, as tall as their rows. `how` are lines below the title, `looks` the legend."""
+    """Draw panels below each other, as tall as their rows; `how` are lines below the title, `looks` legend entries."""
     from lastro.figures.ticks import ratio_axis
 
     figure = new_figure()

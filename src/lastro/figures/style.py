@@ -1,4 +1,4 @@
-"""Shared by all figures: colours, type, headings, legends, and a figure object that saves as SVG, PNG or PDF.
+"""The style of all figures (colours, fonts, headings, legends), and a `Picture` that saves as SVG, PNG or PDF.
 
 Each figure can be drawn in two widths with text of the same size: one for a large screen and paper, one for a phone.
 Figures are as tall as necessary."""

@@ -1,4 +1,4 @@
-"""Small SVG: points as one path for each group, coordinates no finer than visible, no markup without an effect."""
+"""Compact SVG: one path per group of points, coordinates no finer than visible, no markup without an effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Round numbers on an axis, as many as fit, in the usual format."""
+"""Round numbers on an axis: as many as fit, formatted as numbers in reports are."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
 
 
 def ratio_ladder(low: float, high: float, _log: bool) -> Iterator[list[float]]:
-    """Yield lists of round ratios between two ends, to be tried in this order; the last has only 1.
+    """Yield lists of round ratios between two ends, in the order in which to try them; the last has only 1.
 
-    The first lists are rows of `_RATIOS`, from a fine one to the coarsest. The fine one is found from the coarsest row
-    that has three ratios between the ends, or else from the first row: it is the finest that still reaches as far. If
-    the axis is very wide, powers of ten precede them."""
+    Most lists are rows of `_RATIOS`, from the finest suitable row back to the first. The search for it begins at the
+    first row with three ratios between the ends, and goes on as long as the next row reaches as far. If the axis is
+    very wide, powers of ten come first."""
     if low < 0.008 or high > 120:
         yield from powers(low, high)
     rows = [[float(step) for step in steps if low <= step <= high] for steps in _RATIOS]

@@ -33,7 +33,9 @@ def topology_picture(title: str, how: str, topology: Topology, known: Mapping[st
 
 
 def draw_shown(report: CampaignResults, say: Language) -> Figure | None:
-    """Draw the topology of the baseline, with the factors of the study; None if no valid trial recorded a topology."""
+    """Draw the topology of the baseline or, if it has none, of the first treatment that has one.
+
+    The lines below the title name the factors of the study. None if no valid trial recorded a topology."""
     drawn_topology = shown(report)
     if drawn_topology is None:
         return None

@@ -363,7 +363,7 @@ def waiting(report: CampaignResults) -> int:
 
 
 def not_run_yet(report: CampaignResults, say: Language) -> str:
-    """Return '12 trials not run yet.'"""
+    """Return how many trials have not run yet: '12 trials not run yet.'"""
     return say("{trials} not run yet.", trials=say.count(waiting(report), "trial"))
 
 

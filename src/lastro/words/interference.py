@@ -19,7 +19,7 @@ def interference_sentences(interference: Interference | None, say: Language, mos
 
 
 class _Sentences:
-    """The sentences on the neighbours and isolations of a study."""
+    """The sentences on what neighbours cost and isolations recover, in one study."""
 
     def __init__(self, interference: Interference, say: Language) -> None:
         self.interference, self.say, self.metric = interference, say, interference.metric

@@ -117,7 +117,7 @@ def _mean(summary: Summary) -> str:
 
 
 def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
-    """Format an interval as '[19798, 21672]', or say why there is none."""
+    """Format the interval of a mean as '[19798, 21672]', or return why there is none."""
     if summary.bounded:
         return say(
             "no interval: a lower bound in {n} of {trials}", n=summary.bounded, trials=say.count(summary.n, "trial")

@@ -126,7 +126,7 @@ class PairPhrases:
         return level if plain else f"{factor} = {level}"
 
     def _change(self, pair: Pair) -> str:
-        """Format a change: '8.6 % [6.0, 11.2] higher'; from a factor of two on, '3.0 times [2.8, 3.2]'."""
+        """Format a change: '8.6 % [6.0, 11.2] higher'; if the ratio is 2 or more, '3.0 times [2.8, 3.2]'."""
         say, interval = self.say, pair.interval
         if _is_multiple(pair):
             return Amount(pair.value, interval.low, interval.high, f"\xa0{say('times')}", nothing=1.0).text(say)
@@ -153,9 +153,9 @@ def with_aliases(aliases: Sequence[str], say: Language) -> str:
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
-    """Say that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
+    """Return that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
 
-    Levels of different campaigns have no block in common; then the sentence states no number of blocks."""
+    If the levels are of different campaigns, they have no block in common, and the text states no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)
     if not blocks:
         return say("{what} is undecided", what=what)

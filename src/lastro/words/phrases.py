@@ -48,7 +48,7 @@ class Amount:
 
 
 def rounded_up(value: float, decimals: int, say: Language) -> str:
-    """Format a number that is rounded up to this number of decimals."""
+    """Format a number, rounded up to this number of decimals: the result is always larger than `value`."""
     above = math.floor(value * 10**decimals + 1) / 10**decimals
     return say.number(fixed(above, decimals)) if decimals else say.integer(int(above))
 

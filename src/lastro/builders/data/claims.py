@@ -77,7 +77,9 @@ def claims_document(
 
 
 def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
-    """Return one judgement, with the keys of `claims` in this module's docstring; `encode` it by `CLAIM_FORMS`."""
+    """Return one judgement with the keys of `claims` in this module's docstring.
+
+    The caller passes it to `encode` with `CLAIM_FORMS`."""
     claim, effects = judgement.claim, judgement.effects
     return {
         **pick(claim, "id says where contradicted_by"),

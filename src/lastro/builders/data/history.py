@@ -23,7 +23,8 @@ _NAME = "lastro_mean"
 def document(report: HistoryReport) -> dict[str, Any]:
     """Return the history as JSON-serializable data.
 
-    `at`, `first` and `last` of a change are indices of `points`; the change may begin anywhere from first to last."""
+    `at`, `first` and `last` of a change are indices of `points`. The change is taken to begin at `at`, but may begin
+    anywhere from `first` to `last`."""
     return {
         "format": "lastro-history/1",
         "answer": headline(report, ENGLISH),

@@ -108,8 +108,8 @@ def document(
 ) -> dict[str, Any]:
     """Return the report as JSON-serializable data, with the keys of this module's docstring.
 
-    `published` are the tables and figures of the source, None without any. `analysis` is the analysis of `report`;
-    None makes it here, which takes seconds."""
+    `published` are the tables and figures of the source; None without any. `analysis` is the analysis of `report`; if
+    it is None, it is computed here, which takes seconds."""
     analysis = analysis or analyse(report)
     progress = report.progress
     valid = report.valid_attempts()
