@@ -25,7 +25,7 @@ from lastro.words.remarks import short, signs
 
 _PANEL_IN = {1: 2.2, 2: 1.8}  # 1.6 for more panels
 _DECADE = 10.0
-_SHIFT = 0.013  # the distance of lines at the same number, as a fraction of the axis
+_SHIFT = 0.013  # by which lines are shifted against each other, as a fraction of the axis
 _COLOURS = tuple(colour for colour in PALETTE if colour != "#000000")
 
 

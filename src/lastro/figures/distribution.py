@@ -249,7 +249,7 @@ def _place(
     colour, summary = colour_of(colour_at), pooled(view, cells)
     values = [point.value for cell in cells for point in cell.points]
     n, few = len(values), len(values) <= _FEW
-    # Points that share a place are a little apart, in the order of their blocks.
+    # Points of one position are spread vertically, in the order of their blocks.
     places = [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
     yield PlotLine(values, places, dots(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
     if summary.interval is not None:

@@ -171,7 +171,7 @@ class _Sketch:
                 self._line([_LEFT_IN - 0.04], [to_in], _LOADS, 0, marker=">", ms=5.5)
 
     def mesh(self) -> None:
-        """Draw routers as points and links as lines: a grid as a grid, anything else on a circle."""
+        """Draw routers as boxes and links as lines, on a grid or a circle; below, list the kinds of nodes and links."""
         names = [node.role for node in self.topology.nodes]
         places = _places(names)
         side_in = self.right_in - _LEFT_IN

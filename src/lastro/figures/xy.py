@@ -16,7 +16,7 @@ from lastro.figures.text import chars, em, wrapped
 from lastro.words.language import Language
 
 Look = Mapping[str, Any]  # what matplotlib's `plot` takes: color, marker, linestyle and so on
-ACROSS = 3  # small panels beside each other; two on a narrow figure
+ACROSS = 3  # small panels in a row; two in a row on a narrow figure
 _TITLE_PT = 8.5
 _MOST_TICKS = 200  # without labels
 _TICK_IN = 7.5 / 72  # the size of a tick's label

@@ -23,7 +23,7 @@ from lastro.words.phrases import joined, merged_sentences
 from lastro.words.remarks import meaning, sign
 
 _NONE = {"provenance": N_("not recorded"), "profile": N_("none"), "setting": N_("not set"), "design": ""}
-_FARTHER = 2.0  # A and B this many times as far apart as the campaigns that show the spread get a note
+_FARTHER = 2.0  # a note follows if A and B are this many times as far apart in time as the campaigns behind the spread
 _MOST_CHARACTERS = 40  # of a fact of provenance, after the words that A and B have in common
 _MOST_FACTS = 4  # facts of a chapter of provenance that are written with their values
 
