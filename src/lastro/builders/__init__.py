@@ -1,1 +1,1 @@
-"""One builder for each document: what an analysis found in, blocks of a document out."""
+"""Builders of documents: each turns the results of one analysis into the blocks of one document."""

@@ -1,10 +1,10 @@
-"""The document on the number of replicates, and the same as JSON. Pure.
+"""The advice on the number of replicates, as a document and as JSON. Pure.
 
     format      "lastro-advice/1"
     directory, precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
     guest       the virtual machine that was the host {title, emulated, partly}, as in `lastro results --json`
-    assurance   {likely, sure}: the probability that a number of blocks is enough, as stated
-    blocks      {likely, sure}: enough for each metric whose spread is known, for all of its intervals together
+    assurance   {likely, sure}: the stated probability that each number of blocks is enough
+    blocks      {likely, sure}: the number that is enough for every metric with a known spread (all of its intervals)
     duration_s  {likely, sure}: the duration of these blocks
     metrics     [{metric, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low, high, widest},
                 likely and sure {blocks, assurance, reached}
@@ -44,7 +44,7 @@ _FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
-    """Yield the document on the blocks needed for a precision: their table, its legend, and a recommendation."""
+    """Yield the document on how many blocks a precision requires: a table, its legend, and a recommendation."""
     where = place_of([advice.guest], say) or say("here")
     yield Title(advice.title)
     yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
@@ -138,7 +138,9 @@ def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
 
 
 def _without_the_worst(advice: Advice, say: Language) -> str:
-    """Return how many blocks are enough without the metric that needs most; empty if a second one needs as many."""
+    """Return how many blocks are enough without the metric that requires most.
+
+    Empty if there is only one metric, or if a second metric requires as many blocks."""
     needed = sorted((metric.blocks.sure.blocks or 0, metric.metric.name) for metric in advice.metrics if metric.blocks)
     if len(needed) < 2:
         return ""
@@ -150,7 +152,9 @@ def _without_the_worst(advice: Advice, say: Language) -> str:
 
 
 def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Block]:
-    """Yield the answer so far, and how many more blocks decide on each open candidate that could change it."""
+    """Yield the decision so far, and how many more blocks each open candidate needs until it is decided.
+
+    Only candidates that could change the answer are listed."""
     decision = advice.decision
     study = decision.report.study
     yield Title(study.title or study.name, tuple(answer(decision, say)))
@@ -192,7 +196,8 @@ def _time_text(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
 def decision_advice_document(advice: DecisionAdvice) -> dict[str, Any]:
     """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]}.
 
-    `likely` and `sure` are the further blocks that decide with these probabilities; null above 1,000."""
+    `open` are the candidates that are not decided. `likely` and `sure` are how many more blocks decide on a candidate
+    with the probabilities `LIKELY` and `SURE`; null above 1,000."""
     decision = advice.decision
     head = {"format": "lastro-decision-advice/1", "verdict": decision.choice.outcome, "n_blocks": decision.n_blocks}
     return encode(head | pick(advice, "block_s open"), {})

@@ -29,8 +29,8 @@ def claims_blocks(
 ) -> Iterator[Block]:
     """Yield the title, the tally, a note on each claim, and how to read the notes.
 
-    `studies` are {name: its judged claims}. For a suite, each study has a heading; the studies in `waiting` have claims
-    but no campaign yet."""
+    `studies` is {name: (judged claims, results that decide them)}. For a suite, each study has a heading, and `waiting`
+    names the studies that have claims but no campaign yet."""
     reports = [report for _, report in studies.values()]
     yield Title(title)
     yield Paragraph(tally_text([judgement for judgements, _ in studies.values() for judgement in judgements], say))
@@ -49,7 +49,7 @@ def claims_blocks(
 
 
 def _lines(judgement: Judgement, say: Language) -> Iterator[Text]:
-    """Yield the verdict and the claim, its place in the source, the published and measured figures, and the reason."""
+    """Yield the lines of a note: verdict and claim, place in the source, published and measured figures, and reason."""
     claim, evidence = judgement.claim, evidence_text(judgement, say)
     yield (
         Span(verdict_text(judgement, say), _KINDS[judgement.verdict]),

@@ -28,7 +28,7 @@ _MOST_NAMED = 4  # treatments that the note on a reason names; it counts all fur
 
 
 def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
-    """Yield the verdict, the cells that differ, worst first, the other cells folded, and the notes."""
+    """Yield the verdict, a table of the cells that differ, worst first, a fold with the other cells, and the notes."""
     yield Title(comparison.study.title or comparison.study.name, (_headline(comparison, say),))
     yield Items(tuple(f"{side}: {report.directory}" for side, report in comparison.sides))
     tested = [cell for cell in comparison.cells if cell.test is not None]
@@ -45,7 +45,9 @@ def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
 
 
 def _headline(comparison: Comparison, say: Language) -> str:
-    """Return the outcome of the gate or, without a gate, how many ratios differ; a changed host comes first."""
+    """Return the outcome of the gate or, without a gate, how many ratios differ from 1.
+
+    If --fail-changed-host is given and the host changed, that failure comes first."""
     outcome = _tally(comparison, say) if comparison.margin is None else _gate(comparison, comparison.margin, say)
     if changed := changed_host_text(comparison, say):
         return f"{say('FAIL: {why}', why=changed)}; {outcome}"
@@ -53,7 +55,7 @@ def _headline(comparison: Comparison, say: Language) -> str:
 
 
 def _gate(comparison: Comparison, margin: float, say: Language) -> str:
-    """Return the outcome of the gate in one line: FAIL, PASS undecided, or PASS shown."""
+    """Return the outcome of the gate in one line: 'FAIL: …', 'PASS, undecided: …' or 'PASS, shown: …'."""
     limit = margin_text(margin, say)
     if regressions := comparison.regressions:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
@@ -77,7 +79,7 @@ def _gate(comparison: Comparison, margin: float, say: Language) -> str:
 
 
 def _tally(comparison: Comparison, say: Language) -> str:
-    """Return how many ratios differ, without a gate."""
+    """Return how many of the tested ratios differ from 1, by verdict; for a comparison without a gate."""
     if not comparison.n_tests:
         return say("Nothing could be compared")
     kinds = [cell.verdict for cell in comparison.cells if cell.verdict not in ("", "same")]
@@ -125,7 +127,7 @@ def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
 
 
 def _below(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield the methods, the treatments of only one campaign, why cells were not compared, and the conclusion."""
+    """Yield the methods, the treatments of only one campaign, why cells were not compared, and the gate's result."""
     if comparison.n_tests:
         yield say(
             "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "
@@ -143,7 +145,7 @@ def _below(comparison: Comparison, say: Language) -> Iterator[str]:
 
 
 def _not_compared(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield each reason why cells were not compared once, with the metrics and the treatments to which it applies."""
+    """Yield one line for each reason why cells were not compared, with the metrics and treatments that it concerns."""
     reasons = ((not_compared(cell, say), cell) for cell in comparison.cells)
     names_by_treatment = by_key(((why, label(cell, say)), cell.metric.name) for why, cell in reasons if why)
     treatments_by_reason = by_key(

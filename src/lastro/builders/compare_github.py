@@ -14,10 +14,11 @@ _MOST = 9
 
 
 def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
-    """Return the lines: an error for each regression, worst first, or a notice with the conclusion of the gate.
+    """Return the workflow commands: an error for each regression, worst first, or a notice with the gate's conclusion.
 
-    With `fail_lost`, a cell that A measured and B did not is an error too. The list is empty without errors and without
-    a gate. A warning at the end lists other differences between A and B; notices say which campaign ran in a guest."""
+    With `fail_lost`, a cell that A measured and B did not is an error, too. With --fail-changed-host, so is a changed
+    host; otherwise, a warning lists what else differs between A and B. Notices say which campaign ran in a guest. The
+    list is empty if there are no errors and no gate."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     changed = changed_host_text(comparison)
     most = _MOST - bool(changed)

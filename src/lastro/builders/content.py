@@ -13,8 +13,9 @@ from lastro.words.language import Language
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains their table.
+    """The content of a document, before its format is chosen.
 
+    `say` is its language. `claims_tally` sums up `judgements` in a line, and `claims_note` explains their table.
     `published` are the tables and figures that the source of the claims printed; None if the claims file has none."""
 
     report: CampaignResults
@@ -27,7 +28,7 @@ class Content:
 
     @property
     def under_floor(self) -> frozenset[tuple[int, int]]:
-        """The (index of the treatment, index of the metric) of every ratio to a baseline below the noise floor here."""
+        """The (treatment index, metric index) of each ratio to a baseline that is below the noise floor of the host."""
         return frozenset(
             (comparison.treatment.index, index)
             for index, metric in enumerate(self.analysis.metrics)

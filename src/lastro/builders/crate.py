@@ -87,7 +87,9 @@ def licence_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CrateFile:
-    """A file of a bundle. SHA256SUMS has no size and no hash here, because it contains the hash of this description."""
+    """A file of a bundle, with its size in bytes and its hash.
+
+    SHA256SUMS has neither, because it contains the hash of the description made here."""
 
     name: str
     size: int | None = None
@@ -96,9 +98,10 @@ class CrateFile:
 
 @dataclass(frozen=True, slots=True)
 class CrateCampaign:
-    """A campaign of a bundle. `folder` holds its database; `began` and `ended` are UTC times, empty if no trial ran.
+    """A campaign of a bundle. `folder` is the directory of its database in the bundle.
 
-    `guest` is the virtual machine that was the host; None for a real host."""
+    `began` and `ended` are UTC times, empty if no trial ran. `guest` is the virtual machine in which it ran; None for a
+    real host."""
 
     folder: str
     name: str
@@ -114,7 +117,7 @@ class CrateCampaign:
 
 @dataclass(frozen=True, slots=True)
 class Crate:
-    """A bundle: one campaign, or the campaigns of a suite. `versions` are {software: version}, with libraries."""
+    """A bundle: one campaign, or all of a suite. `versions` is {Lastro or a library: version}."""
 
     name: str
     title: str
@@ -128,7 +131,7 @@ class Crate:
 
     @property
     def published(self) -> str:
-        """The day on which the last attempt ended, not today: so a campaign gives the same bundle on any day."""
+        """The date of publication: the day on which the last attempt ended, which makes the bundle reproducible."""
         return max(campaign.ended for campaign in self.campaigns)[:10]
 
 
@@ -151,9 +154,9 @@ def _ref(name: str) -> dict[str, str]:
 
 
 def _refs(names: Sequence[str]) -> Any:
-    """Return references to entities: a list, or a single reference without a list as the specification recommends.
+    """Return a list of references to entities; for a single entity, only its reference.
 
-    Source: RO-Crate 1.1, section 'JSON-LD'."""
+    Source: RO-Crate 1.1, section 'JSON-LD', which recommends a single value without a list."""
     references = [_ref(name) for name in names]
     return references[0] if len(references) == 1 else references
 
@@ -201,7 +204,7 @@ def _licence(crate: Crate) -> dict[str, Any]:
 
 
 def _named(files: Sequence[CrateFile]) -> list[CrateFile]:
-    """Return the files without the transcripts, of which there may be thousands."""
+    """Return all files except transcripts: there may be thousands, so only their directories are described."""
     return [file for file in files if _TRANSCRIPTS not in file.name]
 
 
@@ -265,7 +268,7 @@ def _image(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
 
 
 def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:
-    """Return the entities of the actions that made the data: the run of each campaign, and the reporting."""
+    """Return the actions that made the data, as entities: the run of each campaign, and the making of the reports."""
     names = {file.name for file in files}
     agents = _by_authors(crate, "agent")
     actions: list[dict[str, Any]] = []

@@ -1,6 +1,6 @@
 """The texts of a bundle for people: its README, and how to cite it.
 
-They are in English, as file names are, also where the report is in another language."""
+They are always in English, even if the report is in another language."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def _readme(crate: Crate) -> Iterator[str]:
 
 
 def citation(crate: Crate) -> str:
-    """Return how to cite the data and Lastro. Source: Citation File Format 1.2.0, https://citation-file-format.github.io."""
+    """Return the text of CITATION.cff, which says how to cite the data and Lastro.
+
+    Source: Citation File Format 1.2.0, https://citation-file-format.github.io."""
     return "\n".join(_citation(crate)) + "\n"
 
 

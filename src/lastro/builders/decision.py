@@ -1,4 +1,4 @@
-"""The document on a decision: which candidate keeps the service levels at the least cost, and how sure it is. Pure."""
+"""The document on a decision: which candidate holds the service levels at the least cost, and how sure it is. Pure."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def decision_section(report: CampaignResults, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
-    """Yield the section of a report on the service levels of its study; nothing for a study without any.
+    """Yield the section of a report on its decision by service levels; nothing if the campaign has no decision.
 
-    It has the answer, the candidates, the condition in which each level is met worst, and `figures`."""
+    It has the answer, the candidates, the condition in which each service level is met worst, and `figures`."""
     if (decision := decision_of(report)) is None:
         return
     sentences = " ".join(answer(decision, say))
@@ -76,9 +76,10 @@ def decision_section(report: CampaignResults, say: Language, figures: tuple[Figu
 
 
 def _reliability(decision: SlaDecision, say: Language) -> str:
-    """Return how often stated probabilities came true in simulated campaigns of about this many blocks.
+    """Return how often stated probabilities came true in simulated campaigns of about as many blocks.
 
-    The simulations are of 2, 3, 5 and 10 blocks: the largest that does not exceed the blocks of the campaign counts."""
+    The simulations had 2, 3, 5 or 10 blocks. The sentence is on the largest of these numbers that does not exceed the
+    blocks of the campaign."""
     n = max((blocks for blocks in _PERCENT_TRUE if blocks <= decision.n_blocks), default=min(_PERCENT_TRUE))
     unlikely, likely = _PERCENT_TRUE[n]
     return say(
@@ -91,7 +92,10 @@ def _reliability(decision: SlaDecision, say: Language) -> str:
 
 
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield which candidate holds the levels, its cost and wishes; or that none does or that more blocks are needed."""
+    """Yield the answer: which candidate holds the service levels, with its cost and the wishes that it meets.
+
+    Without a recommended candidate, yield that none holds them, or which one is likeliest and how many more blocks
+    would decide."""
     choice = decision.choice
     levels = joined([level.text for level in decision.question.levels], say)
     if choice.recommended is not None:
@@ -154,7 +158,9 @@ def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
 
 
 def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
-    """Return which wishes the recommended candidate meets and lacks, and whether the cheapest one meets fewer."""
+    """Return which wishes of the study the candidate of index `at`, the recommended one, meets and lacks.
+
+    If the cheapest candidate is another one, also return that the wishes are the reason for the choice."""
     wishes = list(zip(decision.question.wished, decision.candidates[at].wishes, strict=True))
     met = [wish.text for wish, is_met in wishes if is_met]
     lacking = [wish.text for wish, is_met in wishes if not is_met]
@@ -176,7 +182,7 @@ def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
 
 
 def _question(decision: SlaDecision, say: Language) -> str:
-    """Return what was compared: the candidates, the number of conditions, and the levels common to all."""
+    """Return how many candidates were compared in how many conditions, and the levels that all conditions share."""
     candidates, n = say.count(len(decision.candidates), "candidate"), len(decision.conditions)
     given = ", ".join(f"{name} = {level}" for name, level in decision.given.items())
     where = say("in each of {n} conditions", n=n) if n > 1 else ""
@@ -191,7 +197,9 @@ def _question(decision: SlaDecision, say: Language) -> str:
 
 
 def candidates_table(decision: SlaDecision, say: Language) -> Table:
-    """Return the candidates, those that hold first and the cheapest of them at the top."""
+    """Return a table of the candidates, accepted ones first and the cheapest of these at the top.
+
+    Candidates that do not meet a requirement come last."""
     columns = [say("candidate"), "", say("holds"), say("next trial holds")]
     if decision.question.cost is not None:
         columns += [say("cost"), say("cheapest that holds")]
@@ -226,7 +234,7 @@ def _levels_table(decision: SlaDecision, say: Language) -> Table:
 
 
 def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the interim decisions by block; nothing unless the campaign ran until its decision."""
+    """Yield a table of the interim decision after each block; nothing unless the campaign ran until its decision."""
     if not decision.looks:
         return
     design = decision.report.study.design
@@ -252,7 +260,7 @@ def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the doses at which levels break, if a condition is a factor of numbers."""
+    """Yield a table of the dose at which each service level breaks; nothing if no condition is a factor of numbers."""
     if not (broken_by_dose := list(broken_levels(decision))):
         return
     rows = tuple(
@@ -273,7 +281,7 @@ def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def _dose(point: BreakingPoint | None, say: Language) -> str:
-    """Format the dose at which a level breaks, with the doses around it; a dash if it is not known."""
+    """Format the dose at which a service level breaks, with its interval between measured doses; a dash for None."""
     if point is None:
         return "—"
     if math.isinf(point.low):
@@ -292,7 +300,10 @@ def _dose(point: BreakingPoint | None, say: Language) -> str:
 
 
 def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield, for each level, the strictest limit that the recommended candidate holds, and who holds a stricter one."""
+    """Yield, for each service level, the strictest limit that the recommended candidate holds almost surely.
+
+    Each sentence also says which other candidate holds a stricter one, if any does. Nothing without a recommended
+    candidate."""
     if (best := decision.choice.recommended) is None:
         return
     for number, level in enumerate(decision.question.levels):
@@ -308,7 +319,9 @@ def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
 
 
 def _stricter_holder(decision: SlaDecision, number: int, best: int, end: float, say: Language) -> str:
-    """Return which accepted candidate keeps level `number` up to the strictest limit, if stricter than `end`."""
+    """Return which other accepted candidate holds a stricter limit than `end`, and which limit; or that none does.
+
+    `number` is the index of the service level, and `best` that of the recommended candidate."""
     level = decision.question.levels[number]
     ends = {
         at: _end(level, odds)
@@ -327,7 +340,7 @@ def _stricter_holder(decision: SlaDecision, number: int, best: int, end: float, 
 
 
 def _end(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return the strictest limit that a mean keeps almost surely: the end of its interval on the side of the limit."""
+    """Return the strictest limit that a mean keeps almost surely: the end of its interval next to the limit."""
     return odds.low if level.at_least else odds.high
 
 
@@ -336,7 +349,7 @@ def _bound(level: ServiceLevel, value: float, say: Language) -> str:
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield how many combinations are not in the fraction, and for each candidate the metrics that are missing."""
+    """Yield how many combinations the fraction of the design lacks, and which candidates lack values and why."""
     fraction = Fraction.of(decision.report.study)
     known = [candidate.levels for candidate in (*decision.candidates, *decision.lacking)]
     of_study = math.prod(len({levels[name] for levels in known}) for name in known[0])

@@ -35,7 +35,7 @@ _FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
-    """Yield a table of the losses that a gate detects by number of blocks, its legend, the blocks needed, the noise."""
+    """Yield the document: which losses the gate finds by number of blocks, how many blocks it needs, and the noise."""
     margin, power = margin_text(plan.margin, say), percent(POWER, say)
     yield Paragraph(
         say(
@@ -72,7 +72,7 @@ def _row(power: GatePower, say: Language) -> tuple[str, ...]:
 
 
 def _needed(plan: GatePlan, say: Language) -> Iterator[str]:
-    """Yield the blocks needed to find a loss of twice the margin, and those needed to show that nothing regressed."""
+    """Yield how many blocks find a loss of twice the margin, and how many show that nothing regressed."""
     needed = {metric: _blocks(plan, n, say) for metric, n in plan.blocks_to_find.items()}
     texts = [f"{metric}, {blocks}" for metric, blocks in needed.items()] if len(needed) > 1 else list(needed.values())
     yield say(
@@ -96,7 +96,7 @@ def _blocks(plan: GatePlan, blocks: int | None, say: Language) -> str:
 
 
 def _noise(plan: GatePlan, say: Language) -> Iterator[str]:
-    """Yield which campaign the noise was measured in, and which noise it does not include."""
+    """Yield in which campaign the noise was measured, and what it does not include."""
     yield say("The noise is that of {pilot}; how uncertainly it is known is included.", pilot=plan.pilot)
     if any(cell.between for cell in plan.cells):
         yield say("It contains the spread between campaigns that is stored there: more blocks do not reduce that part.")

@@ -28,7 +28,7 @@ _LONGEST_FACT = 40
 
 
 def list_blocks(history: History, say: Language) -> Iterator[Block]:
-    """Yield a table of the campaigns of each study on each host, the changes of the host, and the users' remarks."""
+    """Yield the campaigns of each study on each host and what changed on that host; last, the remarks of users."""
     yield Title(say("A history of {campaigns}", campaigns=say.count(len(history.points), "campaign")))
     columns = (say("measured"), say("label"), say("campaign"))
     for (study, host), points in by_key(((point.study, point.host), point) for point in history.points).items():
@@ -44,9 +44,9 @@ def list_blocks(history: History, say: Language) -> Iterator[Block]:
 def history_blocks(
     report: HistoryReport, say: Language, figures: Mapping[int, Figure] | None = None, *, details: bool = False
 ) -> Iterator[Block]:
-    """Yield the answer and all changes; with `details` also a section for each series.
+    """Yield the answer and a table of all changes; with `details` also a section for each series.
 
-    `figures` are {index in `report.series`: figure}; a series without one has only its table."""
+    `figures` is {index in `report.series`: figure}; a series without a figure has only its table."""
     hosts = ", ".join(dict.fromkeys(series.last.host for series in report.series))
     title = say("A history of {n} series on {hosts}", n=say.integer(len(report.series)), hosts=hosts)
     yield Title(title, (headline(report, say),))
@@ -80,7 +80,7 @@ def _change_row(series: KeptSeries, change: HistoryChange, say: Language) -> tup
 
 
 def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
-    """Yield how many series could be tested, which are muted or lack values, what marks mean, and notes on causes."""
+    """Yield notes on the tested, muted and incomplete series, on the meaning of marks, and on causes of changes."""
     decidable = sum(series.decidable for series in report.series)
     if decidable:
         yield say(
@@ -136,7 +136,9 @@ def _points(series: KeptSeries, say: Language) -> Table:
 
 
 def _facts(facts: Iterable[FactChange], title: str, say: Language) -> Items:
-    """Return 'v9: kernel: 6.1.0-27 → 6.1.0-28; tools.runc: …' for each campaign; facts after the fourth are counted."""
+    """Return a list with a text for each campaign: 'v9: kernel: 6.1.0-27 → 6.1.0-28; tools.runc: …'.
+
+    After the fourth changed fact of a campaign, further ones are only counted."""
     lines = []
     for point, point_facts in groupby(facts, key=lambda fact: fact.point):
         changes, none = list(point_facts), say("not recorded")

@@ -36,7 +36,7 @@ def _row(metric_floor: MetricFloor, say: Language) -> tuple[str, ...]:
 
 
 def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
-    """Yield what a noise floor is, how it was measured, and what is missing."""
+    """Yield what a noise floor is, how it was measured, and why some metrics have none."""
     place = place_of([floors.guest], say)
     yield say(
         "Noise floor: with {blocks} blocks, the baseline differs from itself{where} by more than that in {rate} of "

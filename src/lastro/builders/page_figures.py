@@ -1,4 +1,4 @@
-"""The figures of a campaign as parts of its documents: drawn into a page, or in files to which a document links."""
+"""The figures of a campaign as parts of its documents: drawn within a page, or in files to which a document links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from lastro.figures.svg import with_unique_ids
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A figure with its kind, the index of its metric (None: all metrics), and the factor of a curve, else empty."""
+    """A figure of a document, with what its section selects it by.
+
+    `metric` is the index of its metric; None if it shows several. `factor` is that of a curve; empty for other
+    kinds."""
 
     kind: Kind
     metric: int | None
@@ -23,12 +26,12 @@ class PageFigure:
 
 
 class PageFigures(tuple[PageFigure, ...]):
-    """The figures of a document, in order; `of` selects the figures of a section."""
+    """The figures of a document in their order; `of` selects those of one section."""
 
     __slots__ = ()
 
     def of(self, kind: Kind, metric: int | None = None) -> tuple[Figure, ...]:
-        """Return the figures of a kind, of all metrics or of the metric with this index."""
+        """Return the figures of this kind: of the metric with this index or, if `metric` is None, of all metrics."""
         return tuple(
             page_figure.figure
             for page_figure in self
@@ -46,18 +49,18 @@ def drawn(planned: Iterable[FigurePlan]) -> PageFigures:
 
 
 def linked(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> PageFigures:
-    """Return the figures that were written to files, as links to them; `links` is {title: address}."""
+    """Return those planned figures that are in files, as links to the files; `links` is {title: address}."""
     plans = [plan for plan in planned if plan.title in links] if links else []
     return PageFigures(_page_figure(plan, Figure(plan.title, address=links[plan.title])) for plan in plans)
 
 
 def planned(content: Content) -> Iterator[FigurePlan]:
-    """Yield the figures of a campaign that can be drawn."""
+    """Yield the plans of all figures of a campaign, in the order of a page; a planned figure may have no data."""
     return plans(content.report, content.analysis, content.say, content.judgements, content.published)
 
 
 def svgs_of(plan: FigurePlan) -> tuple[str, ...]:
-    """Draw a figure as two SVGs, for a wide and a narrow page, with ids unique on a page; empty without data."""
+    """Return a figure as two SVGs, for a wide and a narrow page, with ids unique on a page; empty without data."""
     pictures = [plan.picture(width_in) for width_in in (WIDE_IN, NARROW_IN)]
     svgs = [picture.svg() for picture in pictures if picture]
     return tuple(with_unique_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)

@@ -26,7 +26,7 @@ def part_tables(report: CampaignResults, say: Language) -> list[Table]:
 
 
 def _cells(kind: str, levels: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the columns and the rows of a table; a dash where a level lacks a property of another level."""
+    """Return (columns, rows) of a table; a dash where a level lacks a property that another level has."""
     texts_by_level = {level: dict(_texts(properties)) for level, properties in _mapping(levels).items()}
     names = tuple(dict.fromkeys(name for texts in texts_by_level.values() for name in texts))
     rows = ((str(level), *(texts.get(name, "—") for name in names)) for level, texts in texts_by_level.items())

@@ -1,4 +1,4 @@
-"""The tables and sentences on a study on several hosts, shared by terminal, Markdown and HTML. Pure."""
+"""The tables and sentences on a study on several hosts, for all formats. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def opening(pooled_study: PooledStudy, say: Language) -> Iterator[str]:
 
 
 def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[str]:
-    """Yield the ratios that a new host will see or, of more than three, how many have an interval on one side of 1."""
+    """Yield the interval of each ratio on a new host; of more than three ratios, only how many intervals exclude 1."""
     ranges = [(effect, effect.prediction) for effect in pooled if effect.prediction is not None]
     if len(ranges) > _FEW:
         n = sum(not prediction.holds(1.0) for _, prediction in ranges)
@@ -68,7 +68,7 @@ def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[st
 
 
 def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
-    """Yield how to read the tables: the methods behind each column, and assumptions on the hosts."""
+    """Yield how to read the tables: the statistical method behind each column, and what a ratio averages over."""
     confidence = exact_percent(pooled.confidence, say)
     n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
     n_apart = sum(bool(effect.apart) for effect in pooled.effects)
@@ -100,7 +100,7 @@ def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
 
 
 def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
-    """Yield what a reader must know of hosts before any number: unfinished or several campaigns, and missing names."""
+    """Yield what to know about the hosts first: several or unfinished campaigns of one, missing names, and guests."""
     for host in pooled.hosts:
         if len(host.campaigns) > 1:
             names = joined(host.campaigns, say)

@@ -1,4 +1,4 @@
-"""The tables and figures that a source printed, as tables with the numbers of this campaign beside the printed ones."""
+"""The tables and figures that a source printed, as tables that also have the numbers of this campaign."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ NOTHING_OF_IT = N_("{title}: this campaign has no trial of it.")
 
 
 def published_blocks(content: Content, page_figures: PageFigures) -> Iterator[Block]:
-    """Yield the section of a report with the tables of the source, then its figures, each with a table of its bars.
+    """Yield the section of a report with the tables of the source, then its figures, each bar chart with a table.
 
-    Nothing without published tables and figures. Figures that are not in `page_figures` have only their table."""
+    Nothing if the source has neither. A bar chart that is not in `page_figures` has only its table."""
     if content.published is None:
         return
     say, confidence = content.say, content.report.study.design.confidence
@@ -66,7 +66,7 @@ def published_blocks(content: Content, page_figures: PageFigures) -> Iterator[Bl
 
 
 def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Table:
-    """Return a printed table with two columns for each column of numbers: as printed, and as measured here."""
+    """Return a table of the source with two columns for each column of numbers: as printed, and as measured here."""
     names = tuple(dict.fromkeys(name for row in matched.table.rows for name in row.at))
     heads: list[str] = []
     for column, metric in zip(matched.table.columns, matched.metrics, strict=True):
@@ -100,9 +100,10 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
 
 
 def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
-    """Return the bars of a figure as a table: the mean here, and the published value as it would be here.
+    """Return a bar chart of the source as a table: the mean here and, where it is known, the published value.
 
-    With `noted`, the note of the figure is below the table; otherwise the caller writes it below the figure."""
+    A published ratio or difference is applied to the mean of this campaign with which the source compares. With
+    `noted`, the note of the figure is below the table; otherwise the caller writes it below the figure."""
     figure = matched.figure
     groups = tuple(dict.fromkeys(name for levels in figure.groups for name in levels))
     bars = tuple(dict.fromkeys(name for levels in figure.bars for name in levels))
@@ -150,7 +151,9 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
 
 
 def here_text(here: MatchedMean, say: Language) -> str:
-    """Return a mean with its interval or 'missing'; a bound, a stand-in and missing conditions are marked as such."""
+    """Return a mean with its interval, or 'missing'.
+
+    The text says if the mean is a lower bound, is of a stand-in, or lacks some conditions."""
     if here.mean is None or here.mean.value is None:
         return say("missing")
     text = _mean_text(here.mean.value, here.mean.interval, say)
@@ -164,7 +167,7 @@ def here_text(here: MatchedMean, say: Language) -> str:
 
 
 def _mean_text(mean: float, interval: Interval | None, say: Language) -> str:
-    """Return a mean as papers print it, '168.98 ± 0.14', or only the mean if it has no interval."""
+    """Return a mean as papers print it, '168.98 ± 0.14', or without an interval only the mean."""
     if interval is None or interval.half_width <= 0:
         return number_text(mean, say)
     if not interval.has_middle(mean):
@@ -174,7 +177,9 @@ def _mean_text(mean: float, interval: Interval | None, say: Language) -> str:
 
 
 def mark_text(mark: PublishedMark | None, say: Language) -> str:
-    """Return the value that a published number would have here, and behind it a printed ratio or difference in “”."""
+    """Return a published value as it would be in this campaign; empty for None.
+
+    If it follows from a ratio or a difference, that is added as printed, in “”."""
     if mark is None:
         return ""
     number = f"{mark.bound} {number_text(mark.value, say)}".strip()
@@ -183,7 +188,9 @@ def mark_text(mark: PublishedMark | None, say: Language) -> str:
 
 
 def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language) -> list[str]:
-    """Return the mean of a bar and, in a panel with published values, its mark; empty texts without the bar."""
+    """Return the cells of a bar in one panel: the mean and, if the panel has published values, the published value.
+
+    `group` and `bar` are indices. The texts are empty if the panel lacks the bar."""
     matching = (shown for shown in panel.bars if (shown.group, shown.bar) == (group, bar))
     published = next(matching, None)
     texts = [here_text(published.here, say), mark_text(published.mark, say)] if published else ["", ""]
@@ -191,7 +198,7 @@ def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language
 
 
 def _notes(note: str, how: str, heres: Iterable[MatchedMean], say: Language) -> str:
-    """Return the note of the passage, how to read the table, and each reason for a missing mean once."""
+    """Return the note of a table: the note of the source, how to read it, and each reason for missing means once."""
     matched_means = list(heres)
     texts = [note, f"{how[:1].upper()}{how[1:]}."]
     if any(here.mean is not None and here.mean.interval is None for here in matched_means):

@@ -94,9 +94,10 @@ def notices(say: Language, *, unfinished: bool) -> Iterator[doc.Block]:
 
 
 def tiles_of(reports: Sequence[CampaignResults], say: Language) -> tuple[tuple[str, str, str], ...]:
-    """Return the key numbers below a title as (number, label, kind): treatments, and trials by their state.
+    """Return the key numbers below a title as (number, label, kind): of treatments, and of trials in each state.
 
-    A kind is the state of the trials, which colours the number; empty for treatments and for zero."""
+    `kind` is the state, which selects the colour of the number; it is empty for treatments, and where the number is
+    zero."""
     states = (
         ("valid", say("valid trials")),
         ("invalid", say("invalid trials")),
@@ -156,7 +157,7 @@ def _claims(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
 
 
 def _results(content: Content) -> Iterator[doc.Block]:
-    """Yield the grid of results, the tables of searches, and the tables of how it was really measured."""
+    """Yield the grid of results, the tables of searches, and the tables of what was really measured."""
     report, say = content.report, content.say
     searches, grid = _captioned(tables_of(report, say), content), results_grid(content)
     title = words.titled(say("Results"), words.place(report, say))
@@ -189,7 +190,7 @@ def _missing(content: Content) -> Iterator[doc.Block]:
 
 
 def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[doc.Text, ...]]]:
-    """Yield (anchor, lines) for each reason for unavailability; the grid of results links to it by its number."""
+    """Yield (anchor, lines) of a note on each reason for unavailability; cells of the grid of results link there."""
     for number, gap in enumerate(report.gaps, 1):
         where = (doc.Span(gap.where, "strong"), doc.Span(" · ", "dim")) if gap.where else ()
         counts = f"{say.count(len(gap.treatments), 'treatment')}, {say.count(gap.n_trials, 'trial')}"
@@ -247,7 +248,7 @@ def _statistics(content: Content) -> Iterator[doc.Block]:
 
 
 def _provenance(content: Content) -> Iterator[doc.Block]:
-    """Yield the residual differences between platforms, and the provenance and noise floor of the host."""
+    """Yield the residual differences between platforms, the provenance, and the noise floor of the host."""
     report, say = content.report, content.say
     yield doc.Heading(say("Residual differences"), "residuals", listed=False)
     if report.residuals:

@@ -1,4 +1,4 @@
-"""The table of results with all metrics beside each other: mean, interval and ratio, and an axis for each ratio."""
+"""The table of results with a column for each metric: mean, interval, and ratio, which is also drawn on an axis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REACH = math.log(1.05), math.log(4)  # the least and the most that the axis of 
 
 
 def results_grid(content: Content) -> Grid:
-    """Return the grid of all treatments and metrics; formats without grids show its tables, one for each metric."""
+    """Return the grid of all treatments and metrics; formats without grids show its tables, one per metric, instead."""
     report, say = content.report, content.say
     many = len(report.rows) > MANY
     tables = tuple(captioned(results_table(content, view), report, say) for view in report.views)
@@ -64,7 +64,9 @@ def _note(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
-    """Yield the rows of the treatments, grouped below headings with the levels of the first `hoisted` factors."""
+    """Yield the rows of the treatments, in groups below headings with the levels of the first `hoisted` factors.
+
+    `width` is the number of columns. Without hoisted factors, there are no headings."""
     report, say = content.report, content.say
     numbers = {t.index: number for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
     reaches = list(map(_reach, report.views))
@@ -88,15 +90,17 @@ def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
 
 
 def _absent(text: str, number: int | None, columns: int) -> GridCell:
-    """Return a cell over `columns` for treatments without a value, with a link to the reason of this number, if any."""
+    """Return a cell, `columns` wide, that says why treatments have no value.
+
+    It links to the note on the reason with this `number`, if any."""
     link = (Span(" "), Span(f"[{number}]", link=f"#gap-{number}")) if number else ()
     return GridCell(((Span(f"✕ {text}"), *link),), columns, absent=True)
 
 
 def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
-    """Return the cell of a metric: the mean with its marks, why it has no interval, and the ratio with its axis.
+    """Return the cell of one metric: the mean with its marks, and the ratio with its axis; or why either is missing.
 
-    `at` is the index of the metric, `reach` how far its axis extends."""
+    `at` is the index of the metric, and `reach` how far its axis extends, as returned by `_reach`."""
     say, cell = content.say, row.cells[at]
     marks = [
         part
@@ -121,7 +125,7 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
 
 
 def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
-    """Return the tooltip of a ratio: its meaning, pairing, and a ratio that the cell hides as too uncertain."""
+    """Return the tooltip of a comparison: its meaning and pairing, and the ratio if the cell only says 'undecided'."""
     if cell.ratio is None:
         return say(formats.VERDICT_WORDS[judged])
     hidden = formats.ratio_text(cell.ratio, say) if judged in ("", "same") and formats.is_undecided(cell.ratio) else ""
@@ -130,7 +134,7 @@ def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
 
 
 def _reach(view: MetricView) -> float:
-    """Return how far the axes of a metric extend on either side of ratio 1, as a natural logarithm."""
+    """Return the natural logarithm of the largest ratio that the axes of a metric show; they are symmetric around 1."""
     intervals = [cell.ratio.interval for cell in view.cells if cell.ratio and cell.ratio.interval]
     ends = [end for interval in intervals for end in (interval.low, interval.high) if end > 0]
     least, most = _REACH
@@ -138,9 +142,9 @@ def _reach(view: MetricView) -> float:
 
 
 def _axis(ratio: Estimate, reach: float) -> tuple[float, float, float] | None:
-    """Return the places (low, value, high) of a ratio on a logarithmic axis from -1 to 1, on which ratio 1 is at 0.
+    """Return the positions of a ratio and of its interval on a logarithmic axis: (low end, ratio, high end).
 
-    None for a ratio without a value or an interval."""
+    The axis goes from -1 to 1, and ratio 1 is at 0. None if the ratio has no value or no interval."""
     if ratio.interval is None or ratio.value is None:
         return None
     ends = (ratio.interval.low, ratio.value, ratio.interval.high)

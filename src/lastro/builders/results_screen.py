@@ -58,12 +58,12 @@ def _tally(report: CampaignResults) -> str:
 
 
 def _lines(*lines: tuple[str, str], head: bool = False, right: bool = False) -> GridCell:
-    """Return a cell of these lines (text, kind); lines without text are left out."""
+    """Return a cell with a line for each (text, kind of span); lines without text are left out."""
     return GridCell(tuple((Span(text, kind),) for text, kind in lines if text), head=head, right=right)
 
 
 def _results(report: CampaignResults, shown: Sequence[Row]) -> Grid:
-    """Return the table of the treatments `shown` that can run here; its legend counts those that cannot."""
+    """Return the grid of those treatments of `shown` that can run here; its legend lists all that cannot."""
     factors = [factor.name for factor in report.varying] or ["treatment"]
     compared = has_ratios(report)
     rows = (
@@ -98,10 +98,10 @@ def _n_text(row: Row) -> str:
 
 
 def _cell(row: Row, cell: Cell, *, compared: bool) -> GridCell:
-    """Return the cell of a metric: the mean, and below it the ratio.
+    """Return the cell of one metric: the mean, and below it the ratio to the baseline.
 
-    A dash replaces a ratio that is missing for a common reason; a note below the table has the reason. `compared` is
-    true if any treatment has a ratio."""
+    A dash replaces a ratio that is missing because its baseline has no value; a note below the table says so. There is
+    no dash if `compared` is false: then no treatment has a ratio."""
     if row.status == "pending":
         return _lines((DASH, "dim"))
     if cell.summary is None:
@@ -128,7 +128,7 @@ def _absent(gap: Gap, number: int) -> str:
 
 
 def _as_grid(table: Table) -> Grid:
-    """Return a table as a grid, which may be wider than a screen, with long texts broken into lines."""
+    """Return a table as a grid, which the renderer can split to fit the screen; long texts are broken into lines."""
     first = min(table.right)  # the column behind those that name the rows, which is repeated with them
     head = (
         _lines((name, "strong"), head=at <= first, right=at in table.right) for at, name in enumerate(table.columns)
@@ -146,7 +146,7 @@ def _as_grid(table: Table) -> Grid:
 
 
 def _paragraphs(report: CampaignResults) -> Iterator[str]:
-    """Yield the legend of the table, the marks, the reasons for missing values, and the invalid trials."""
+    """Yield the notes below the tables: legend, marks, reasons for missing values, and reasons for invalid trials."""
     confidence = f"{report.study.design.confidence:.0%}"
     cells = [cell for row in report.rows for cell in row.cells]
     ratios = [cell.ratio for cell in cells if cell.ratio]
@@ -188,7 +188,7 @@ def _marks(report: CampaignResults) -> str:
 
 
 def _reasons_of_ratios(report: CampaignResults) -> Iterator[str]:
-    """Yield each reason why ratios have no interval once, sorted; not for n = 1, which `absences` explains."""
+    """Yield each reason why ratios have no interval once, sorted, except n = 1, which `absences` explains."""
     reasons = {
         f"{cell.metric.name}: {cell.ratio.absent_because}"
         for row in report.rows

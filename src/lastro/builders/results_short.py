@@ -73,7 +73,7 @@ def _legend(content: Content) -> Iterator[str]:
 
 
 def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
-    """Yield the reasons why treatments cannot run here and attempts were invalid, each with its number of them."""
+    """Yield why treatments cannot run here and why attempts were invalid, with the treatments or trials concerned."""
     gaps = [
         f"{gap.where or say.count(len(gap.treatments), 'treatment')}: {gap.reason}"
         + (f" {say('Remedy: {remedy}', remedy=gap.remedy)}" if gap.remedy else "")
@@ -91,7 +91,7 @@ def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
 
 
 def _command_for_all(report: CampaignResults, say: Language) -> str:
-    """Return the command that writes the whole report."""
+    """Return the command line that writes the whole report as Markdown."""
     is_merged = report.members and not report.of_fleet
     directories = [member.directory for member in report.members] if is_merged else [report.directory]
     places = shlex.join(map(plain, directories))

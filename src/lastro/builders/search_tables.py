@@ -1,4 +1,4 @@
-"""Tables of what ended the searches for the largest load of each treatment."""
+"""Tables that say how the searches for the largest load of each treatment ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT, BOUND = N_("limit found"), N_("lower bound")
 
 
 def searches_table(report: CampaignResults, search: Search, say: Language) -> Table:
-    """Return a table with a row for each way in which the search of a treatment ended."""
+    """Return a table of a searched metric, with a row for each way in which searches of a treatment ended."""
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     columns = (*factors, search.metric.name, say("kind"), say("trials"), say("what ended the search"))
     rows = tuple(
@@ -51,12 +51,12 @@ NOTE = N_(
 
 
 def values_text(ending: SearchEnding, say: Language) -> str:
-    """Format the smallest and the largest value of a search: '37', '36 to 38', or '≥ 64' for a lower bound."""
+    """Format the smallest and the largest value of the searches that ended so: '37', '36 to 38', or a bound: '≥ 64'."""
     low, high = (f"{end(ending.values):.6g}".replace("-", MINUS) for end in (min, max))
     text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
     return text if ending.limit else f"≥ {text}"
 
 
 def tables_of(report: CampaignResults, say: Language) -> Sequence[Table]:
-    """Return a table for each metric that trials searched for; empty if there is none."""
+    """Return a table for each metric that trials find by a search; empty if there is none."""
     return [searches_table(report, search, say) for search in searches(report)]

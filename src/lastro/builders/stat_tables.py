@@ -50,7 +50,7 @@ def effects_table(metric: MetricAnalysis, say: Language) -> Table:
 
 
 def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Language) -> Table:
-    """Return a table of the simple effects of one factor, at each level of the other factor."""
+    """Return a table of the effects of factor `interaction.shown` at each level of factor `interaction.given`."""
     given, shown = interaction.given, interaction.shown
     explains = say(
         "The interaction{aliases} explains {share} {of_variation} (p {p} after correction).",
@@ -84,7 +84,7 @@ def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], s
 
 
 def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield the noise floor with which ratios were compared, and its note; nothing without a noise floor."""
+    """Yield notes on the noise floor with which ratios were compared; nothing without a noise floor."""
     if metric.floor is None:
         return
     yield say(
@@ -106,7 +106,7 @@ def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
 
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
-    """Return the cells of an effect after the factor, as in `_effect_columns`."""
+    """Return the cells of the row of an effect, without the factor, in the order of `_effect_columns`."""
     mark = VERDICT_MARKS[judged(metric.metric, effect)]
     ratio = f"{mark} {ratio_text(effect.ratio, say)}".strip() + signs_of(effect.kinds)
     return (
@@ -159,7 +159,7 @@ def _pair_texts(comparison: MeanComparison, say: Language) -> tuple[str, str, st
 
 
 def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> Table:
-    """Return the table of claims: the claim, the published and the measured effect, and the verdict with its reason."""
+    """Return a table of claims: text, published and measured effect, p-values, n, and the verdict with its reason."""
     columns = (say("claim"), say("published"), say("measured"), "p", say("p corrected"), "n", say("verdict"))
     rows = tuple(_claim_row(judgement, say) for judgement in judgements)
     title = say("Every claim, with what was published and what was measured")
@@ -199,9 +199,10 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
 
 
 def named_with_aliases(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) -> str:
-    """Name an effect with its aliases in a fraction of the design: the effects that are measured together with it.
+    """Return the name of an effect, followed by the effects that a fraction of the design measures together with it.
 
-    `effect` are its factors. Aliases of more than two factors, and of more factors than the effect, are left out."""
+    `effect` has the names of its factors. Of these aliases, those of more than two factors that also have more factors
+    than the effect are left out."""
     most = max(2, len(effect))
     aliases = [metric.fraction.text(alias) for alias in metric.fraction.aliases(effect) if len(alias) <= most]
     return " × ".join(effect) + with_aliases(aliases, say)

@@ -1,7 +1,7 @@
-"""Sentences on the statistics of each metric, which precede the tables.
+"""Sentences on the statistics of each metric, which precede its tables.
 
-They report the factor that explains most, the widest effect, comparisons without a significant difference, and
-the smallest difference that is distinguishable on this host."""
+They report the factor that explains most, the largest effect, how many treatments differ from their baseline, and the
+smallest difference that is distinguishable on this host."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def residual_words(anova: Anova, say: Language) -> str:
-    """Name the residual: 'noise' only if blocks repeat the treatments and every interaction has a line in the table."""
+    """Return the name of the residual: 'noise between trials' if it contains nothing else.
+
+    It also contains interactions if there are no blocks, or if the highest interaction has no line in the table."""
     names = [effect.factors for effect in anova.effects]
     if ("block",) not in names:
         return say("the residual (no replication: interactions and noise are not separable)")
@@ -110,7 +112,7 @@ def _level(effect: LevelEffect, say: Language) -> str:
 
 
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield a sentence on how many treatments differ from their baseline."""
+    """Yield a sentence on how many treatments differ from their baseline; nothing without any to compare."""
     different, same = metric.headline.different, metric.headline.same
     if metric.headline.unknown and not different + same:
         yield say("Too few trials to test any difference from the baseline.")
@@ -142,7 +144,7 @@ NO_FLOOR = N_(
 
 
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Yield sentences on the drift of a metric and on the correlation of neighbouring trials, if it is significant."""
+    """Yield a sentence on the drift of a metric, and one if trials close in time are significantly correlated."""
     yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))
 
 
@@ -162,7 +164,7 @@ def _serial_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str
 
 
 def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
-    """Return a sentence on the drift of a metric over the campaign, significant or not; empty if not analysed."""
+    """Return a sentence on the drift of a metric over the campaign, significant or not; empty without an analysis."""
     drift, name = metric.drift, metric.metric.name
     if drift is None:
         return ""
@@ -185,7 +187,7 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
 
 
 def metric_summary(metric: MetricAnalysis, say: Language) -> str:
-    """Return one line on the statistics of a metric, the title of its fold: trials, leading factor, comparisons."""
+    """Return one line for the heading of the fold of a metric: trials, leading factor, comparisons."""
     parts = [say.count(metric.n, "trial")]
     if metric.anova is not None and metric.headline.factor is not None:
         share = share_text(metric.headline.explained or 0.0, say)

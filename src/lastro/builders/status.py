@@ -81,7 +81,7 @@ def _title(text: str, facts: Facts, say: Language) -> Title:
 
 
 def _of_guests(measured: Sequence[tuple[str, Facts]], say: Language) -> Iterator[str]:
-    """Yield in which guests campaigns are measured; nothing for real hosts. `measured` are (name, status)."""
+    """Yield which campaigns run in which guests; nothing for real hosts. `measured` are (name, its status)."""
     guests = ((name, MeasuredIn(**facts["guest"]) if facts["guest"] else None) for name, facts in measured)
     return merged_sentences(((name, guest_sentences(guest, say)) for name, guest in guests), say, len(measured))
 
@@ -104,7 +104,7 @@ def _progress(facts: Facts, say: Language) -> Iterator[str]:
 
 
 def _bar(counts: Mapping[str, int], say: Language) -> str:
-    """Return a progress bar: the trials with a verdict among those that can run here, as `lastro run` shows it."""
+    """Return a progress bar: how many of the trials that can run here are valid or invalid, as in `lastro run`."""
     done, trials = _done(counts)
     share = done / trials if trials else 1.0
     bar = f"{'█' * int(_BAR * share)}{'░' * (_BAR - int(_BAR * share))}"
@@ -113,12 +113,12 @@ def _bar(counts: Mapping[str, int], say: Language) -> str:
 
 
 def _done(counts: Mapping[str, int]) -> tuple[int, int]:
-    """Return the number of trials with a verdict, and the number of trials that can run here."""
+    """Return how many trials are valid or invalid, and how many trials can run on this host."""
     return counts["valid"] + counts["invalid"], sum(counts.values()) - counts["unavailable"]
 
 
 def _now(facts: Facts, say: Language) -> Iterator[str]:
-    """Yield what runs now, the last decision and event, the process, and the time to go."""
+    """Yield what runs now, the last decision and event, the process that runs the campaign, and the remaining time."""
     live = facts["live"] or {"trials": (), "probing": False, "look": None}
     for trial in live["trials"]:
         words = N_("now: trial {trial} in block {block}, attempt {attempt}: {treatment}")
@@ -185,7 +185,9 @@ def _why_stopped(member: Facts, say: Language) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ListedCampaign:
-    """A campaign or a suite with the address of its page. `facts` is its status; None where `problem` says why."""
+    """A campaign or a suite in the list of a directory, with the address of its page.
+
+    `facts` is its status; None if it cannot be read, for the reason `problem`."""
 
     name: str
     address: str
@@ -194,7 +196,7 @@ class ListedCampaign:
 
 
 def list_blocks(directory: str, listed: Sequence[ListedCampaign], say: Language) -> Iterator[Block]:
-    """Yield a table of the campaigns of a directory, each with its state, its trials and the time to its end."""
+    """Yield a table of the campaigns in a directory, each with its state, its trials and the remaining time."""
     yield Title(say("Campaigns in {directory}", directory=directory))
     if not listed:
         yield Paragraph(say("There are no campaigns here yet: `lastro run` writes them."))
@@ -222,12 +224,12 @@ def _listed(campaign: ListedCampaign, say: Language) -> GridRow:
 
 
 def campaigns_of(facts: Facts) -> Sequence[Facts]:
-    """Return the statuses of the studies of a suite; for a campaign, a list of `facts` only."""
+    """Return the status of each study of a suite; for a campaign, a list with only `facts`."""
     return facts.get("studies", [facts])  # type: ignore[no-any-return]
 
 
 def links(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Paragraph:
-    """Return a line of links: to the report, if it exists, and to the studies of a suite, (name, address)."""
+    """Return a line of links: to the report, if `report` is true, and to the studies of a suite: (name, address)."""
     named = [(say("The report"), "report.html")] if report else []
     spans = [span for name, link in (*named, *studies) for span in (Span(" · "), Span(name, link=link))]
     return Paragraph(tuple(spans[1:]))

@@ -20,7 +20,7 @@ from lastro.words.opening import opening
 
 @dataclass(frozen=True, slots=True)
 class StoppedStudy:
-    """The reason why a study did not run. `midway` is true if it started but did not finish."""
+    """The reason why a study of a suite did not run to its end; `midway` is true if it started."""
 
     reason: str
     remedy: str | None
@@ -43,7 +43,7 @@ class StudySection:
 
 
 def suite_blocks(title: str, description: str, sections: Sequence[StudySection], say: Language) -> Iterator[doc.Block]:
-    """Yield the document on a suite: its tally, a section for each study in order, the claims, and what is missing."""
+    """Yield the document on a suite: the tally of claims, a section per study, all claims, and what is missing."""
     contents = [section.content for section in sections if section.content]
     judged = [judgement for content in contents for judgement in content.judgements]
     reports = [content.report for content in contents]
@@ -92,7 +92,7 @@ def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
 
 
 def _key_figure(content: Content) -> tuple[doc.Figure, ...]:
-    """Return the first figure of a metric that was measured, which shows its values; empty if none can be drawn."""
+    """Return a tuple of the first figure that can be drawn of a measured metric; empty if there is none."""
     for plan in planned(content):
         if plan.metric is not None and content.report.views[plan.metric].n_blocks and (svgs := svgs_of(plan)):
             return (doc.Figure(plan.title, svgs),)
@@ -100,7 +100,7 @@ def _key_figure(content: Content) -> tuple[doc.Figure, ...]:
 
 
 def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
-    """Return one table with the claims of all studies, with a first column for the study."""
+    """Return one table with the claims of all studies; its first column names the study."""
     judged = [(section.name, section.content) for section in sections if section.content and section.content.judgements]
     tables = [(name, claims_table(content.judgements, "", say)) for name, content in judged]
     first = tables[0][1]
@@ -121,7 +121,7 @@ def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
 
 
 def _gaps(sections: Sequence[StudySection], say: Language) -> Iterator[tuple[doc.Text, ...]]:
-    """Yield each reason for unavailability once, with the studies and levels that it affects."""
+    """Yield the lines of a note on each reason for unavailability, with the studies and levels that it affects."""
     where: dict[tuple[str, str | None], list[doc.Span]] = {}
     for section in sections:
         for gap in section.content.report.gaps if section.content else ():

@@ -1,4 +1,4 @@
-"""The document on the choice of a platform over all studies of a suite, compared with its source's choice. Pure."""
+"""The document on the choice of a platform over all studies of a suite, compared with that of its source. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lastro.words.phrases import joined
 def suite_decision_blocks(
     title: str, decision: SuiteDecision, recommended: Recommended | None, say: Language
 ) -> Iterator[Block]:
-    """Yield the answer, the studies by candidate, the service levels, and the studies that do not count."""
+    """Yield the answer, how good each candidate is in each study, the service levels, and the studies left out."""
     yield Title(title, tuple(_answer(decision, recommended, say)))
     yield _table(decision, say)
     if any(column.decision for column in decision.columns):
@@ -35,7 +35,7 @@ def suite_decision_blocks(
 
 
 def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
-    """Yield the best candidate and its score, the source's recommendation, and who keeps all levels."""
+    """Yield the best candidate with its score, what the source recommends, and which candidates keep all levels."""
     names, studies = decision.candidates, say.count(len(decision.columns), "study")
     leader, reference = decision.leader, names[decision.reference]
     if leader is None:
@@ -61,7 +61,7 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
 
 
 def _on_source(decision: SuiteDecision, recommended: Recommended, say: Language) -> str:
-    """Return what the source of a suite recommends, and the probability that it is the best on this host."""
+    """Return which platforms the source of a suite recommends, and how probably they are the best on this host."""
     source = say(
         "Its source recommends {platforms} ({passage}), {because}.",
         platforms=joined(list(recommended.platforms), say),

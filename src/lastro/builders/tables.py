@@ -28,12 +28,12 @@ from lastro.words.remarks import short, sign, signs
 
 
 def captioned(table: Table, report: CampaignResults, say: Language) -> Table:
-    """Return a table with the guest of the campaign, if any, in its title, since papers show tables without context."""
+    """Return a table whose title names the guest of the campaign, if any: papers show tables without context."""
     return replace(table, title=words.titled(table.title, words.place(report, say)))
 
 
 def results_table(content: Content, view: MetricView) -> Table:
-    """Return a table with the mean and the ratio of every treatment in one metric, or why it has no value."""
+    """Return a table with the mean and the ratio of every treatment in one metric, or why a treatment has no value."""
     report, say = content.report, content.say
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
@@ -54,7 +54,7 @@ def results_table(content: Content, view: MetricView) -> Table:
 
 
 def ratios_table(content: Content) -> Table:
-    """Return one table of all metrics: the ratio of each treatment that can run here, or its mean without a ratio."""
+    """Return a table with a column per metric: the ratio of each treatment that can run here, or else its mean."""
     report, say, under = content.report, content.say, content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     rows = tuple(
@@ -77,7 +77,7 @@ def n_text(row: Row, say: Language) -> str:
 
 
 def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
-    """Return the ratio of a cell, or its mean without a ratio or for a baseline, or why it has no value."""
+    """Return the ratio of a cell; for a baseline or without a ratio, its mean; without a mean, why there is none."""
     if row.status == "pending":
         return DASH
     _, mean, comparison = _result(row, cell, say, under_floor)
@@ -90,7 +90,7 @@ def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
 
 
 def _legends(view: MetricView, say: Language) -> tuple[str, ...]:
-    """Return what the marks on the numbers of a metric mean, and how its ratios were made."""
+    """Return notes on a metric: what its marks mean, how its ratios were made, and what 'undecided' means."""
     texts = [short(kind, say) for kind in view.kinds_of_marks]
     if view.metric.name in view.report.on_logs:
         texts.append(say(formats.GEOMETRIC))
@@ -106,7 +106,7 @@ def levels_of(report: CampaignResults, row: Row, say: Language) -> tuple[str, ..
 
 
 def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str, str, str]:
-    """Return n, the mean or why there is none, and the ratio to the baseline; empty where there is no ratio."""
+    """Return (n, the mean or why there is none, the ratio to the baseline or an empty text)."""
     if cell.summary is None:
         why = say("not measured") if row.n_valid else say(formats.STATUS_WORDS[row.status])
         return "0", why + signs(cell.marks), ""
@@ -116,9 +116,9 @@ def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str
 
 
 def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str], Table]:
-    """Return the means of curves as in papers: {(index of the metric, factor of the curve): table}.
+    """Return the means of each curve as a table, as in papers: {(index of the metric, factor of the curve): table}.
 
-    The factor of a curve has numbers as levels; each level of another factor is a line of the curve."""
+    The levels of that factor are numbers; each level of another factor is a line of the curve."""
     all_curves = curves(report)
     return {
         (view.index, curve.factor): _curve_table(view, curve, say)
@@ -129,7 +129,7 @@ def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str]
 
 
 def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
-    """Return the table of a curve; its columns are numbers or lines, whichever are fewer."""
+    """Return the table of a curve; its columns are the numbers or the lines, whichever are fewer."""
     names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
     numbers_as_columns, has_panels = len(labels) <= len(names), len(curve.panels) > 1
     rows: list[tuple[str, ...]] = []
@@ -156,7 +156,9 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
 
 
 def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
-    """Return {line: a text for each number}; a dash if the study does not have the treatment."""
+    """Return {name of a line: a text for each number of the curve}.
+
+    A text is the mean, or why it is missing; a dash if the study does not have the treatment."""
     rows_by_line = {line.name: line.rows for line in panel.lines}
     no_rows = (None,) * len(curve.labels)
     return {name: [_curve_cell(row, view, say) for row in rows_by_line.get(name, no_rows)] for name in curve.line_names}
@@ -205,7 +207,7 @@ def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str,
 
 
 def really_table(report: CampaignResults) -> Table:
-    """Return a table of how each platform was measured, as its trials recorded it; without such records, no rows."""
+    """Return a table of how each platform was really measured, as recorded by its trials; no rows without records."""
     really = report.properties.really
     rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))
     names = tuple(row.name for row in really.rows)
@@ -233,7 +235,7 @@ def doses_table(report: CampaignResults, say: Language) -> Table:
 def remarks_table(report: CampaignResults, say: Language) -> Table:
     """Return a table of the remarks of trials by kind and platform, with the text of the first remark.
 
-    A treatment counts with the most trials that one of its metrics has with the remark."""
+    In the number of trials, each treatment counts by the metric of which most trials have the remark."""
     by_kind: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
     trials: Counter[tuple[str, str]] = Counter()
     for row in report.rows:
@@ -290,14 +292,14 @@ def invalid_table(report: CampaignResults, say: Language) -> Table:
 
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """Return the reasons why attempts were invalid, with the number of attempts, '(2×)', unless all had the reason."""
+    """Return why the attempts of a trial were invalid; '(2×)' follows a reason that only two of them had."""
     reasons = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
     counts = {reason: len(set(numbers)) for reason, numbers in reasons}
     return "; ".join(reason if n == len(attempts) else f"{reason} ({n}×)" for reason, n in counts.items())
 
 
 def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
-    """Return a table of properties. With `ours`, Lastro wrote the numbers: they get the separators of the language."""
+    """Return a table of properties; if `ours`, Lastro wrote its numbers, so they get the separators of the language."""
     columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
     rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
     return Table(name, title, columns, rows, whole=True)

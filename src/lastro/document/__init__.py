@@ -1,8 +1,8 @@
 """A small model of documents: a builder yields blocks, and a renderer shows every kind of block.
 
-It knows no campaign. Its text is raw: each renderer escapes what its form requires. A block without text shows
-nothing. What only some forms can show, such as tooltips or the number of a tile, is a property of a block; the others
-leave it out."""
+It does not depend on campaigns. Text is stored unescaped: each renderer escapes what its format requires. A block
+without content is false, and is not shown. Properties that only some formats can show, such as tooltips, are ignored by
+all other renderers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text. `tip` explains it, and `link` is where it leads.
+    """A part of a text with a style: `tip` is its tooltip, `link` the address to which it leads.
 
-    `kind` says what it is: strong, dim, code, mean, note or warning (short words in a box), or better, worse, higher,
-    lower, same. `axis` has the low end, the middle and the high end of an interval, each from -1 to 1, to be drawn."""
+    `kind` is its style: strong, dim, code, mean, note or warning (short words in a box), or better, worse, higher,
+    lower, same. `axis` is an interval to be drawn: its low end, its middle and its high end, each from -1 to 1."""
 
     text: str
     kind: str = ""
@@ -37,8 +37,8 @@ def plain_text(text: Text) -> str:
 class Title:
     """The title of a document, with the sentences that answer its question.
 
-    `kicker` is the kind of the document; `lead` is a paragraph on what it is about; `tiles` are its key numbers:
-    (number, words, what kind of number it is)."""
+    `kicker` is a short line that says what kind of document it is. `lead` is a paragraph on its subject. `tiles` are
+    key numbers as (number, label, kind), where the kind selects the colour."""
 
     text: str
     answer: tuple[str, ...] = ()
@@ -49,7 +49,9 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a section. With an anchor, and if `listed`, it is in the table of contents as `short`."""
+    """The heading of a section; `anchor` is its address within the page.
+
+    The table of contents lists it, under its `short` text, if it has an anchor and is `listed`."""
 
     text: str
     anchor: str = ""
@@ -59,7 +61,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph; `dim` if it is secondary."""
+    """A paragraph; `dim` if it is secondary, and shown less prominently."""
 
     text: Text
     dim: bool = False
@@ -70,9 +72,10 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list of texts below its title, if any; `numbered` from 1 if other texts refer to its numbers.
+    """A list of texts, below its title if it has one.
 
-    With a `tag`, such as "note", each is a warning."""
+    It is `numbered` from 1 if other texts refer to its numbers. With a `tag`, such as "note", each text is shown as a
+    warning."""
 
     texts: tuple[str, ...]
     numbered: bool = False
@@ -85,7 +88,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command line to copy, never wrapped, after a label that says what it does. With a `tag`, it is a warning."""
+    """A command line to copy, which is never wrapped; `label` says what it does. With a `tag`, it is a warning."""
 
     label: str
     text: str
@@ -94,7 +97,7 @@ class CommandLine:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines of a file as they are."""
+    """The lines of a file or a script, shown unchanged."""
 
     text: str
 
@@ -104,7 +107,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Nested facts below their title, if any: mappings, lists and plain values."""
+    """Nested facts, below their title if they have one: mappings whose values are mappings, lists or plain values."""
 
     facts: Mapping[str, Any]
     title: str = ""
@@ -113,7 +116,7 @@ class Facts:
         return bool(self.facts)
 
     def leaves(self) -> tuple[str, ...]:
-        """Return each plain value after its path: 'host.cpu.model: AMD EPYC 7B13'."""
+        """Return each plain value or list as text after its path: 'host.cpu.model: AMD EPYC 7B13'."""
         return tuple(_leaves(self.facts, ()))
 
 
@@ -128,11 +131,11 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of text; `name` is for references.
+    """A table of text; `name` is what other texts and files call it.
 
-    `right` are the columns with numbers, aligned to the right; `long` are columns whose text may need several lines.
-    `tags` has a word, which may be empty, for each row. A long table is folded, unless it is `whole`; `dense` marks a
-    table with many columns."""
+    `right` are the indices of columns that are aligned to the right, such as numbers. `long` are the indices of columns
+    whose text may need several lines. `tags` has a word for each row, which may be empty. A long table is folded,
+    unless it is `whole`. `dense` marks a table with many columns."""
 
     name: str
     title: str
@@ -151,9 +154,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A cell of one or more lines of spans, which is `columns` columns wide.
+    """A cell that is `columns` columns wide; `lines` are its lines, each of several spans.
 
-    `head`: it names its row or column. `absent`: it says why there is no value."""
+    `head`: it names its row or column. `right`: it is aligned to the right. `absent`: it says why there is no value."""
 
     lines: tuple[tuple[Span, ...], ...]
     columns: int = 1
@@ -164,7 +167,7 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """A row of a grid. `kind` is "group" for the heading of the rows below it, or "baseline"."""
+    """A row of a grid. `kind` is "group" for a heading of the rows below it, "baseline" for a baseline, or empty."""
 
     cells: tuple[GridCell, ...]
     kind: str = ""
@@ -172,9 +175,9 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with rich cells, for formats that have room for it; `tables` have its content for all other formats.
+    """A table with styled cells; `tables` have the same content for formats that cannot show it.
 
-    `title` and `note` are above it, and `legend` is below it; it is folded under its `summary`, if any."""
+    `title` and `note` are above it, and `legend` is below it. With a `summary`, it is folded under that text."""
 
     head: tuple[GridCell, ...]
     rows: tuple[GridRow, ...]
@@ -190,9 +193,9 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Notes of several lines below their title, each with its anchor, if any.
+    """Notes of several lines each, below their title: (anchor or empty, lines).
 
-    `table` has the content of the notes for formats in which they need too much room."""
+    `table` has the same content for formats in which the notes would need too much room."""
 
     title: str
     notes: tuple[tuple[str, tuple[Text, ...]], ...]
@@ -202,14 +205,14 @@ class Notes:
         return bool(self.notes)
 
     def as_text(self) -> Block:
-        """Return the table, or else a list with one text for each note."""
+        """Return the table of the notes or, without one, a list with one text for each note."""
         texts = tuple(". ".join(map(plain_text, lines)) for _, lines in self.notes)
         return self.table or Items(texts, title=self.title)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure by Lastro: drawn as `svgs` (for a wide and for a narrow page), or in a file at `address`.
+    """A figure drawn by Lastro: `svgs` has it for a wide and for a narrow page, or it is in a file at `address`.
 
     `table` has its numbers. A terminal and LaTeX show only the table."""
 
@@ -222,7 +225,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures beside each other, and blocks `beside` them where there is room."""
+    """Figures in a group, and blocks that are shown `beside` them where there is room."""
 
     figures: tuple[Figure, ...]
     beside: tuple[Block, ...] = ()
@@ -231,7 +234,7 @@ class Figures:
         return bool(self.figures) or any(self.beside)
 
     def as_text(self) -> tuple[Block, ...]:
-        """Return the tables of the figures, and the blocks beside them."""
+        """Return what a format without figures shows: the tables of the figures, and the blocks `beside` them."""
         return (*(figure.table for figure in self.figures if figure.table), *self.beside)
 
 
@@ -253,7 +256,7 @@ Document = Iterable[Block]
 
 
 def section(title: str, *blocks: Block, anchor: str = "", short: str = "") -> Iterator[Block]:
-    """Yield a heading and the blocks below it; nothing if none of them shows anything."""
+    """Yield a heading with the blocks below it, without empty blocks; nothing if all blocks are empty."""
     if any(blocks):
         yield Heading(title, anchor, short)
         yield from filter(None, blocks)

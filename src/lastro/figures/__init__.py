@@ -43,9 +43,11 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class FigurePlan:
-    """A figure that can be drawn. `metric` is the number of its metric in the report, None where it shows several.
+    """A figure that can be drawn, but is not drawn yet.
 
-    `factor` is the factor on its axis, where it is a curve."""
+    `metric` is the index of its metric in the report; None if it shows several metrics or none. `name` can be the stem
+    of a file name. `draw` returns the figure, or None without data. `factor` is the factor whose curve or forest plot
+    it is; empty for other kinds."""
 
     kind: Kind
     metric: int | None
@@ -55,14 +57,14 @@ class FigurePlan:
     factor: str = ""
 
     def picture(self, width_in: float = WIDE_IN) -> Picture | None:
-        """Draw it; None where the campaign has nothing to show."""
+        """Draw the figure, `width_in` inches wide; return None if the campaign has no data for it."""
         with style(width_in):
             figure = self.draw()
         return None if figure is None else Picture(self.name, self.title, figure)
 
 
 def pictures(planned: Iterable[FigurePlan]) -> Iterator[Picture]:
-    """Yield every figure for which there is data, drawn one after the other."""
+    """Yield the picture of each planned figure for which there is data; it is drawn only when it is requested."""
     return filter(None, (plan.picture() for plan in planned))
 
 
@@ -73,10 +75,10 @@ def plans(
     judgements: Sequence[Judgement] = (),
     published: AsPublished | None = None,
 ) -> Iterator[FigurePlan]:
-    """Yield the figures that can be drawn of a campaign; a planned figure may still have no data.
+    """Yield the plans of all figures of a campaign; a planned figure may still have no data.
 
-    The first show the values themselves, then come effects, and then what explains how much. Titles say if the campaign
-    is of a guest."""
+    Figures of the values themselves precede figures of effects, of the source, and of the course of the campaign. If
+    the campaign ran in a guest, each title says so."""
     measured = place(report, say)
     for plan in _plans(report, analysis, say, judgements, published):
         yield replace(plan, title=titled(plan.title, measured))
@@ -106,7 +108,7 @@ def _plans(
 
 
 def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
-    """Yield the figures with every trial: against numbers that the study varies, or else treatment by treatment."""
+    """Yield, for each metric, its curves, and a plot of every trial if no curve shows them all."""
     all_curves = curves(report)
     for view, metric in zip(report.views, analysis.metrics, strict=True):
         name = view.metric.name
@@ -123,7 +125,7 @@ def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Itera
 
 
 def _effects(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
-    """Yield the effects on each metric, and then those that depend on another factor."""
+    """Yield a plan of the effects on each metric, then one of each interaction of two factors."""
     confidence = report.study.design.confidence
     for index, metric in enumerate(analysis.metrics):
         name = metric.metric.name
@@ -140,7 +142,7 @@ def _effects(report: CampaignResults, analysis: Analysis, say: Language) -> Iter
 
 
 def _published(report: CampaignResults, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:
-    """Yield the figures of the source: of bars, and of lines where the scenario has their series."""
+    """Yield a plan of each published figure: bars, or lines if the scenario declares the series that they show."""
     series = {series_.name: series_ for series_ in figures_of(report) if isinstance(series_, AlignedSeries)}
     for matched in published.figures if published else ():
         passage = matched.figure.passage

@@ -1,4 +1,4 @@
-"""Series with a value for each second, aligned at a mark of each trial: a panel for each treatment."""
+"""A figure of series with one value per second, aligned at a mark that each trial recorded; a panel per treatment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value f
 
 
 def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language) -> Figure | None:
-    """Draw the mean over valid trials in each second, with the band from the least to the greatest, by treatment.
+    """Draw, for each treatment, the mean of its valid trials in each second, in a band from minimum to maximum.
 
     None if no valid trial recorded the mark at which the series are aligned."""
     attempts = attempts_of(report, aligned)
@@ -43,7 +43,9 @@ def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language)
 
 
 def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_s: int = 0) -> PlotLine:
-    """Return a line of the mean of trials in each second, with the band from the least to the greatest value."""
+    """Return the line of the mean of `trials` in each second, in a band from the minimum to the maximum.
+
+    Each trial has one value per second, and all have the same length. The first value is at `begin_s` on the axis."""
     seconds = list(zip(*trials, strict=True))
     band = [(min(second), max(second)) for second in seconds]
     at = range(begin_s, begin_s + len(seconds))
@@ -51,13 +53,17 @@ def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_
 
 
 def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
-    """Return {index of a treatment: its valid attempts that recorded the first mark}."""
+    """Return {index of a treatment: its valid attempts that recorded the mark `aligned.begin`}."""
     valid = (attempt for attempt in report.attempts if attempt.valid and aligned.begin in attempt.noted.marks_s)
     return by_key((attempt.treatment, attempt) for attempt in valid)
 
 
 def counts_of(report: CampaignResults, attempts: Sequence[Attempt], aligned: AlignedSeries) -> Counts:
-    """Return the aligned series of all trials, cut to the shortest, so that each mean is over all trials."""
+    """Return {line: its values in each attempt, one per second}, aligned at the mark `aligned.begin`.
+
+    The values begin `aligned.before_s` seconds before that mark, and end at the mark `aligned.end` if it was recorded.
+    All are cut to the length of the shortest, so that each mean is over the same attempts. An attempt that lacks a line
+    is left out. The result is empty if no values remain."""
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
     counts: Counts = {line: [] for line in aligned.lines}
     for attempt, series in zip(attempts, stored, strict=True):
@@ -71,7 +77,7 @@ def counts_of(report: CampaignResults, attempts: Sequence[Attempt], aligned: Ali
 
 
 def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tuple[float, ...]]:
-    """Return {line: the sum of its series in each second}; empty if the trial lacks the series of a line."""
+    """Return {line: the sum of its series in each second}; empty if a line has none of its series in the trial."""
     stored = {one_series.name: one_series.values for one_series in series if one_series.values}
     sums: dict[str, tuple[float, ...]] = {}
     for line, names in aligned.lines.items():
@@ -81,7 +87,9 @@ def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tupl
 
 
 def _events(attempts: Sequence[Attempt], aligned: AlignedSeries) -> list[PanelRule]:
-    """Return rules at the first mark and at the mean time of the later mark, if any trial recorded it."""
+    """Return vertical rules at 0, the mark `aligned.begin`, and at the mean delay from it to the mark `aligned.back`.
+
+    The second rule is left out if no attempt recorded `aligned.back`."""
     marks_s = [attempt.noted.marks_s for attempt in attempts]
     delays_s = [marks[aligned.back] - marks[aligned.begin] for marks in marks_s if aligned.back in marks]
     look: Look = {"color": "black", "linewidth": 0.8}

@@ -1,4 +1,4 @@
-"""Published and measured values, claim by claim; values of the same measure are on one axis."""
+"""A figure of published and measured values, a row per claim; claims with the same measure and unit share an axis."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
 
 
 def judged_effect(judgement: Judgement) -> tuple[str, Estimate | None]:
-    """Return the measure in which a claim is drawn, and its effect: that of the published figure, if measured.
+    """Return (measure, effect) by which a claim is drawn.
 
-    The effect is None if it has no value."""
+    They are in the measure of the published figure if the campaign has an effect in it, otherwise in the measure of the
+    test. The effect is None if it has no value."""
     part = judgement.part
     if part is None:
         return "", None
@@ -75,7 +76,7 @@ def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metr
 
 
 def _words(judgement: Judgement, measure: str, unit: str, say: Language) -> str:
-    """Return the verdict's mark, the effect with its interval, and n."""
+    """Return the text of a row: the mark of the verdict, the effect with its interval, and below them n."""
     _, effect = judged_effect(judgement)
     assert judgement.part is not None and effect is not None
     text = no_exponent(effect_text(measure, effect, unit, say, judgement.part.bound))  # type: ignore[arg-type]
@@ -84,7 +85,9 @@ def _words(judgement: Judgement, measure: str, unit: str, say: Language) -> str:
 
 
 def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
-    """Return the ends of the axis: all effects, published values and tolerances, but only a part of long intervals."""
+    """Return the ends of an axis with room for all effects, published values and tolerances.
+
+    Intervals extend it at either end by at most half of the range of these values."""
     scale = 100.0 if measure == "share" else 1.0
     values, ends = [1.0 if measure == "ratio" else 0.0], []
     for judgement in judgements:
@@ -110,13 +113,16 @@ def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Se
 
 
 def _of_amount(judgement: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
-    """Return whether a claim is on the level of a metric that cannot be below zero."""
+    """Return whether the metric of a claim can never be negative."""
     name = judgement.claim.statement.metric
     return next((metric for metric in metrics if metric.name == name), Metric(name, unit, "neither", "")).non_negative
 
 
 def _published(judgement: Judgement, measure: str, scale: float) -> Iterator[RowBand | RowDot]:
-    """Yield the published value and its tolerance; for a level and for "slightly", the range of allowed values."""
+    """Yield a band for the published tolerance or range of allowed values, and a diamond for a published value.
+
+    A claim of a range of levels, or of a slight change, has only the band. Nothing if the claim states no magnitude in
+    this measure."""
     published = judgement.claim.published
     if limits := judgement.claim.statement.limits:
         yield RowBand(*limits, 0.16, 0.55)

@@ -25,12 +25,12 @@ from lastro.words.remarks import short, signs
 
 _PANEL_IN = {1: 2.2, 2: 1.8}  # 1.6 for more panels
 _DECADE = 10.0
-_SHIFT = 0.013  # the distance of lines at the same number, as a fraction of the axis
+_SHIFT = 0.013  # by which lines are shifted against each other, as a fraction of the axis
 _COLOURS = tuple(colour for colour in PALETTE if colour != "#000000")
 
 
 def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
-    """Draw a metric against the numbers of a curve; None if fewer than two have values."""
+    """Draw a metric against the numbers of a curve; None unless some line has values at two numbers or more."""
     if not curve.measures(view):
         return None
     panels = [panel for panel in curve.panels if _summaries([panel], view)]
@@ -78,7 +78,9 @@ def _summaries(panels: Sequence[Panel], view: MetricView, name: str | None = Non
 
 
 def _looks(curve: Curve, panels: Sequence[Panel]) -> dict[str, Look]:
-    """Return {line: look}: the baseline is thick and black; after seven others, colours repeat with new markers."""
+    """Return {name of a line: its look}, without lines of which no treatment can run here.
+
+    The baseline is thick and black. After seven other lines, colours repeat with other markers."""
     looks: dict[str, Look] = {}
     for name in curve.line_names:
         lines = [line for panel in panels for line in panel.lines if line.name == name]
@@ -96,7 +98,7 @@ def _looks(curve: Curve, panels: Sequence[Panel]) -> dict[str, Look]:
 
 
 def _axis(curve: Curve, say: Language) -> PlotAxis:
-    """Return the axis of the numbers: logarithmic if they are above zero and span more than a decade."""
+    """Return the axis of the numeric factor; logarithmic if all numbers are positive and span more than a decade."""
     low, high = min(curve.numbers), max(curve.numbers)
     ticks = [(number, level_text(label, say)) for number, label in zip(curve.numbers, curve.labels, strict=True)]
     log = low > 0 and high / low > _DECADE
@@ -106,7 +108,7 @@ def _axis(curve: Curve, say: Language) -> PlotAxis:
 
 
 def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
-    """Return the ends of the axis of values, by every trial and interval of some panels."""
+    """Return the ends of the vertical axis, chosen by every trial, mean and interval of these panels."""
     summaries = _summaries(panels, view)
     values = [point.value for row in _rows(panels) for point in view.of(row).points]
     intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval]
@@ -116,7 +118,9 @@ def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
 def _items(
     panel: Panel, view: MetricView, curve: Curve, x: PlotAxis, looks: Mapping[str, Look], *, aside: bool
 ) -> Iterator[PlotLine | Whiskers]:
-    """Yield the items of a panel; `aside` shifts lines so that they do not overlap, but misleads if they are steep."""
+    """Yield the lines, trials and intervals of a panel.
+
+    `aside` moves lines slightly sideways, so that they do not overlap. This would mislead if lines are steep."""
     places = [math.log10(number) if x.log else number for number in curve.numbers]
     length = (places[-1] - places[0]) or 1.0
     least = min((b - a for a, b in itertools.pairwise(places)), default=1.0) / length
@@ -129,7 +133,9 @@ def _items(
 
 
 def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> Iterator[PlotLine | Whiskers]:
-    """Yield the line through the means (with a gap where nothing was measured), every trial, and the intervals."""
+    """Yield the items of one line: the stroke through its means, every trial, the intervals, and the means.
+
+    The stroke has a gap where nothing was measured. Means with marks are hollow."""
     cells = [None if row is None else view.of(row) for row in line.rows]
     means = [cell.summary.mean if cell and cell.summary else math.nan for cell in cells]
     yield PlotLine(x, means, {**look, "marker": "", "zorder": 3})
@@ -152,7 +158,7 @@ def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Sequence[float]
 
 
 def _missing(curve: Curve, panels: Sequence[Panel], view: MetricView, say: Language) -> Iterator[str]:
-    """Yield '✕ lxd: unavailable', '✕ docker at 4,000 (cache = on): invalid', in the order of the lines."""
+    """Yield a legend text for each gap in a line: '✕ lxd: unavailable', '✕ docker at 4,000 (cache = on): invalid'."""
     for name in curve.line_names:
         panels_by_gap: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # (reason, indices of the numbers) -> panels
         for panel in panels:
@@ -174,7 +180,9 @@ def _missing(curve: Curve, panels: Sequence[Panel], view: MetricView, say: Langu
 def _legend(
     curve: Curve, panels: Sequence[Panel], view: MetricView, looks: Mapping[str, Look], usual_n: int, say: Language
 ) -> Iterator[tuple[str, Look]]:
-    """Yield the lines with their n where it is not the usual one, the meaning of marks, and what is missing."""
+    """Yield (text, look) of each entry of the legend: the lines, the meaning of marks, and what is missing.
+
+    The text of a line states its n if it differs from `usual_n`. An entry with an empty look is only text."""
     for name, look in looks.items():
         if not (summaries := _summaries(panels, view, name)):
             continue

@@ -1,4 +1,4 @@
-"""What each candidate costs against how it keeps each service level: the front of a decision."""
+"""A figure of a decision: the cost of each candidate against how it keeps each service level."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _LOOKS: dict[str, tuple[str, Look]] = {
 
 
 def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
-    """Draw cost against each service level, a panel for each; None without a cost, or for fewer than 2 candidates."""
+    """Draw the cost of each candidate against each service level, a panel for each level.
+
+    None if the study has no decision on a cost, or if fewer than two candidates have a known cost."""
     decision = decision_of(report)
     if decision is None or decision.question.cost is None:
         return None
@@ -52,9 +54,10 @@ def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
 
 
 def _named(decision: SlaDecision, order: list[int]) -> list[int]:
-    """Return the candidates of the answer, the cheapest first: the recommended one, and those that may cost no more.
+    """Return the candidates that the figure numbers, at most eight, in the given `order`.
 
-    Without a recommended one, they are the first in the order of the answer."""
+    They are the recommended candidate and those that may cost no more. Without a recommended candidate, they are the
+    first of `order`."""
     choice = decision.choice
     answer = {choice.recommended, *choice.alike, *choice.open_cheaper} if choice.recommended is not None else {*order}
     return [at for at in order if at in answer][:_MOST_NAMED]

@@ -1,6 +1,7 @@
-"""Every trial of a metric as a point, treatment by treatment, with the mean, its interval and the median.
+"""A figure of every trial of a metric, treatment by treatment, with the mean, its interval and the median.
 
-A missing treatment is marked at its place. With many treatments, the factors that matter least share a place."""
+A treatment without values is marked as missing at its position. With many treatments, those that differ only in the
+least important factors share a position."""
 
 from __future__ import annotations
 
@@ -57,7 +58,11 @@ _FEW = 15  # points of one place: up to this many are drawn larger
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """The factors by role: `rows` on the axis, `colours`, `panels`; those that are `pooled` share places."""
+    """The role of each factor in the figure.
+
+    `rows` are factors on the vertical axis, `colours` distinguish the treatments at one level of that axis, and
+    `panels` have a panel for each of their combinations. Treatments that differ only in `pooled` factors share a
+    position."""
 
     rows: tuple[str, ...]
     colours: tuple[str, ...]
@@ -67,10 +72,10 @@ class _Roles:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The levels of every role, and the report's rows at each place: {(row, colour, panel): rows}.
+    """The combinations of levels in each role, and the treatments at each position.
 
-    `absent` are the colours without any value: they share one slot, so that they are visible but do not fill half of
-    the figure."""
+    `at` is {(row, colour, panel): rows of the report}. `absent` are the colours without any value: they share one slot,
+    so that they are visible but do not fill half of the figure."""
 
     roles: _Roles
     rows: tuple[str, ...]
@@ -86,22 +91,22 @@ class _Grid:
 
     @property
     def group(self) -> int:
-        """The number of slots for one level of the axis."""
+        """The number of slots for one level of the axis: one per colour with values, and one for all other colours."""
         return len(self.present) + bool(self.absent)
 
     def top(self, row: int) -> float:
-        """Return the place of the first slot of a level on the vertical axis, in slots from the top."""
+        """Return the vertical position of the first slot of the level with index `row`, in slots from the top."""
         height = max(self.group, self.least)
         return row * (height + _GAP_SLOTS) + (height - self.group) / 2
 
     @property
     def slots(self) -> float:
-        """The number of slots of a whole panel, with a gap above and below."""
+        """The height of a panel in slots, with a gap above and below."""
         return len(self.rows) * (max(self.group, self.least) + _GAP_SLOTS) + _GAP_SLOTS
 
 
 def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> Figure:
-    """Draw every trial of a metric; the factors that matter most, by its analysis, come first."""
+    """Draw every trial of a metric; its `analysis` says which factors explain least and may share positions."""
     metric, grid = view.metric, _grid(view, analysis)
     labels = [wrapped(level, 14 if is_narrow() else 18) or say("all") for level in grid.rows]
     grid = replace(grid, least=max(map(lines_of, labels)) * _LINE_IN / _SLOT_IN)
@@ -154,10 +159,11 @@ def _grid(view: MetricView, analysis: MetricAnalysis) -> _Grid:
 
 
 def _roles(report: CampaignResults, analysis: MetricAnalysis) -> _Roles:
-    """Put the factor with most levels on the axis, the next into colours (if they suffice), the others into panels.
+    """Assign roles: the factor with the most levels to the axis, the next to colours, all others to panels.
 
-    If that makes more than sixty places, the levels of some factors share places: of those that explain least, or have
-    the fewest levels, and of a factor with more levels than a page can show."""
+    Only a factor with at most eight levels is shown by colours. If there would be more than sixty positions, some
+    factors are pooled: those that explain least of the variation, of equal ones those with fewer levels, and a factor
+    with more levels than a page can show."""
     sizes = {factor.name: len(factor.levels) for factor in report.varying}
     shown = list(sizes)
     if math.prod(sizes.values()) > MOST_PLACES:
@@ -175,20 +181,20 @@ def _roles(report: CampaignResults, analysis: MetricAnalysis) -> _Roles:
 
 
 def _explained(analysis: MetricAnalysis, factor: str) -> float:
-    """Return the fraction of variation of the effects of a factor, alone or with others."""
+    """Return the fraction of the variation that a factor explains, alone and in interactions; 0 without an analysis."""
     if analysis.anova is None:
         return 0.0
     return math.fsum(effect.explained for effect in analysis.anova.effects if factor in effect.factors)
 
 
 def _usual_n(grid: _Grid, view: MetricView) -> int | None:
-    """Return the n that most places have, written once; None when nothing was measured."""
+    """Return the n of most positions, which the figure states only once; None if nothing was measured."""
     counts = Counter(n for rows in grid.at.values() if (n := sum(len(view.of(row).points) for row in rows)))
     return counts.most_common(1)[0][0] if counts else None
 
 
 def _baseline_means(view: MetricView) -> dict[int, float]:
-    """Return {treatment: mean of its baseline}, for those whose baseline has one."""
+    """Return {index of a treatment: mean of its baseline}, without treatments whose baseline has no mean."""
     means = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary}
     return {
         row.treatment.index: means[row.baseline.index]
@@ -226,7 +232,7 @@ def _why_missing(rows: Sequence[Row], say: Language) -> str:
 
 
 def _missing(y: float, words: str) -> Iterator[Item]:
-    """Yield a hatched band over the whole width at the place of a missing treatment, and why it is missing."""
+    """Yield a hatched band across the panel at height `y`, with `words`, which say why there is no value."""
     hatched = {"facecolor": "none", "edgecolor": FAINT, "hatch": "//////", "linewidth": 0}
     yield PanelRule("y", (y - 0.42, y + 0.42), hatched)
     text = safe(f"✕ {words}", int(chars(page_in() - 1.7, SMALL_PT)))
@@ -236,12 +242,14 @@ def _missing(y: float, words: str) -> Iterator[Item]:
 def _place(
     view: MetricView, rows: Sequence[Row], y: float, colour_at: int, usual_n: int | None, say: Language
 ) -> Iterator[Item]:
-    """Yield the points of the treatments that share a place, their mean with its interval, and their median."""
+    """Yield the items of one position: every trial, the mean with its interval, the median, and notes.
+
+    `rows` are the treatments that share the position."""
     cells = [cell for cell in map(view.of, rows) if cell.summary]
     colour, summary = colour_of(colour_at), pooled(view, cells)
     values = [point.value for cell in cells for point in cell.points]
     n, few = len(values), len(values) <= _FEW
-    # Points that share a place are a little apart, in the order of their blocks.
+    # Points of one position are spread vertically, in the order of their blocks.
     places = [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
     yield PlotLine(values, places, dots(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
     if summary.interval is not None:
@@ -260,7 +268,7 @@ def _place(
 
 
 def _ends(view: MetricView) -> AxisEnds | None:
-    """Return the ends of the axis by every trial and interval; None without any."""
+    """Return the ends of the axis of values, chosen by every trial, mean and interval; None if there is no trial."""
     summaries = [cell.summary for cell in view.cells if cell.summary is not None]
     values = [point.value for cell in view.cells for point in cell.points]
     intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]

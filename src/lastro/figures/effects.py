@@ -1,4 +1,4 @@
-"""The effect of each level of a factor on a metric, alone and under each level of another: ratios with intervals."""
+"""Figures of the effects of levels on a metric, overall and at each level of another factor: ratios with intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOURS: dict[Verdict, str] = {"better": PALETTE[0], "worse": PALETTE[1], "highe
 
 
 def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> Figure | None:
-    """Draw the main effects of every factor that varied; return None if there is no ratio."""
+    """Draw the main effects of every factor that varied; return None if no effect has a ratio."""
     if not any(effect.ratio.value is not None for effect in analysis.effects):
         return None
     groups = [
@@ -39,7 +39,7 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
 def draw_interaction(
     analysis: MetricAnalysis, interaction: Interaction, say: Language, confidence: float
 ) -> Figure | None:
-    """Draw the effects of one factor under each level of another, as in published figures of isolation and anomaly."""
+    """Draw the effects of the factor `interaction.shown` at each level of `interaction.given`; None without effects."""
     if not interaction.effects:
         return None
     groups = [
@@ -58,24 +58,26 @@ def draw_interaction(
 
 
 def floor_share(floor: float, say: Language) -> str:
-    """Return a noise floor in per cent with two digits: '3', '6.1', '130'."""
+    """Format a noise floor, a fraction, in percent with two significant digits and no sign: '3', '6.1', '130'."""
     return axis_numbers([float(f"{100 * floor:.2g}")], say)[0]
 
 
 def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
-    """Return the meaning of the signs after ratios: '‡ a cache may hide what is measured'."""
+    """Return a text for each sign that follows a ratio: '‡ a cache may hide what is measured'."""
     return [short(kind, say) for kind in in_order(kind for effect in effects for kind in effect.kinds)]
 
 
 def judged(metric: Metric, effect: LevelEffect) -> Verdict:
-    """Return the verdict of the corrected test on an effect."""
+    """Return the verdict on an effect after correction for multiple comparisons."""
     return decided(metric, effect.decision, effect.ratio.value)
 
 
 def _drawn(
     analysis: MetricAnalysis, groups: Sequence[tuple[str, Sequence[LevelEffect]]], title: str, how: str, say: Language
 ) -> Figure:
-    """Draw groups (heading, effects) below each other, with ratio, interval and n of each effect as text."""
+    """Draw groups of effects below each other, with the ratio, its interval and n of each effect as text.
+
+    `groups` are (heading, effects). Of more than a hundred effects, only the hundred largest are drawn."""
     metric, rows = analysis.metric, []
     effects = [effect for _, group in groups for effect in group]
     shown_note = ""
@@ -107,7 +109,7 @@ def _drawn(
 
 
 def _marks(metric: Metric, effect: LevelEffect) -> list[RowBand | RowDot]:
-    """Return the noise floor and the ratio, hollow where it is not distinguishable from 1."""
+    """Return a band for the noise floor, and a dot for the ratio, hollow if it does not differ significantly from 1."""
     ratio, colour = effect.ratio, COLOURS.get(judged(metric, effect), GREY)
     marks: list[RowBand | RowDot] = []
     if effect.floor is not None:
@@ -120,7 +122,7 @@ def _marks(metric: Metric, effect: LevelEffect) -> list[RowBand | RowDot]:
 
 
 def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
-    """Return the ratio with its interval, n, and the number of combinations if some are missing."""
+    """Return the text of a row: the ratio with its interval, n, and '3 of 4 combinations' if some are missing."""
     text = say("no ratio")
     if effect.ratio.value is not None and effect.ratio.value > 0:
         ratio = no_exponent(ratio_text(effect.ratio, say))
@@ -135,7 +137,7 @@ def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
 
 
 def _band(floor: float) -> tuple[float, float]:
-    """Return the range of ratios within a noise floor, as far as a logarithmic axis goes."""
+    """Return the lowest and the highest ratio within a noise floor; the lowest is at least 0.01."""
     return max(0.01, 1 - floor), 1 + floor
 
 

@@ -1,4 +1,4 @@
-"""The forest plot: the ratio on each host, their mean over hosts, and where the ratio on a new host will be."""
+"""The forest plot: the ratio on each host, their mean over hosts, and the interval of the ratio on a new host."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
 
 
 def forest_plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
-    """Yield the plan of a forest plot for each metric and factor; drawing gives None without data.
+    """Yield the plan of a forest plot for each metric and factor; its `draw` returns None if no host has a ratio.
 
-    A title names the guest if a campaign was measured in one."""
+    If a host was a guest, each title says so."""
     measured = place(pooled, say)
     for at, metric in enumerate(pooled.metrics):
         for factor, effects in itertools.groupby(pooled.of(metric), key=lambda effect: effect.factor):
@@ -50,7 +50,7 @@ def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Langu
 
 
 def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[FigureRow]:
-    """Yield a heading, a row for each host and, if pooled, the mean over hosts and the range for a new host."""
+    """Yield the rows of an effect: a heading, one per host and, if pooled, the mean and the range for a new host."""
     title = say("{level}, against {reference}", level=effect.level, reference=effect.reference)
     yield FigureRow(title, heading=True)
     for host_effect in effect.hosts:
@@ -75,7 +75,9 @@ def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[
 
 
 def _ends(effects: Sequence[PooledEffect]) -> AxisEnds:
-    """Return the ends of an axis with room for every ratio, and for each interval up to three times their range."""
+    """Return the ends of a logarithmic axis with room for every ratio.
+
+    Intervals extend it at either end by at most three times the (logarithmic) range of the ratios."""
     hosts = [host_effect for effect in effects for host_effect in effect.hosts]
     ratios = [1.0, 1.02, 1 / 1.02, *(host_effect.ratio for host_effect in hosts if host_effect.ratio is not None)]
     all_intervals = [*(host_effect.interval for host_effect in hosts), *(effect.prediction for effect in effects)]

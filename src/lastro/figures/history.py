@@ -1,4 +1,4 @@
-"""The means of campaigns in the order of their measurement, with the levels between changes and the range of each."""
+"""A figure of a history: the means of campaigns in order, the levels between changes, and where each change may be."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TONES = {"worse": PALETTE[1], "better": PALETTE[2], "higher": GREY, "lower": GR
 
 
 def history_plans(report: HistoryReport, say: Language) -> list[FigurePlan]:
-    """Return a figure for each series, in their order."""
+    """Return the plan of a figure for each series of a history, in the order of `report.series`."""
     return [
         FigurePlan("history", None, f"history-{at}", _title(series, say), partial(_draw, series, say))
         for at, series in enumerate(report.series)
@@ -58,7 +58,9 @@ def _y_text(series: KeptSeries, say: Language) -> str:
 
 
 def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
-    """Return bands where a change may be, lines for the levels between changes, and the means with intervals."""
+    """Return the items of the panel: a band where each change may be, the levels between changes, and the means.
+
+    `bars` are the intervals of the means, {position: ends}."""
     items: list[Item] = [
         PanelRule(
             "x", (change.point.first - 0.5, change.point.last - 0.5 + (change.point.first == change.point.last) * 0.06),
@@ -79,7 +81,7 @@ def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
 
 
 def _bars(series: KeptSeries) -> dict[float, Ends]:
-    """Return the intervals of the means; a ratio to a sentinel has none."""
+    """Return {position of a campaign: interval of its mean}; empty if the means are relative to a sentinel."""
     if series.sentinel is not None:
         return {}
     return {

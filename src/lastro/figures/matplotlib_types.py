@@ -1,4 +1,4 @@
-"""The classes of matplotlib, for annotations alone: a command that draws nothing does not import it."""
+"""Classes of matplotlib for annotations only: importing this module does not import matplotlib."""
 
 from __future__ import annotations
 

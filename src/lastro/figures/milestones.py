@@ -1,4 +1,4 @@
-"""Metrics that begin at the same moment, such as the ends of phases, on one axis: a row for each treatment."""
+"""A figure of durations that are all measured from the same starting moment: a row for each treatment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lastro.words.language import Language
 
 
 def draw_milestones(milestones: Milestones, report: CampaignResults, say: Language) -> Figure | None:
-    """Draw means with their intervals; None for a study without two such times, or without a valid trial."""
+    """Draw the mean of each duration with its interval; None with fewer than two durations, or if none was measured."""
     by_name = {view.metric.name: view for view in report.views}
     views = [by_name[name] for name in milestones.metrics if name in by_name]
     measured = [row for row in report.rows if any(view.of(row).summary for view in views)]

@@ -1,4 +1,4 @@
-"""One series against another, such as the loss of each probe against its load: a panel for each treatment."""
+"""A figure of one series against another, such as the loss of each probe against its load; a panel per treatment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 class _Pair(NamedTuple):
-    """A point; `reached` is false if its x is less than what was asked for."""
+    """A point of the figure; `reached` is false if `x` is less than the requested value."""
 
     x: float
     y: float
@@ -28,7 +28,7 @@ class _Pair(NamedTuple):
 
 
 def draw_paired(paired: PairedSeries, report: CampaignResults, say: Language) -> Figure | None:
-    """Draw all pairs of the valid trials whose x is positive; None if no trial has both series."""
+    """Draw all points of the valid trials, a panel for each treatment; None if there are no points."""
     attempts = report.valid_attempts()
     rows = [(row, _pairs(report, attempts.get(row.treatment.index, []), paired)) for row in report.rows]
     measured = [(row, pairs) for row, pairs in rows if pairs]
@@ -48,7 +48,9 @@ def draw_paired(paired: PairedSeries, report: CampaignResults, say: Language) ->
 
 
 def _pairs(report: CampaignResults, attempts: Sequence[Attempt], paired: PairedSeries) -> list[_Pair]:
-    """Return the pairs (x, y) of both series of all attempts whose x is positive."""
+    """Return the points of all attempts, with x in the unit of the axis.
+
+    Points whose x is not positive are left out, and so are attempts that lack one of the two series."""
     pairs: list[_Pair] = []
     for series in report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts]):
         by_name: dict[str, Series] = {one_series.name: one_series for one_series in series}
@@ -66,7 +68,7 @@ def _pairs(report: CampaignResults, attempts: Sequence[Attempt], paired: PairedS
 def _items(
     row: Row, pairs: Sequence[_Pair], paired: PairedSeries, views: Sequence[MetricView], say: Language
 ) -> Iterator[PlotLine | PanelRule]:
-    """Yield the points of a treatment, the goals, and the means of metrics with their intervals."""
+    """Yield the points of a treatment, a rule at each goal, and the mean of each of `views` with its interval."""
     hollow = {"mew": 0.6, "mfc": "none"}
     for reached, name, more in ((True, say("one probe"), {}), (False, say(paired.missed), hollow)):
         if shown := [pair for pair in pairs if pair.reached == reached]:

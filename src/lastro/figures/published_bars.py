@@ -1,4 +1,4 @@
-"""A figure of bars as a source has it, with this campaign's means, and its published figures as marks."""
+"""A bar chart of the source, drawn with the means of this campaign; the published values are marks."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MARK: Look = {"marker": "D", "ms": 4.5, "color": "white", "mec": "black", "mew"
 
 
 def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure | None:
-    """Draw the published bars with the means here; None if no bar was measured.
+    """Draw a published bar chart with the means of this campaign; None if none of its bars was measured.
 
-    Panels are beside each other if the longest word fits below its group, otherwise below each other."""
+    Panels are next to each other if the longest word of the names fits below its group, otherwise below each other."""
     if not any(bar.here.mean is not None for panel in matched.panels for bar in panel.bars):
         return None
     n_panels, n_groups = len(matched.panels), len(matched.figure.groups)
@@ -82,7 +82,9 @@ def _panel(panel: PublishedPanel, x: PlotAxis, n_bars: int, say: Language) -> Pl
 
 
 def _bar(published: PublishedBar, bar: int, at: float, width: float, say: Language) -> Iterator[Item]:
-    """Yield a bar with the interval of its mean, or the word 'missing' in its place."""
+    """Yield a bar with the interval of its mean, or the word 'missing' in its place.
+
+    `bar` is the index of its colour, and `at` the position of its middle on the horizontal axis."""
     mean = published.here.mean
     if mean is None or mean.value is None:
         upright: Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}
@@ -98,7 +100,9 @@ def _filled(bar: int) -> Look:
 
 
 def _ends(published: PublishedBar) -> Iterator[float]:
-    """Yield the values that must be within the axis; of an interval, at most twice its mean."""
+    """Yield the values that the axis must include: 0, the mean, the mark, and the upper end of the interval.
+
+    That end counts only up to twice the mean."""
     mean = published.here.mean
     if mean is not None and mean.value is not None and published.bar is not None:
         yield mean.value

@@ -1,4 +1,4 @@
-"""A figure of lines over time as a source has it: what it draws over each other, from the series of this campaign."""
+"""A line chart of the source over time, drawn with the series of this campaign."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Trials = list[list[tuple[float, ...]]]  # for each line, for each trial, a value
 
 
 def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignResults, say: Language) -> Figure | None:
-    """Draw all panels; None where no line was measured."""
+    """Draw all panels of a published line chart; None if none of its lines was measured."""
     figure = matched.figure
     measured = [_trials(matched, panel, aligned, report) for panel in figure.panels]
     if not any(trials for lines in measured for trials in lines):
@@ -56,7 +56,7 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
 
 
 def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report: CampaignResults) -> Trials:
-    """Return, for each line of a panel, the series of its valid trials; empty for a line without any."""
+    """Return, for each line of a panel, the series of its valid trials; an empty list if a line has none."""
     attempts, lines = attempts_of(report, aligned), []
     for side in matched.figure.lines:
         wanted = {**matched.figure.at, **panel, **side}
@@ -72,7 +72,7 @@ def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report
 
 
 def _marks(matched: MatchedLines, panel: Levels) -> Iterator[PanelRule]:
-    """Yield published levels across a panel, and published times upright, in the colours of their lines."""
+    """Yield rules in the colours of their lines: horizontal at published values, vertical at published times."""
     for mark in matched.marks:
         if _compatible(mark.levels, panel):
             number = _line_of(mark.levels, matched.figure.lines)
@@ -86,10 +86,10 @@ def _marks(matched: MatchedLines, panel: Levels) -> Iterator[PanelRule]:
 
 
 def _compatible(levels: Levels, panel: Levels) -> bool:
-    """Return whether a panel has a level of each factor that both name."""
+    """Return whether `levels` and `panel` have a common level of each factor that both name."""
     return all(set(panel[name]) & set(wanted) for name, wanted in levels.items() if name in panel)
 
 
 def _line_of(levels: Mapping[str, object], sides: Sequence[Levels]) -> int:
-    """Return the index of the line whose levels `levels` contains; 0 if there is none."""
+    """Return the index of the first of `sides` whose levels are all in `levels`; 0 if there is none."""
     return next((at for at, side in enumerate(sides) if side.items() <= dict(levels).items()), 0)

@@ -1,4 +1,4 @@
-"""Quantiles of histograms, such as latencies: against the load, and each quantile on a scale of nines.
+"""Figures of quantiles of histograms, such as of latencies: against the load, and on a scale of nines.
 
 A quantile is not drawn if fewer than ten events are beyond it, or if it is among lost events, which have no value."""
 
@@ -45,7 +45,7 @@ PooledByRow = Mapping[int, Mapping[str, PooledHistogram]]  # by treatment and na
 
 
 def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say: Language) -> Figure | None:
-    """Draw a line for each quantile against the load; None if no treatment has a histogram and its load."""
+    """Draw each quantile as a line against the load, a panel per treatment; None if there is nothing to draw."""
     names = {name for point in shown.points for name in (point.histogram, point.own)}
     histograms, attempts = pooled(report, names), report.valid_attempts()
     lines = [
@@ -74,11 +74,11 @@ def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say:
 def _by_load(
     shown: QuantilesByLoad, histograms: Mapping[str, PooledHistogram], attempts: Sequence[Attempt]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return {label of a quantile: [(load, value)] in the order of the loads}.
+    """Return {label of a quantile: [(load, value)], sorted by load}, in the units of the axes.
 
-    The load is that of the trials whose histograms are drawn. A quantile is left out, as in tables, if a trial dropped
-    its value for being too large, since the remaining values are biased; and if the generator's own delay may be too
-    large a part of it."""
+    The load is the mean of the trials whose histograms are drawn. A quantile is left out, as in tables, if a trial
+    dropped its value for being too large, because the remaining values are biased. It is also left out if the delay of
+    the load generator itself is not known, or may be too large a part of the value."""
     points: dict[str, list[tuple[float, float]]] = {label: [] for label, _ in shown.quantiles}
     for point in shown.points:
         pool = histograms.get(point.histogram)
@@ -105,9 +105,10 @@ def _drawable(histogram: Histogram, q: float) -> float | None:
 
 
 def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: Language) -> Figure | None:
-    """Draw a line for each treatment, in panels if there are other factors; None without a histogram.
+    """Draw all quantiles of each treatment as a line; None if no treatment has the histogram.
 
-    The platform provides the lines where it varies, or else the first factor that does."""
+    In a panel, each line is a level of the platform or, if the platform does not vary, of the first factor that does.
+    There is a panel for each combination of levels of the other factors."""
     histograms = pooled(report, {shown.histogram, shown.own})
     drawable = [row for row in report.rows if shown.histogram in histograms.get(row.treatment.index, {})]
     if not drawable:
@@ -145,7 +146,7 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
 
 
 def _trials(drawable: Sequence[Row], histograms: PooledByRow, shown: QuantileCurves, say: Language) -> str:
-    """Return a note on the number of trials whose packets the histograms contain."""
+    """Return a note on how many trials the histogram of each treatment combines."""
     trials = [len(histograms[row.treatment.index][shown.histogram].attempts) for row in drawable]
     counts = sorted(trials)
     n = "–".join(map(say.integer, dict.fromkeys((counts[0], counts[-1]))))
@@ -176,7 +177,7 @@ def _level(row: Row, factor: str) -> str:
 def _curves(
     named: Mapping[str, PooledHistogram], shown: QuantileCurves, looks: Mapping[str, Look], level: str
 ) -> Iterator[PlotLine]:
-    """Yield the line of a treatment, and the line of the load generator on its own loopback, if they are known."""
+    """Yield the lines of a treatment and of its load generator on its own loopback; nothing without a histogram."""
     if shown.histogram in named:
         look = looks[level]
         yield from _curve(named[shown.histogram].histogram, shown.per_unit, look)
@@ -185,9 +186,10 @@ def _curves(
 
 
 def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLine]:
-    """Yield the value of each quantile, up to the last one with ten events beyond it.
+    """Yield the line through the value of each quantile, up to the last one with ten events beyond it.
 
-    If the rest was lost before that, the line ends with an arrow: the next quantiles have no value."""
+    If only lost events are beyond an earlier quantile, the line ends there with an arrow: the next quantiles have no
+    value."""
     most = 1 - LEAST_BEYOND / histogram.n_in_all
     filled = np.flatnonzero(histogram.counts)
     if most <= 0 or not len(filled):
@@ -202,5 +204,5 @@ def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLi
 
 
 def nines(fractions: Any) -> Any:
-    """Return the places of fractions on a scale of nines: 0.9 at 1, 0.99 at 2."""
+    """Return the positions of fractions on a scale of nines: 0 for 0, 1 for 0.9, 2 for 0.99."""
     return -np.log10(1 - np.asarray(fractions))

@@ -1,4 +1,4 @@
-"""Rows of dots with intervals as data, each with a name and its numbers as text, and the function that draws them.
+"""A figure of rows as data, and the function that draws it: a row has a name, dots with intervals, and a text.
 
 The text is next to the axis if there is room, and above the row on a narrow figure. A row is as high as its text, so
 that labels do not overlap."""
@@ -39,7 +39,10 @@ BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
 
 @dataclass(frozen=True, slots=True)
 class RowDot:
-    """A value with its interval; `look` is what differs from a filled dot. `diamond`: as wide as its interval."""
+    """A value as a dot, and its interval `ends` as a bar.
+
+    `look` has matplotlib options that differ from those of a filled dot. With `diamond`, a diamond as wide as the
+    interval replaces dot and bar."""
 
     value: float | None
     ends: Ends | None = None
@@ -63,7 +66,7 @@ class RowDot:
 
 @dataclass(frozen=True, slots=True)
 class RowBand:
-    """A grey range behind the dots, cut where the axis ends."""
+    """A grey range from `low` to `high` behind the dots of a row, cut at the ends of the axis."""
 
     low: float
     high: float
@@ -78,7 +81,9 @@ class RowBand:
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """A row: its name, its numbers as text, line by line, and what is drawn; or a heading over the rows below it."""
+    """A row: its `name`, its numbers as lines of text in `words`, and its dots and bands in `marks`.
+
+    With `heading`, the name is a heading above the rows that follow."""
 
     name: str
     words: str = ""
@@ -88,7 +93,9 @@ class FigureRow:
 
 @dataclass(frozen=True, slots=True)
 class RowPanel:
-    """Rows over one axis, named `text`; a line marks the `reference`. On a logarithmic axis are ratios."""
+    """Rows that share a horizontal axis with the title `text`.
+
+    A vertical line marks the `reference`, if any. A logarithmic axis is labelled with ratios."""
 
     rows: Sequence[FigureRow]
     ends: AxisEnds
@@ -99,7 +106,7 @@ class RowPanel:
 def drawn_rows(
     panels: Sequence[RowPanel], title: str, how: Sequence[str], say: Language, looks: Sequence[tuple[str, Look]] = ()
 ) -> Figure:
-    """Draw panels below each other, as tall as their rows. `how` are lines below the title, `looks` the legend."""
+    """Draw panels below each other, as tall as their rows; `how` are lines below the title, `looks` legend entries."""
     from lastro.figures.ticks import ratio_axis
 
     figure = new_figure()
@@ -127,7 +134,9 @@ def drawn_rows(
 
 
 def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], float]:
-    """Write the text of every entry; return the places of their dots, in inches from the top, and the height of all."""
+    """Write the texts of all rows; return the vertical position of the dots in each row, and the height of the panel.
+
+    Both are in inches from the top."""
     narrow, y, places = is_narrow(), _GAP_IN / 2, []
     ticks = []
     for entry in entries:
@@ -154,7 +163,7 @@ def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], f
 
 
 def _texts(entry: FigureRow, narrow: bool, width_in: float) -> tuple[str, str, str]:
-    """Return (text above the row, right of the axis, left of the axis)."""
+    """Return the text of a row in parts: above the row, right of the axis, left of the axis; unused parts are empty."""
     if entry.heading:
         room_in = width_in - (0.3 if narrow else _NAMES_IN + 0.3)
         return wrapped(entry.name, chars(room_in, _NAME_PT), 120, bold=True), "", ""
@@ -165,7 +174,7 @@ def _texts(entry: FigureRow, narrow: bool, width_in: float) -> tuple[str, str, s
 
 
 def _packed(parts: Sequence[str], room: float) -> str:
-    """Join the parts on as few lines as possible; only a part that is longer than a line is broken."""
+    """Join the parts with ' · ' into as few lines as possible; only a part wider than `room` characters is broken."""
     lines: list[str] = []
     for part in parts:
         if lines and em(f"{lines[-1]} · {part}") <= room * CHAR_EM:

@@ -1,4 +1,4 @@
-"""The ends of an axis of values, and intervals that are cut there."""
+"""The range of an axis of values, and the intervals that extend beyond it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _TIP: dict[str, Any] = {"linestyle": "none", "clip_on": False}
 
 @dataclass(frozen=True, slots=True)
 class AxisEnds:
-    """The ends of an axis. `cut`: an interval is cut at 0; `beyond`: an interval extends beyond another end."""
+    """The lower and the upper end of an axis; `log` if its scale is logarithmic.
+
+    `cut`: at least one interval is cut at 0, because the metric cannot be negative. `beyond`: at least one interval
+    extends beyond the axis for another reason."""
 
     low: float
     high: float
@@ -29,17 +32,21 @@ class AxisEnds:
     beyond: bool = False
 
     def words(self, name: str, say: Language) -> tuple[str, ...]:
-        """Return notes for the reader if intervals are cut at 0, or are longer than drawn and have arrow heads."""
+        """Return notes for the reader if intervals are cut at 0, or extend beyond the axis and have arrow heads.
+
+        `name` is the name of the metric. Empty if no interval does so."""
         cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
         beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
         return tuple(filter(None, (cut, beyond)))
 
 
 def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()) -> AxisEnds:
-    """Return the ends of a metric's axis, with room for every value and, at most half as much again, its intervals.
+    """Return the ends of the axis of a metric, with room for every value and for a part of wide intervals.
 
-    It is logarithmic if the means span more than a decade. It begins at zero if the values span more than a half, and
-    does not go below zero if the metric cannot by its definition, unless a value contradicts that."""
+    Intervals extend the axis at either end by at most half of the range of the values. The axis is logarithmic if all
+    values are positive and the means span more than a decade. Otherwise it begins at zero if the smallest value is less
+    than half of the largest. It does not go below zero if the metric is non-negative by its definition and no value
+    contradicts that."""
     least, most = min(values), max(values)
     ends = [end for interval in intervals for end in interval]
     if least > 0 and means and max(means) > _DECADE * min(means):
@@ -57,7 +64,7 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
 
 
 def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
-    """Return the ends of an axis from 0 to beyond every mean and interval."""
+    """Return the ends of an axis from 0 to `room` times the largest mean or end of an interval."""
     summaries = list(summaries)
     intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
     high = max([0.0, *(summary.mean for summary in summaries), *(end for _, end in intervals)])
@@ -65,7 +72,7 @@ def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
 
 
 def over(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
-    """Return `ends` with the flags for intervals that extend beyond them; if `bounded`, no value can be below 0."""
+    """Return `ends` with `cut` and `beyond` set for these intervals; if `bounded`, no value can be below 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
     beyond = any(high > ends.high or (low < ends.low and not (bounded and low < 0)) for low, high in intervals)
     return AxisEnds(ends.low, ends.high, ends.log, cut, beyond)
@@ -75,7 +82,10 @@ def interval_bars(
     axes: Axes, bars: Mapping[float, Ends], colour: str, *, along: Literal["x", "y"] = "x", width_pt: float = 1.8,
     caps: bool = False,
 ) -> None:  # fmt: skip
-    """Draw bars, {place: ends}, with an arrow head where a bar extends beyond the axis. Set the axis before."""
+    """Draw the intervals `bars`, {position: ends}, with an arrow head where one extends beyond the axis.
+
+    They are parallel to the axis `along`, whose range must be set before. With `caps`, an end within the axis has a
+    cap."""
     limits: Ends = axes.get_xlim() if along == "x" else axes.get_ylim()
     inside = {at: [min(max(end, limits[0]), limits[1]) for end in ends] for at, ends in bars.items()}
     bar = {"color": colour, "linewidth": width_pt, "solid_capstyle": "butt", "zorder": 3.2}

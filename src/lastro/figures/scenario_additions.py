@@ -18,7 +18,7 @@ def figures_of(report: CampaignResults) -> tuple[ScenarioFigure, ...]:
 
 
 def growth_of(report: CampaignResults) -> Growths | None:
-    """Return the growth of the metrics; None if the scenario has no sizes, or fewer than two were measured."""
+    """Return how metrics grow with the sizes of the scenario; None unless at least two sizes were measured."""
     sized = _scenario(report).sized
     return (growths(report, sized) or None) if sized else None
 

@@ -1,4 +1,4 @@
-"""Shared by all figures: colours, type, headings, legends, and a figure object that saves as SVG, PNG or PDF.
+"""The style of all figures (colours, fonts, headings, legends), and a `Picture` that saves as SVG, PNG or PDF.
 
 Each figure can be drawn in two widths with text of the same size: one for a large screen and paper, one for a phone.
 Figures are as tall as necessary."""
@@ -61,10 +61,10 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure: a name that can be a file's stem, its title, and the drawing. The same data give the same bytes.
+    """A drawn figure with its title, and a `name` that can be the stem of a file name.
 
-    The label of the drawing describes it for readers who cannot see it; an SVG file contains the label and the
-    title."""
+    The same data give the same bytes. If the matplotlib figure has a label, it describes the figure for readers who
+    cannot see it; an SVG file then contains the title and this label."""
 
     name: str
     title: str
@@ -103,14 +103,14 @@ def _matplotlib() -> ModuleType:
 
 @contextmanager
 def style(width_in: float = WIDE_IN) -> Iterator[None]:
-    """Apply the type, the lines and the width of all figures while one is drawn or saved."""
+    """Apply the fonts and lines of all figures, and a width of `width_in` inches, while a figure is drawn or saved."""
     with _matplotlib().rc_context(_RC | {"figure.figsize": (width_in, width_in)}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that DejaVu lacks does not concern the user
         yield
 
 
 def new_figure() -> Figure:
-    """Return a figure with the width of the style. `fit` sets its height."""
+    """Return an empty figure as wide as the current `style` says; `fit` sets its height."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(page_in(), 4.0), layout="constrained")
@@ -133,7 +133,9 @@ def is_narrow() -> bool:
 
 
 def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
-    """Give stacked axes this total height, not counting headings, labels and legends; return the figure, laid out."""
+    """Lay out the figure so that the heights of the `stacked` axes sum to `height_in`; return the figure.
+
+    Titles, labels and legends add to that height."""
     around_in = _AROUND_IN + _BETWEEN_IN * (len(stacked) - 1)
     for enough_in in (around_in, 3 * around_in, 9 * around_in):
         figure.set_size_inches(width_of(figure), height_in + enough_in)
@@ -154,7 +156,7 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
 
 
 def _lay_out(figure: Figure) -> bool:
-    """Lay out the figure and return whether there was room; without room, the layout does not change."""
+    """Lay out the figure and return True; without enough room, change nothing and return False."""
     engine = figure.get_layout_engine()
     assert engine is not None
     with warnings.catch_warnings(record=True) as warned:
@@ -164,16 +166,17 @@ def _lay_out(figure: Figure) -> bool:
 
 
 def _has_numbers(axes: Axes) -> bool:
-    """Return whether the vertical tick labels of axes depend on their height: numbers, not fixed names."""
+    """Return whether the vertical tick labels are numbers, which depend on the height of the axes, not fixed names."""
     from matplotlib.ticker import FixedLocator
 
     return axes.axison and not isinstance(axes.yaxis.get_major_locator(), FixedLocator)
 
 
 def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float:
-    """Stretch stacked axes, and the axes beside them, to a total height, and return the factor.
+    """Stretch the `stacked` axes until their heights sum to `height_in`; return the factor by which they grew.
 
-    Moving everything is four times as fast as a second layout, which takes half of the time of a figure."""
+    All other axes and titles move along. This is four times as fast as a second layout, which takes half of the time of
+    a figure."""
     old_in = float(figure.get_size_inches()[1])
     rows = [(old_in * float(box.y0), old_in * float(box.y1)) for box in (axes.get_position() for axes in stacked)]
     axes_in = sum(top - bottom for bottom, top in rows)
@@ -196,7 +199,7 @@ def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float
 
 
 def _pull_in(axes: Axes, text: Text) -> None:
-    """Move a label of an axis to the side where an edge of the figure would cut it."""
+    """Shift a label of axes sideways, into the figure, if the left or right edge of the figure would cut it."""
     box, edge_px = text.get_window_extent(), 0.04 * axes.figure.dpi
     move_px = min(0.0, axes.figure.bbox.width - edge_px - box.x1) or max(0.0, edge_px - box.x0)
     if text.get_text() and move_px:
@@ -212,9 +215,9 @@ def marker_of(at: int) -> str:
 
 
 def headed(figure: Figure, what: str, *how: str) -> None:
-    """Put a title over the whole figure, wrapped to its width: in bold what is shown, below it how to read it.
+    """Put `what` the figure shows above it in bold, and below that the lines `how` to read it, wrapped to its width.
 
-    The title has empty lines for the second part, so that the layout has room for it."""
+    The title has empty lines for the lines `how`, so that the layout has room for them."""
     from matplotlib.transforms import ScaledTranslation
 
     size_pt, room_in = 9.0, width_of(figure) - 0.1
@@ -230,7 +233,7 @@ def headed(figure: Figure, what: str, *how: str) -> None:
 
 
 def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, most: int = 2) -> None:
-    """Put a legend below the figure, in as many columns as fit; long labels are wrapped."""
+    """Put a legend below the figure, in as many columns as fit, at most `most`; long labels are wrapped."""
     if not handles:
         return
     room = width_of(figure) - 0.75
@@ -245,7 +248,7 @@ def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, mos
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:
-    """Label the axes `x` and `y`, if chosen, with as many round numbers as fit, in the format of the language."""
+    """Label the chosen axes (`x`, `y`) with as many round numbers as fit, in the number format of the language."""
     from matplotlib.ticker import NullLocator
 
     from lastro.figures.ticks import TickLabels, Ticks, plain, round_numbers
@@ -266,13 +269,13 @@ def axis_title(metric: Metric) -> str:
 
 
 def file_stem(*parts: str) -> str:
-    """Return a file name without characters that are special to a file system or a shell."""
+    """Join the parts into a file name without characters that are special to a file system or a shell."""
     text = "-".join(part for part in parts if part)
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._") or "figure"
 
 
 def _described(svg: str, title: str, label: str) -> str:
-    """Return a document with its title and description inside, where it has one. Source: SVG 1.1, section 5.4."""
+    """Return an SVG with its title and `label` inside; unchanged without a label. Source: SVG 1.1, section 5.4."""
     if not label:
         return svg
     start = svg.index(">", svg.index("<svg")) + 1

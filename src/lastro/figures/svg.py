@@ -1,4 +1,4 @@
-"""Small SVG: points as one path for each group, coordinates no finer than visible, no markup without an effect."""
+"""Compact SVG: one path per group of points, coordinates no finer than visible, no markup without an effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compact(svg: str) -> str:
 
 
 def with_unique_ids(svg: str, prefix: str) -> str:
-    """Number the ids of an SVG after `prefix`, so that figures on a page do not use each other's clip paths."""
+    """Rename the ids of an SVG to `prefix` and a number, so that figures on a page do not share clip paths."""
     numbers: dict[str, str] = {}
 
     def renamed(match: re.Match[str]) -> str:
@@ -48,7 +48,9 @@ def _short_tag(tag: re.Match[str]) -> str:
 
 
 def _one_path(group: re.Match[str]) -> str:
-    """Return dots as strokes of zero length with round ends: M x y h0, then m dx dy h0, in tenths of a point."""
+    """Return a group of dots as one path of strokes of zero length with round ends.
+
+    The path is 'M x y h0', then 'm dx dy h0' for each further dot, in tenths of a point."""
     uses = _USE.findall(group[2])
     if not uses:
         return group[0]

@@ -23,7 +23,9 @@ def safe(text: str, most: int = 90) -> str:
 
 
 def wrapped(text: str, width: float, most: int = 60, *, bold: bool = False) -> str:
-    """Wrap a label that is wider than `width` average characters; it breaks inside words where necessary."""
+    """Break a label into lines of at most `width` average characters, inside a word where necessary.
+
+    A label of more than `most` characters is cut first."""
     lines, line = [], ""
     for piece in _BREAKS.split(safe(text, most).strip()):
         if line and em(line + piece.rstrip(), bold=bold) > width * CHAR_EM:
@@ -40,12 +42,12 @@ def wrapped(text: str, width: float, most: int = 60, *, bold: bool = False) -> s
 
 
 def chars(width_in: float, size_pt: float) -> float:
-    """Return the number of average characters of a size that fit into a width, as `wrapped` takes it."""
+    """Return how many average characters of `size_pt` points fit into `width_in` inches: a `width` for `wrapped`."""
     return 72 * width_in / (CHAR_EM * size_pt)
 
 
 def em(text: str, *, bold: bool = False) -> float:
-    """Return the width of one line of text, in multiples of its size."""
+    """Return the width of a text of one line, in multiples of its font size."""
     return sum(_advance(char, bold) for char in text)
 
 

@@ -1,4 +1,4 @@
-"""Round numbers on an axis, as many as fit, in the usual format."""
+"""Round numbers on an axis: as many as fit, formatted as numbers in reports are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _RATIOS: tuple[tuple[float, ...], ...] = (
 
 
 class Ticks(Locator):
-    """The most ticks of a ladder whose labels do not touch on the axis, for any final length of it."""
+    """A locator for matplotlib: as many ticks as fit, from a `ladder` of choices, without labels that touch.
+
+    A ladder yields lists of ticks, the longest first. `text` formats the labels of a list. The choice is made when the
+    figure is drawn, so it holds for the final length of the axis."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]], ladder: Ladder) -> None:
         self.text, self.ladder = text, ladder
@@ -70,7 +73,7 @@ class Ticks(Locator):
 
 
 class TickLabels(Formatter):
-    """Tick labels made by the function `text` by which `Ticks` chose the ticks."""
+    """A formatter for matplotlib: the labels of the ticks that `Ticks` chose, made by the same function `text`."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]]) -> None:
         self.text = text
@@ -87,7 +90,9 @@ def plain(say: Language) -> Callable[[Sequence[float]], list[str]]:
 
 
 def round_numbers(low: float, high: float, log: bool) -> Iterator[list[float]]:
-    """Yield 1, 2 and 5 times powers of ten, from many to few; on a logarithmic axis also (some) powers alone."""
+    """Yield lists of round numbers between two ends, with steps of 1, 2 or 5 times a power of ten, longest list first.
+
+    For a logarithmic axis that spans more than a factor of three, yield the lists of `powers`."""
     if log and high > 3 * low:
         yield from powers(low, high)
         return
@@ -104,7 +109,9 @@ def round_numbers(low: float, high: float, log: bool) -> Iterator[list[float]]:
 
 
 def powers(low: float, high: float) -> Iterator[list[float]]:
-    """Yield ticks of a logarithmic axis, fewer each time: 1, 2, 5, 10; 1, 3, 10; every power; every second power …"""
+    """Yield lists of ticks for a logarithmic axis, the longest first.
+
+    The ticks are 1, 2, 5, 10, …; then 1, 3, 10, …; then every power of ten; then every second power, and so on."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps, stride in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), stride) for stride in range(1, 13))):
         chosen = (step * 10.0**power for power in powers if power % stride == 0 for step in steps)
@@ -112,7 +119,7 @@ def powers(low: float, high: float) -> Iterator[list[float]]:
 
 
 def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
-    """Set a logarithmic axis with a few round ratios."""
+    """Make the horizontal axis logarithmic, from `low` to `high`, with a few round ratios as ticks: ×0.5, ×1, ×2."""
 
     def text(ratios: Sequence[float]) -> list[str]:
         return [f"×{axis_numbers([ratio], say)[0]}" for ratio in ratios]
@@ -125,10 +132,11 @@ def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
 
 
 def ratio_ladder(low: float, high: float, _log: bool) -> Iterator[list[float]]:
-    """Yield lists of round ratios between two bounds, to try in this order; the last has only 1.
+    """Yield lists of round ratios between two ends, in the order in which to try them; the last has only 1.
 
-    The first is the finest row of `_RATIOS` that reaches as far as the coarsest with three ratios in range; coarser
-    rows follow. Very wide axes try powers of ten before."""
+    Most lists are rows of `_RATIOS`, from the finest suitable row back to the first. The search for it begins at the
+    first row with three ratios between the ends, and goes on as long as the next row reaches as far. If the axis is
+    very wide, powers of ten come first."""
     if low < 0.008 or high > 120:
         yield from powers(low, high)
     rows = [[float(step) for step in steps if low <= step <= high] for steps in _RATIOS]

@@ -42,7 +42,10 @@ Timed = Sequence[tuple[float, float]]  # (time, value)
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """The position of UTC times on the axis, in units of `unit_s` seconds since the first attempt."""
+    """A conversion of UTC times to positions on the time axis.
+
+    A position is in units of `unit_s` seconds since `origin`, the start of the first attempt. It is None for a text
+    that is not a time."""
 
     origin: datetime
     unit_s: int
@@ -53,7 +56,9 @@ class _Clock:
 
 
 def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> Figure | None:
-    """Draw every attempt at its start time, a panel for each metric and host reading; None without attempts."""
+    """Draw each metric, the duration and each reading of the host against the start time of the attempt.
+
+    None if no attempt has a start time."""
     clock = _clock(report)
     if clock is None:
         return None
@@ -85,7 +90,7 @@ def _clock(report: CampaignResults) -> _Clock | None:
 
 
 def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[PlotPanel]:
-    """Yield a panel for each metric: deviations from the treatment means over time, with the drift."""
+    """Yield a panel for each metric with values: each trial minus the mean of its treatment over time, and drift."""
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
     for view, known in zip(report.views, analysis.metrics, strict=True):
         metric, drift = known.metric, known.drift
@@ -125,7 +130,7 @@ def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
 
 
 def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Iterator[PlotPanel]:
-    """Yield the durations of attempts, and each reading of the host that some attempt has."""
+    """Yield a panel with the durations of attempts, and a panel for each reading of the host that some attempt has."""
     yield _amounts(
         say("duration of the trial (s)"),
         [(at, m.duration_s, m.valid) for m in report.attempts if (at := clock.at(m.started_utc)) is not None],
@@ -156,7 +161,7 @@ def _attempts(timed: Timed) -> PlotLine:
 
 
 def _events(report: CampaignResults, clock: _Clock, ends: tuple[float, float]) -> Iterator[PanelRule | PlotNote]:
-    """Yield interruptions and all other events between start and end as vertical lines, named where there is room."""
+    """Yield a vertical line for each event between both ends of the axis, and its name where there is room."""
     before = -math.inf  # the position of the last name
     for at_utc, kind, _ in report.events[:_MOST_EVENTS]:
         x = clock.at(at_utc)

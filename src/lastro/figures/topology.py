@@ -27,13 +27,15 @@ _GRID = re.compile(r"r(\d+)-(\d+)")
 
 
 def topology_picture(title: str, how: str, topology: Topology, known: Mapping[str, str]) -> Picture:
-    """Draw a topology as a picture with its title and the line `how` above it; `known` are versions by tool."""
+    """Return the picture of a topology, with its title and the line `how` above it; `known` is {tool: version}."""
     with style():
         return Picture("topology", title, draw_topology(topology, title, (how,), known))
 
 
 def draw_shown(report: CampaignResults, say: Language) -> Figure | None:
-    """Draw the topology of the baseline, with the factors of the study; None if no valid trial recorded a topology."""
+    """Draw the topology of the baseline or, if it has none, of the first treatment that has one.
+
+    The lines below the title name the factors of the study. None if no valid trial recorded a topology."""
     drawn_topology = shown(report)
     if drawn_topology is None:
         return None
@@ -55,7 +57,9 @@ def draw_topology(
     say: Language = ENGLISH,
     others: Sequence[Node] = (),
 ) -> Figure:
-    """Draw a topology under its title and the lines `how`. `others`: nodes of other treatments, with a broken edge."""
+    """Return a figure of a topology below its title and the lines `how`.
+
+    `known` is {tool: version}. `others` are nodes that only other treatments have; their edges are dashed."""
     figure = new_figure()
     figure.set_size_inches(min(_WIDEST_IN, width_of(figure)), 1)
     sketch = _Sketch(topology, known, say, width_of(figure))
@@ -77,7 +81,9 @@ def draw_topology(
 
 
 class _Sketch:
-    """Strokes from the top down, in inches; the height of the figure is known only at the end."""
+    """A drawing in progress, from the top down, in inches.
+
+    It keeps its strokes in a list, because the height of the figure is known only at the end."""
 
     def __init__(self, topology: Topology, known: Mapping[str, str], say: Language, width_in: float) -> None:
         self.topology, self.known, self.say = topology, known, say
@@ -97,7 +103,7 @@ class _Sketch:
         self.y_in += 0.05
 
     def chain(self, others: Sequence[Node]) -> None:
-        """Draw the main path as a column, then the nodes beside it."""
+        """Draw the nodes of the main path and their links as a column, then all other nodes, then `others`."""
         main = self.topology.main_way
         for role, next_role in zip(main, [*main[1:], ""], strict=True):
             self._box(self.topology.node(role) or Node(role))
@@ -138,7 +144,9 @@ class _Sketch:
         self._text(x_in, at_in, str(number), 6.5, "white", ha="center", bbox=circle, fontweight="bold")
 
     def _wire(self, link: Link, here: LinkEnd, there: LinkEnd, to: str = "") -> None:
-        """Draw a line with the ports at its ends and the devices between them."""
+        """Draw a link as a line from the port `here` down to the port `there`, with the devices between them.
+
+        With `to`, this text replaces the port `there`."""
         way = link.way if here is link.a else link.way[::-1]
         top_in = self.y_in
         rows: list[tuple[LinkEnd | Device | str, bool]] = [(here, False), (f"{link.attachment} {to}".strip(), False)]
@@ -163,7 +171,7 @@ class _Sketch:
                 self._line([_LEFT_IN - 0.04], [to_in], _LOADS, 0, marker=">", ms=5.5)
 
     def mesh(self) -> None:
-        """Draw routers as points and links as lines: a grid as a grid, anything else on a circle."""
+        """Draw routers as boxes and links as lines, on a grid or a circle; below, list the kinds of nodes and links."""
         names = [node.role for node in self.topology.nodes]
         places = _places(names)
         side_in = self.right_in - _LEFT_IN
@@ -242,7 +250,9 @@ def _words(what: LinkEnd | Device | str) -> str:
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the places of nodes in a square of side 1."""
+    """Return {name of a node: (x, y)} in a square of side 1.
+
+    If all names have the form 'r2-3', they are rows and columns of a grid; otherwise the nodes are on a circle."""
     cells = [match for name in names if (match := _GRID.fullmatch(name))]
     if len(cells) == len(names):
         rows, columns = (max(1, *(int(cell[side]) for cell in cells)) for side in (1, 2))

@@ -1,6 +1,6 @@
-"""Panels with points, lines, intervals and rules over two axes, as data, and the one way in which they are drawn.
+"""Panels with points, lines, intervals and rules over two axes, as data, and the function that draws them.
 
-`rows` is the other engine: it draws values with their names beside them."""
+The module `rows` draws figures in which each value has its own row with a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lastro.figures.text import chars, em, wrapped
 from lastro.words.language import Language
 
 Look = Mapping[str, Any]  # what matplotlib's `plot` takes: color, marker, linestyle and so on
-ACROSS = 3  # small panels beside each other; two on a narrow figure
+ACROSS = 3  # small panels in a row; two in a row on a narrow figure
 _TITLE_PT = 8.5
 _MOST_TICKS = 200  # without labels
 _TICK_IN = 7.5 / 72  # the size of a tick's label
@@ -24,14 +24,16 @@ _IN_PANEL = frozenset({"alpha", "gid", "zorder"})  # what a legend leaves out of
 
 
 def dots(colour: str, size_pt: float, alpha: float = 0.6, **more: Any) -> dict[str, Any]:
-    """Return the look of round points, one for each trial; in SVG they become a single path (`svg.compact`)."""
+    """Return the look of round points, such as one per trial; in SVG, they become a single path (`svg.compact`)."""
     return {"linestyle": "none", "marker": "o", "ms": size_pt, "mew": 0, "color": colour, "alpha": alpha,
             "gid": f"points-{size_pt:g}", **more}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """Points, joined if the look has a stroke, with a band around them if given; with a name, in the legend."""
+    """Points of a panel, joined by a line unless `look` has the linestyle 'none'.
+
+    `band` has (low, high) for each point, and is drawn behind the line. With a `name`, they are in the legend."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -48,7 +50,9 @@ class PlotLine:
 
 @dataclass(frozen=True, slots=True)
 class Whiskers:
-    """Intervals along one axis, which needs both ends, at places of the other: {place: ends}."""
+    """Intervals that are parallel to the axis `along`: {position on the other axis: (low, high)}.
+
+    Both ends of the axis `along` must be given, because arrow heads depend on them."""
 
     bars: Mapping[float, Ends]
     colour: str
@@ -62,7 +66,7 @@ class Whiskers:
 
 @dataclass(frozen=True, slots=True)
 class PlotBar:
-    """An upright bar between two ends of y; `at` is its middle on x. `look` has the options of a matplotlib patch."""
+    """A vertical bar between the two `ends` on y; its middle is `at` on x. `look` has options of a matplotlib patch."""
 
     at: float
     ends: Ends
@@ -75,7 +79,10 @@ class PlotBar:
 
 @dataclass(frozen=True, slots=True)
 class PlotNote:
-    """Text. On the axis `fraction`, its place is a fraction of the panel, not a number, and may lie outside of it."""
+    """A text at (`x`, `y`) in a panel.
+
+    On the axis named by `fraction`, the coordinate is a fraction of the panel, not a number, and may be outside of the
+    panel."""
 
     x: float
     y: float
@@ -96,7 +103,9 @@ class PlotNote:
 
 @dataclass(frozen=True, slots=True)
 class PanelRule:
-    """A line across the whole panel at a number of one axis, or a band between two."""
+    """A line across the whole panel at the number `at` of an axis, or a band if `at` has two ends.
+
+    With a `name`, it is in the legend."""
 
     axis: Literal["x", "y"]
     at: float | Ends
@@ -115,9 +124,10 @@ Item = PlotLine | PlotBar | Whiskers | PanelRule | PlotNote
 
 @dataclass(frozen=True, slots=True)
 class PlotAxis:
-    """One axis. Without an end, it goes as far as the items; ticks that are None are round numbers, all that fit.
+    """One axis of a panel, with the title `text`.
 
-    `linear_below`: the scale is logarithmic, and linear below this number, so that it has a 0."""
+    An end that is None is chosen to fit the items. `ticks` are (number, label); None chooses as many round numbers as
+    fit. With `linear_below`, the scale is linear below this number and logarithmic above it, so that it can show 0."""
 
     text: str = ""
     low: float | None = None
@@ -134,7 +144,7 @@ class PlotAxis:
 
 @dataclass(frozen=True, slots=True)
 class PlotPanel:
-    """One pair of axes with its items and the lines of its title; `x` and `y` replace the axes of the plot."""
+    """One pair of axes with its items and the lines of its title; `x` and `y`, if given, replace those of the plot."""
 
     items: Sequence[Item]
     title: Sequence[str] = ()
@@ -144,10 +154,12 @@ class PlotPanel:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure of panels, one below the other or `across` beside each other, each `panel_in` high.
+    """A figure of panels in a grid, each `panel_in` inches high.
 
-    `how` are the lines below the title: how to read it. The legend has the names of items, and then `legend`, whose
-    looks are empty for text alone. `labelled`: all panels have numbers on the horizontal axis, not the lowest alone."""
+    `across` is the number of panels in a row, and `narrow_across` the same on a narrow figure. `how` are the lines
+    below the title: how to read it. The legend has the items with a name, then the entries `legend`; an entry with
+    an empty look is only text. With `labelled`, all panels have numbers on the horizontal axis, otherwise only the
+    lowest."""
 
     panels: Sequence[PlotPanel]
     title: str
@@ -203,7 +215,9 @@ def drawn(plot: Plot, say: Language) -> Figure:
 
 
 def _scale(axes: Axes, panel: PlotPanel, plot: Plot) -> None:
-    """Set the scales, and the ends of axes with both ends, before items are drawn: arrow heads depend on them."""
+    """Set the scales, and the range of each axis whose two ends are given.
+
+    This comes before the items are drawn, because arrow heads depend on the range."""
     for axis, set_scale, set_ends in (
         (panel.x or plot.x, axes.set_xscale, axes.set_xlim),
         (panel.y or plot.y, axes.set_yscale, axes.set_ylim),
@@ -217,7 +231,9 @@ def _scale(axes: Axes, panel: PlotPanel, plot: Plot) -> None:
 
 
 def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Language) -> None:
-    """Set the open ends and the ticks of both axes."""
+    """Set the ends and the ticks of both axes, after all items are drawn.
+
+    `width_in` is the width of the axes, by which the tick labels are staggered."""
     from matplotlib.ticker import NullLocator
 
     x, y = panel.x or plot.x, panel.y or plot.y
@@ -242,7 +258,7 @@ def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Languag
 
 
 def _staggered(at_in: Sequence[float], texts: Sequence[str]) -> list[str]:
-    """Return the labels of ticks: a label that would touch its neighbour moves to a second line, or becomes empty."""
+    """Return tick labels of which each that would touch its neighbour is moved to a second line, or else empty."""
     ends, labels = [-math.inf, -math.inf], []
     for middle_in, text in zip(at_in, texts, strict=True):
         half_in = _TICK_IN * (max(map(em, text.split("\n"))) + 1) / 2
@@ -263,7 +279,7 @@ def _handles(plot: Plot) -> list[Any]:
 
 
 def handle(name: str, look: Look) -> Any:
-    """Return the entry of a legend: a bar if the look has a facecolor, only text if it is empty, else a line."""
+    """Return an entry of a legend: a bar if the look has a facecolor, only text if the look is empty, else a line."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

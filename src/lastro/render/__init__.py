@@ -1,1 +1,1 @@
-"""Documents as text for a terminal, and as Markdown."""
+"""Renderers of documents: text for a terminal, Markdown, HTML and LaTeX."""

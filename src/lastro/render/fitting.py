@@ -1,4 +1,4 @@
-"""Markdown that fits into a comment on GitHub, which takes 64 KiB: texts are cut, and what is left out is counted."""
+"""Markdown that fits into a comment on GitHub, at most 64 KiB: long texts are cut, and omitted parts are counted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _LEAST = 2 * _WORDS + 2 * _TEXT  # bytes in which a table fits with its title an
 
 
 def markdown_within(document: Document, say: Language, whole: str) -> str:
-    """Return the document in at most `LIMIT` bytes; it names the command `whole`, which shows the omitted parts.
+    """Return the document as Markdown of at most `LIMIT` bytes.
 
-    Tables in folds are shortened or left out first, then other tables."""
+    Tables without a fold get room first, so tables in folds are the first to be shortened or left out. `whole` is the
+    command that shows the omitted parts; the document names it."""
     blocks = list(document)
     tables = {at: folded for at, block in enumerate(blocks) if (folded := _table_of(block))}
     parts = [
@@ -37,7 +38,7 @@ def markdown_within(document: Document, say: Language, whole: str) -> str:
 
 
 def _table_of(block: Block) -> tuple[Table, str] | None:
-    """Return a table, and the summary under which it is folded, if any; None for other blocks."""
+    """Return (table, summary of its fold) if the block is a table or a fold with only a table; otherwise None."""
     match block:
         case Table():
             return block, ""
@@ -51,7 +52,7 @@ def _size(text: str) -> int:
 
 
 def _fitting(parts: Sequence[str], say: Language) -> Iterator[str]:
-    """Yield the first parts that fit into the size of a list, and a line with the number of further parts."""
+    """Yield the first parts that fit into 6,000 bytes, and a line that counts all further parts."""
     n_fitting = _fit(parts, _LIST)
     yield from parts[:n_fitting]
     if n_fitting < len(parts):
@@ -59,7 +60,7 @@ def _fitting(parts: Sequence[str], say: Language) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
-    """Return a text escaped, and cut where it is too long."""
+    """Return a text, escaped for Markdown, and cut with '…' after 1,500 bytes."""
     shown = escape(text)
     while _size(shown) > _TEXT:
         text = text[: len(text) * _TEXT // _size(shown) - 1]
@@ -68,9 +69,9 @@ def _cut(text: str) -> str:
 
 
 def _table_within(table: Table, room: int, say: Language, whole: str, summary: str = "") -> Iterator[str]:
-    """Yield a table with as many rows as fit into `room` bytes, and how many rows only the command `whole` shows.
+    """Yield the title, the note and the rows that fit into `room` bytes, and how many more the command `whole` shows.
 
-    With a `summary`, or if it is long, the table is folded."""
+    The rows are folded if there is a `summary`, or if there are many."""
     title, note = f"**{_cut(table.title)}**" if table.title else "", _cut(table.note)
     head, rule, *rows = table_lines(table)
     n_rows = _fit(rows, room - _size(title + note + escape(summary) + head + rule + whole) - _WORDS)
@@ -85,7 +86,7 @@ def _table_within(table: Table, room: int, say: Language, whole: str, summary: s
 
 
 def _fit(parts: Sequence[str], room: int) -> int:
-    """Return how many of the first parts fit into `room` bytes, each with a line break."""
+    """Return how many of the parts, counted from the first, fit into `room` bytes with a line break after each."""
     for n_parts, part in enumerate(parts):
         room -= _size(part) + 1
         if room < 0:

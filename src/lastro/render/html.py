@@ -22,9 +22,10 @@ _STYLE = re.compile(r"<style [^>]*>.*?</style>", re.DOTALL)
 
 
 def html(document: Document, say: Language, source: str, *, served: bool = False) -> str:
-    """Return the page of a document that begins with its title; `source` names the file or the campaign behind it.
+    """Return the HTML page of a document whose first block is its title.
 
-    The same document gives the same bytes. A page that is `served` has its style and its script beside it."""
+    `source` names the file or the campaign behind the page. The same document gives the same bytes. If `served`, the
+    page links to its style sheet and script on the server instead of being self-contained."""
     title, *blocks = document
     assert isinstance(title, Title), "a page begins with its title"
     contents = [block for block in blocks if isinstance(block, Heading) and block.anchor and block.listed]
@@ -56,7 +57,7 @@ def _inline(svg: str, label: str, kind: str) -> Markup:
 
 
 def _axis(span: Span) -> Markup:
-    """Draw an interval and its middle on an axis 64 units wide. The markup contains only numbers, so it is trusted."""
+    """Draw an interval and its middle on an axis 64 units wide. The markup is trusted: it contains only numbers."""
     assert span.axis is not None
     low, at, high = (round(32 + 30 * end, 1) for end in span.axis)
     return Markup(

@@ -1,4 +1,4 @@
-"""A document in LaTeX, which compiles on its own or provides single tables for a paper.
+"""A document in LaTeX, which compiles on its own, or from which single tables can be taken for a paper.
 
 It uses booktabs and longtable, so that long tables break across pages. All text from a study or a trial is escaped."""
 
@@ -41,7 +41,7 @@ _SPECIAL = {
 
 
 def latex(document: Document, say: Language) -> str:
-    """Return the document as LaTeX; the lines `% lastro: NAME` and `% end` enclose each table."""
+    """Return the document as LaTeX; the comments `% lastro: NAME` and `% end` enclose each table."""
     template = latex_environment().get_template("document.tex.j2")
     return template.render(say=say, version=__version__, babel=_BABEL[say.code], blocks=document)
 
@@ -67,7 +67,7 @@ def latex_environment() -> Environment:
 
 
 def escape(text: str) -> str:
-    """Escape text, on one line. A character that the usual fonts lack becomes its code point, <U+4E2D>."""
+    """Escape text for LaTeX, on one line; a character that the usual fonts lack becomes its code point, <U+4E2D>."""
     line = " ".join(plain(text).split())
     apart = re.sub(r"([-,])(?=\1)", rf"\1{_APART}", line)  # keep "--" from becoming a dash
     return "".join(map(_character, apart))
@@ -80,7 +80,7 @@ def _character(char: str) -> str:
 
 
 def _columns(table: Table) -> Markup:
-    """Return the column specification: a column is as wide as its text, and the widest break lines to fit the page."""
+    """Return the column specification: columns are as wide as their text; the widest wrap, so that all fit."""
     widths = [max(map(len, texts)) for texts in zip(table.columns, *table.rows, strict=True)]
     most = _most_wide(widths, _LINE - _BETWEEN * len(widths))
     kinds = (_kind(at in table.right, most if width > most else None) for at, width in enumerate(widths))
@@ -88,7 +88,7 @@ def _columns(table: Table) -> Markup:
 
 
 def _most_wide(widths: Sequence[int], room: int) -> float:
-    """Return the width, in characters, to which wider columns must be reduced so that all have room."""
+    """Return the width, in characters, to which wider columns must shrink so that all fit; infinite if they fit."""
     ordered = sorted(widths)
     for at, width in enumerate(ordered):
         share = (room - sum(ordered[:at])) / (len(ordered) - at)

@@ -29,17 +29,20 @@ def escape(text: str) -> str:
 
 
 def markdown(document: doc.Document, say: Language) -> str:
-    """Return the document as Markdown, without cutting anything."""
+    """Return the whole document as Markdown."""
     return joined(block_text(block, say) for block in document if block) + "\n"
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Return the parts that have text, with a blank line between two of them."""
+    """Join the parts that are not empty, with a blank line between them."""
     return "\n\n".join(filter(None, parts))
 
 
 def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = escape, keep: Keep = list) -> str:
-    """Return one block as Markdown; `text` escapes, and may cut, a text; `keep` chooses from the parts of a list."""
+    """Return one block as Markdown.
+
+    `text` escapes a text, and may cut it. `keep` selects which items of a list are shown, and may add one that counts
+    the others."""
 
     def inner(blocks: Iterable[doc.Block]) -> str:
         return joined(block_text(element, say, text, keep) for element in blocks if element)
@@ -78,7 +81,7 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
 
 
 def _figure(figure: doc.Figure, say: Language) -> str:
-    """Return a figure that is in a file, with its note, and the table with its numbers."""
+    """Return a figure as a link to its file, if it has one, with its note, and the table of its numbers."""
     image = f"![{escape(figure.title)}](<{_address(figure.address)}>)" if figure.address else ""
     return joined((image, escape(figure.note) if image else "", table_text(figure.table, say) if figure.table else ""))
 
@@ -91,7 +94,7 @@ def code(text: str, language: str = "") -> str:
 
 
 def table_text(table: doc.Table, say: Language, summary: str = "") -> str:
-    """Return a table with its title and note; with a `summary`, or if it is long, it is folded."""
+    """Return a table below its title and note; its rows are folded if there is a `summary`, or more than 25 rows."""
     body = "\n".join(table_lines(table))
     if not summary and len(table.rows) > FOLD_ABOVE:
         summary = say("Show all {n}", n=say.integer(len(table.rows)))
@@ -100,7 +103,7 @@ def table_text(table: doc.Table, say: Language, summary: str = "") -> str:
 
 
 def table_lines(table: doc.Table) -> list[str]:
-    """Return the two lines of the heading, then one for each row."""
+    """Return the lines of a Markdown table: the head, the rule below it, and one for each row."""
     rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
     return [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]
 

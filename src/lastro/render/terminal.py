@@ -1,4 +1,4 @@
-"""A document as lines for a terminal of some width. Pure."""
+"""A document as lines for a terminal of a given width. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _HANGING = "    "  # before what continues a text of a list, or a row
 
 
 def terminal_lines(document: doc.Document, width: int, say: Language, *, everything: bool = False) -> list[str]:
-    """Return the lines without styles, with a blank line between blocks, except after the title.
+    """Return the document as lines of plain text, at most `width` cells wide.
 
-    Lines are at most `width` cells wide. With `everything`, folds are open."""
+    Blocks are separated by a blank line, except after the title. With `everything`, the content of folds is shown,
+    too."""
     return [line.plain for line in styled_lines(document, width, say, everything=everything)]
 
 
 def styled_lines(document: doc.Document, width: int, say: Language, *, everything: bool = False) -> list[Text]:
-    """Return the lines of `terminal_lines` with their styles."""
+    """Return the same lines as `terminal_lines`, but with their styles."""
     lines: list[Text] = []
     separated = True
     for block in document:
@@ -35,7 +36,7 @@ def styled_lines(document: doc.Document, width: int, say: Language, *, everythin
 
 
 def _block(block: doc.Block, width: int, say: Language, everything: bool) -> Iterator[Text]:
-    """Yield the lines of one block; a fold is only its summary, unless `everything`."""
+    """Yield the lines of one block; of a fold only its summary, unless `everything` is true."""
     match block:
         case doc.Title(text, answer, lead):
             for sentence in answer:
@@ -100,7 +101,7 @@ def _table(table: doc.Table, width: int) -> Iterator[Text]:
 
 
 def _wrapped(text: doc.Text, width: int, hanging: str = "", style: str = "") -> Iterator[Text]:
-    """Yield the lines of a text; those after the first begin with `hanging`. Words keep the styles of their spans."""
+    """Yield the lines of a text with the styles of its spans; each line after the first begins with `hanging`."""
     whole, end = doc.plain_text(text), 0
     for at, line in enumerate(textwrap.wrap(whole, width, subsequent_indent=hanging)):
         shown, indent = Text(plain(line), style), len(hanging) if at else 0

@@ -1,6 +1,7 @@
-"""A grid as lines for a terminal of some width, none of which needs to wrap.
+"""A grid as lines for a terminal of a given width, none of which needs to wrap.
 
-The leading columns become headings, and the others are spread over several tables, until all lines fit. Pure."""
+Until all lines fit, the leading columns become headings above their rows, and columns of values are spread over several
+tables. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as wide as its widest line; `cells` has one text, of one line or more, for each row."""
+    """A column as wide as its widest line; `cells` has one text for each row, which may have several lines."""
 
     heading: Text
     cells: tuple[Text, ...]
@@ -37,7 +38,7 @@ class _Column:
 
 
 def grid_lines(block: Grid, width: int) -> Iterator[Text]:
-    """Yield one table or several, each with the columns that name its rows."""
+    """Yield the lines of one table or of several, each of which repeats the columns that name the rows."""
     cells = list(zip(*map(_texts, block.rows), strict=True)) or [()] * len(block.head)
     columns = [_Column(_text(head), texts, head.right) for head, texts in zip(block.head, cells, strict=True)]
     named = [column for head, column in zip(block.head, columns, strict=True) if head.head]
@@ -51,7 +52,7 @@ def grid_lines(block: Grid, width: int) -> Iterator[Text]:
 
 
 def _texts(row: GridRow) -> list[Text]:
-    """Return a text for each column; the text of a wide cell is in its first column."""
+    """Return the text of each column of a row; a cell over several columns has its text in the first of them."""
     return [text for cell in row.cells for text in (_text(cell), *[Text()] * (cell.columns - 1))]
 
 
@@ -63,7 +64,10 @@ def _text(cell: GridCell) -> Text:
 def _layout(
     names: Sequence[_Column], counts: Sequence[_Column], others: Sequence[_Column], width: int, rows: int
 ) -> tuple[int, list[list[_Column]]]:
-    """Return how many leading names become headings, and the columns of each table."""
+    """Return how many leading columns of `names` become headings, and the columns of each table.
+
+    `names` and `counts` are columns that each table repeats; `others` are spread over the tables. `rows` is the number
+    of rows."""
     least = max(0, len(names) - 2) if rows > _MANY else 0
     hoisted = least
     while hoisted < len(names) - 1 and _total([*names[hoisted:], *counts, *others]) > width:

@@ -1,1 +1,1 @@
-"""The words of documents, in both languages: sentences, and the form of numbers."""
+"""The sentences of documents, and the format of numbers, in every language of reports."""

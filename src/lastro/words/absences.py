@@ -1,4 +1,4 @@
-"""Sentences beside a table of results on what its cells lack; in the cells, there is only a dash. Pure."""
+"""Sentences on what the cells of a table of results lack; the cells themselves have only a dash. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def has_ratios(report: CampaignResults) -> bool:
 
 
 def lacks_ratio(row: Row, cell: Cell) -> bool:
-    """Return whether a measured treatment has no ratio only because its baseline has no value."""
+    """Return whether a measured treatment that is compared with a baseline has no ratio: the baseline has no value."""
     return cell.summary is not None and cell.ratio is None and row.baseline is not None and not row.is_baseline
 
 
 def lacks_spread(cell: Cell) -> bool:
-    """Return whether the mean of a cell, or its ratio, has no interval because one trial has no spread."""
+    """Return whether a mean, or its ratio, has no interval because it is of a single trial."""
     if cell.summary is None:
         return False
     if cell.summary.n == 1 and not cell.summary.bounded:
@@ -35,7 +35,10 @@ def lacks_spread(cell: Cell) -> bool:
 
 
 def absences(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield a sentence if ratios are missing for lack of a baseline value, and one if intervals are for n = 1."""
+    """Yield the sentences on what cells lack.
+
+    There is one if ratios are missing because a baseline has no value, and one if intervals are missing because n is
+    1."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
     if any(lacks_ratio(row, cell) for row, cell in cells):
         yield say(_NO_RATIO if has_ratios(report) else _NO_RATIOS)

@@ -25,7 +25,7 @@ _MOST_LINKS = 3  # treatments to name
 
 
 def summary(report: CampaignResults, say: Language) -> str:
-    """Return one paragraph: what was compared, how many trials are valid, where and when."""
+    """Return a paragraph on what was compared, how many trials are valid, on which host and when."""
     study, progress = report.study, report.progress
     factors = " × ".join(f"{factor.name} ({len(factor.levels)})" for factor in report.varying)
     compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
@@ -56,7 +56,7 @@ def premises(report: CampaignResults, say: Language) -> tuple[str, ...]:
 
 
 def guest_sentences(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
-    """Yield a sentence that the host, or some of several hosts, was a virtual machine; nothing for real hosts."""
+    """Yield a sentence that the host, or some of several hosts, was a virtual machine; nothing if `guest` is None."""
     if guest is None:
         return
     if isinstance(guest.title, Note):
@@ -84,7 +84,9 @@ def place(report: CampaignResults, say: Language) -> str:
 
 
 def place_of(places: Sequence[MeasuredIn | None], say: Language) -> str:
-    """Return where several measurements ran, as `place`; 'partly in a guest' if they differ. None is a real host."""
+    """Return where several measurements ran, in the words of `place`; None in `places` is a real host.
+
+    If they ran on different kinds of host, return 'partly in a guest' or 'partly in an emulated guest'."""
     guests = [guest for guest in places if guest is not None]
     if not guests:
         return ""
@@ -95,12 +97,14 @@ def place_of(places: Sequence[MeasuredIn | None], say: Language) -> str:
 
 
 def titled(title: str, place: str) -> str:
-    """Return the title of a table or figure with its place, if it has both."""
+    """Return the title of a table or figure, followed by `place`; only the title if `place` is empty."""
     return f"{title}, {place}" if title and place else title
 
 
 def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield what is combined, how the machines differ, and how ratios are made; nothing for one campaign."""
+    """Yield sentences on a report over several campaigns or testbeds; nothing for one campaign.
+
+    They say what is combined, how the machines differ, and how ratios are made."""
     if (across := across_campaigns(report)) is None:
         return
     fleet = report.of_fleet
@@ -173,7 +177,7 @@ def _testbeds(report: CampaignResults, say: Language) -> str:
 
 
 def _tally(report: CampaignResults, say: Language) -> str:
-    """Return the numbers of valid, invalid, unavailable and waiting trials, and of invalid attempts."""
+    """Return a sentence with the numbers of valid, invalid, unavailable and waiting trials, and of invalid attempts."""
     progress = report.progress
     states = {
         N_("{n} yielded a valid result"): progress.counts.get("valid", 0),
@@ -243,7 +247,7 @@ def _limits_of_host(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _limits_of_attempts(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield that trials were repeated late, and that excluded attempts may bias means."""
+    """Yield a sentence if trials became valid only in a late repetition, and one if invalid attempts are excluded."""
     if n_late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
         yield say(
             "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the rest of "
@@ -258,7 +262,7 @@ def _limits_of_attempts(report: CampaignResults, say: Language) -> Iterator[str]
 
 
 def legend(kind: str, say: Language) -> str:
-    """Return a mark with its meaning: '‡ through a cache: a cache may stand …'."""
+    """Return the sign of a kind of mark with its meaning: '‡ through a cache: a cache may stand …'."""
     return f"{sign(kind)} {say(kind)}: {meaning(kind, say)}"
 
 
@@ -275,7 +279,7 @@ def sequential_note(report: CampaignResults, say: Language) -> str:
 
 
 def reason(ratio: Estimate, say: Language) -> str:
-    """Return why a ratio has no interval, or has an unbounded one or only a bound; otherwise empty."""
+    """Return why a ratio has no interval, or an unbounded one, or is only a bound; empty if it has an interval."""
     why = ratio.absent_because
     if why is not None and (ratio.unbounded or why.message in (RATIO_IS_BOUND, BOTH_ARE_BOUNDS, NO_SPREAD)):
         return say.note(why)
@@ -319,9 +323,10 @@ def metric_note(metric: Metric, say: Language) -> str:
 
 
 def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
-    """Return (purpose, command line) for repeating the campaign or inspecting it.
+    """Return (purpose, command line) of the commands that repeat the campaign or show more of it.
 
-    Several campaigns are repeated one by one, each by the commands of its own report."""
+    For several campaigns, they only show reports and values: each campaign is repeated by the commands of its own
+    report."""
     if report.members and not report.of_fleet:
         places = [shlex.quote(member.directory) for member in report.members]
         reports = " && ".join(f"lastro report {place}" for place in places)
@@ -343,7 +348,7 @@ def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
 
 
 def resources(report: CampaignResults, say: Language) -> list[tuple[str, str, PropertyTable]]:
-    """Return (name, title, table) for the usage by instances and the disturbances of the host, unless empty."""
+    """Return (name, title, table) for the usage of instances and the disturbances of the host, without empty tables."""
     properties = report.properties
     tables = [
         ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
@@ -358,7 +363,7 @@ def waiting(report: CampaignResults) -> int:
 
 
 def not_run_yet(report: CampaignResults, say: Language) -> str:
-    """Return '12 trials not run yet.'"""
+    """Return how many trials have not run yet: '12 trials not run yet.'"""
     return say("{trials} not run yet.", trials=say.count(waiting(report), "trial"))
 
 

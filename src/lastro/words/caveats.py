@@ -1,4 +1,4 @@
-"""Caveats on the key findings: circumstances, such as shared cores, that explain a part of an effect. Pure."""
+"""Caveats on the key findings: circumstances, such as shared cores, that may explain a part of an effect. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALIBRATION = "calibration"  # as `host.processors` writes it
 
 
 def caveats(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return sentences to be read with the key findings: shared or few CPUs, unequal neighbours, missing conditions."""
+    """Return the caveats on the key findings: shared or few CPUs, unequal neighbours, missing conditions."""
     return (
         *_shared_cores(report, say), *_idle_cpus(report, say), *_few_cpus(report, say), *_unequal_doses(report, say),
         *_conditions(report, say),
@@ -36,7 +36,7 @@ def _conditions(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield a caveat if CPUs share a core and a neighbour used the CPU; nothing otherwise."""
+    """Yield a caveat if several CPUs of the host share a core and a neighbour used CPU time; otherwise nothing."""
     recorded = report.provenance.get("cores")
     cores: Mapping[str, Any] = recorded if isinstance(recorded, Mapping) else {}
     shared = cores.get("shared")
@@ -59,9 +59,10 @@ def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield a caveat on metrics of paced packets: a neighbour that keeps CPUs busy spares them the wake-up.
+    """Yield a caveat if a neighbour used CPU time and a metric is measured with paced packets.
 
-    A constant of the study can keep CPUs awake while latency is measured, but in no other phase."""
+    Idle CPUs halt between such packets. A neighbour that keeps them busy saves the packets the time to wake a CPU. A
+    constant of the study can keep CPUs awake while latency is measured, but not in any other phase."""
     if report.study.scenario != "chain" or not _has_cpu_neighbour(report):
         return
     awake = report.study.settings.get("cpus_idle") == "awake"
@@ -75,7 +76,7 @@ def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield a caveat if a chain, or several chains, have more instances than the host has CPUs: they take turns."""
+    """Yield a caveat if a chain, or all chains together, have more instances than the host has CPUs."""
     study, most_in_a_row, instances, chains = report.study, 1, 0, 1
     for row in report.rows:
         config = study.config(row.treatment.levels)
@@ -111,7 +112,7 @@ def _paced(metric: str) -> bool:
 
 
 def _unequal_doses(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield a caveat if neighbours of compared levels did unequal work."""
+    """Yield a caveat if the neighbours of two levels that are compared did unequal work."""
     unequal = unequal_doses(doses_of(report))
     if unequal is None:
         return
@@ -133,7 +134,7 @@ def _has_cpu_neighbour(report: CampaignResults) -> bool:
 
 
 def _least_speed(cores: Mapping[str, Any]) -> float | None:
-    """Return the least relative speed of a CPU whose sibling is busy; None without a calibration."""
+    """Return the lowest recorded speed of a CPU whose sibling is busy (1: full speed); None without a calibration."""
     speeds = cores.get("speed_beside")
     if not isinstance(speeds, Mapping):
         return None

@@ -42,9 +42,10 @@ def verdict_text(judgement: Judgement, say: Language = ENGLISH) -> str:
 
 
 def published_text(published: PublishedFigure | None, say: Language = ENGLISH) -> str:
-    """Format a published figure, such as '×0.8961 ± 0.052, −312.39 Mbit/s'; empty when the source gives no figure.
+    """Format a published figure, such as '×0.8961 ± 0.052, −312.39 Mbit/s'; empty if `published` is None.
 
-    The judged figure comes first, with its tolerance. Without a tolerance, return the figure as it was printed."""
+    The figure that decides the claim comes first, with its tolerance. Without a tolerance, return the bound, '≥ ×1.5',
+    or the figure as the source printed it, in “”."""
     if published is None:
         return ""
     measure, figure = published.judged
@@ -64,8 +65,8 @@ def effect_text(
 ) -> str:
     """Format an effect: '×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]'.
 
-    Without an interval, return '×1.05 (no interval)'; with a `bound`, '≥ ×1.7'. `bound` is None if the true effect may
-    be on either side of the value; then no number is shown."""
+    Without an interval, return '×1.05 (no interval)'; with a `bound`, '≥ ×1.7'. If `bound` is None, the true effect may
+    be on either side of the value, so return 'no ratio' or 'no value'."""
     if effect.value is None or bound is None:
         return say("no ratio") if measure == "ratio" else say("no value")
     if measure == "ratio":
@@ -83,7 +84,9 @@ def effect_text(
 
 
 def reason_text(judgement: Judgement, say: Language = ENGLISH) -> str:
-    """Explain the verdict on a claim and how much of the design it covers, or why it is untestable."""
+    """Return the reason for the verdict on a claim, after the stand-ins on which it was judged, if any.
+
+    It also says over how many conditions of the design the claim was judged, if not over all."""
     text = N_("stand-in: {measured} in place of {published}")
     stand_ins = [
         say(text, measured=", ".join(map(str, stand_in.measured)), published=stand_in.published)
@@ -93,7 +96,7 @@ def reason_text(judgement: Judgement, say: Language = ENGLISH) -> str:
 
 
 def _reason(judgement: Judgement, say: Language) -> str:
-    """Explain the verdict on a claim by the position of its interval."""
+    """Return the reason for a verdict: the position of the interval, or why the claim is untestable."""
     claim, part, effects = judgement.claim, judgement.part, judgement.effects
     if judgement.verdict == "untestable here" or effects is None or part is None:
         return "; ".join(map(say.note, judgement.why_not))
@@ -154,7 +157,7 @@ def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
 
 
 def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
-    """Say that the source itself contradicts the claim, with the passage and its place; empty where it does not."""
+    """Return that the source itself contradicts the claim, with the passage and its place; empty if it does not."""
     contradiction = claim.contradicted_by
     if contradiction is None:
         return ""
@@ -166,7 +169,7 @@ def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
 
 
 def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
-    """Return the passage of the source that contradicts the claim, and the note on the claim; empty without both."""
+    """Return the passage in which the source contradicts the claim, and the note on the claim; empty without both."""
     return "; ".join(filter(None, (contradiction_text(claim, say), claim.noted(say.code))))
 
 

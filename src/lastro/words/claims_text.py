@@ -1,4 +1,4 @@
-"""The sentences of a table of claims, shared by the terminal and the HTML page."""
+"""Texts on judged claims: measured effects, evidence, the source, and the tally of verdicts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TALLY_WORDS: dict[Verdict, str] = {
 
 
 def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
-    """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'.
+    """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'; empty if nothing was tested.
 
-    If the claim has several parts, the levels of the deciding part come first."""
+    If the claim has several parts, the effect is that of the part that decides it, after the levels of that part."""
     part = judgement.part
     if part is None:
         return ""

@@ -23,7 +23,7 @@ from lastro.words.phrases import joined, merged_sentences
 from lastro.words.remarks import meaning, sign
 
 _NONE = {"provenance": N_("not recorded"), "profile": N_("none"), "setting": N_("not set"), "design": ""}
-_FARTHER = 2.0  # A and B this many times as far apart as the campaigns that show the spread get a note
+_FARTHER = 2.0  # a note follows if A and B are this many times as far apart in time as the campaigns behind the spread
 _MOST_CHARACTERS = 40  # of a fact of provenance, after the words that A and B have in common
 _MOST_FACTS = 4  # facts of a chapter of provenance that are written with their values
 
@@ -34,7 +34,7 @@ def label(cell: ComparedCell, say: Language = ENGLISH) -> str:
 
 
 def not_compared(cell: ComparedCell, say: Language = ENGLISH) -> str | None:
-    """Return why a cell has no test; None if it has one."""
+    """Return why a cell has no test, by side: 'B: not run yet'; None if it has one."""
     if cell.absent:
         return "; ".join(f"{missing.side}: {_why_absent(missing, say)}" for missing in cell.absent)
     return say.note(cell.no_test) if cell.no_test else None
@@ -51,7 +51,7 @@ def _why_absent(absent: MissingSide, say: Language) -> str:
 
 
 def why_unmatched(unmatched: UnmatchedTreatments, say: Language = ENGLISH) -> str:
-    """Return why one of the two campaigns lacks these treatments: a missing level, or an excluded combination."""
+    """Return why the other campaign lacks these treatments: it lacks a level, or its study excludes the combination."""
     other = "B" if unmatched.only_in == "A" else "A"
     if lacking := ", ".join(f"{name} = {level}" for name, level in unmatched.lacking):
         return say("{side} has no {levels}", side=other, levels=lacking)
@@ -66,7 +66,9 @@ def differences(comparison: Comparison, say: Language = ENGLISH) -> Iterator[tup
 
 
 def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
-    """Yield a line for each setting or fact that differs; long values are cut, long chapters list names only."""
+    """Yield a line for each setting or recorded fact that differs between A and B; long values are cut.
+
+    A chapter of provenance with more than four such facts has one line, which lists only their names."""
     chapters = by_key((difference.what.rpartition(".")[0], difference.what) for difference in comparison.differences)
     for what, in_a, in_b in differences(comparison, say):
         chapter = what.rpartition(".")[0]
@@ -80,7 +82,7 @@ def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterato
 
 
 def _where_apart(a: str, b: str) -> tuple[str, str]:
-    """Shorten two texts, if one is long, to what follows their common first words, and to 40 characters."""
+    """Remove the words that both texts begin with, and cut both to 40 characters; unchanged if both are short."""
     if max(len(a), len(b)) <= _MOST_CHARACTERS:
         return a, b
     words_a, words_b = a.split(), b.split()
@@ -95,7 +97,7 @@ def _where_apart(a: str, b: str) -> tuple[str, str]:
 
 
 def changed_host_text(comparison: Comparison, say: Language = ENGLISH) -> str:
-    """Return in which facts the hosts differ, with --fail-changed-host; empty without it, or without a difference."""
+    """Return in which facts the hosts differ; empty without --fail-changed-host, or if they do not differ."""
     changes = comparison.changed_host
     if not changes:
         return ""
@@ -104,7 +106,9 @@ def changed_host_text(comparison: Comparison, say: Language = ENGLISH) -> str:
 
 
 def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield whether intervals and tests contain the differences between equal campaigns, and what to do if not."""
+    """Yield whether intervals and tests allow for the spread between campaigns in which nothing changed.
+
+    If they do not, the sentence is a warning and says how to measure that spread."""
     between = comparison.between
     if between is None:
         yield say(
@@ -139,7 +143,7 @@ def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
 
 
 def guest_notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
-    """Yield which campaigns ran in guests, and whether the campaigns ran on different kinds of machines."""
+    """Yield a warning if A and B ran on different kinds of machines, and which of them ran in a guest."""
     differing = {difference.what for difference in comparison.differences if difference.kind == "provenance"}
     if len({report.guest for _, report in comparison.sides}) > 1 or RANDOMIZATION in differing:
         yield say(
@@ -150,7 +154,7 @@ def guest_notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str
 
 
 def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
-    """Yield caveats on guests, unfinished campaigns, marks and correlated trials, and metrics of only one campaign."""
+    """Yield notes on guests, unfinished campaigns, marks, correlated trials, and metrics of only one campaign."""
     yield from guest_notes(comparison, say)
     for side, report in comparison.sides:
         if not report.progress.finished:
@@ -173,7 +177,7 @@ def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
 
 
 def _marks_on(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield the sign of each mark on the numbers of a campaign, as in the table, with its meaning."""
+    """Yield 'sign: meaning' for each kind of mark on the numbers of a campaign."""
     for kind in report.kinds_of_marks:
         if kind == GENERATOR_LIMITED:
             limited = say.count(report.n_limited, "treatment")
@@ -218,7 +222,7 @@ def conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
 
 
 def _power(comparison: Comparison, say: Language) -> str:
-    """Return how large a loss this gate finds: in the noisiest cell, and in the median one."""
+    """Return how large a loss this gate finds in the noisiest and in the median cell; empty without judged cells."""
     if not (cells := comparison.sensitivity):
         return ""
     noisiest, middle = cells[-1], cells[(len(cells) - 1) // 2]
@@ -249,7 +253,7 @@ def _power(comparison: Comparison, say: Language) -> str:
 
 
 def _missed(comparison: Comparison, say: Language) -> str:
-    """Return the largest regression that an interval still allows; empty if nothing was judged."""
+    """Return the largest regression that some interval still allows; empty if no cell was judged."""
     if comparison.most_allowed is None:
         return ""
     loss, cell = comparison.most_allowed

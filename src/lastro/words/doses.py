@@ -1,4 +1,4 @@
-"""The wording of doses: what the neighbour really did in the valid trials. Pure."""
+"""The wording of doses: how much work the neighbour really did in the valid trials. Pure."""
 
 from __future__ import annotations
 

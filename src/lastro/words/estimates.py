@@ -11,12 +11,12 @@ from lastro.words.numbers import MINUS, fixed
 
 
 def difference_text(estimate: Estimate, say: Language) -> str:
-    """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
+    """Format a difference as '−312 [−334, −290]', with decimals that suit the interval; empty without a value."""
     return "" if estimate.value is None else estimate_text(estimate.value, estimate.interval, say)
 
 
 def estimate_text(value: float, interval: Interval | None, say: Language) -> str:
-    """Format an estimate with its interval, whose width determines the number of decimals."""
+    """Format an estimate as '5.1 [4.8, 5.4]', with decimals that suit the interval, or without an interval as '5.1'."""
     if interval is None:
         return number_text(value, say)
     low, high = interval.low, interval.high
@@ -41,7 +41,7 @@ def p_text(p: float | None, say: Language = ENGLISH, *, sign: bool = False) -> s
 
 
 def share_text(share: float, say: Language) -> str:
-    """Format a percentage as '78.9 %', with a no-break space."""
+    """Format a fraction as a percentage, '78.9 %', with a no-break space."""
     return say.number(f"{100 * share:.1f}\xa0%")
 
 
@@ -51,5 +51,5 @@ def number_text(value: float, say: Language) -> str:
 
 
 def numeric(first: int, end: int) -> frozenset[int]:
-    """Return the columns from `first` to before `end`, which contain numbers, for `Table.right`."""
+    """Return the indices from `first` to before `end`: the columns of a table that contain numbers (`Table.right`)."""
     return frozenset(range(first, end))

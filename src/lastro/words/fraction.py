@@ -14,7 +14,7 @@ _HIGHER = N_("main effects and interactions of two factors are measured together
 
 
 def fraction_text(fraction: Fraction, wanted: str, say: Language) -> str:
-    """Return what a fraction is: '1/2, resolution IV: interactions of two factors are measured together …'."""
+    """Return the size, the resolution and the aliases of a fraction: '1/2, resolution IV: interactions of two …'."""
     what = say(_RESOLUTIONS.get(fraction.resolution, _HIGHER))
     return say("{fraction}, resolution {n}: {what}", fraction=wanted, n=fraction.numeral, what=what)
 

@@ -1,4 +1,4 @@
-"""The text that the document, the JSON and the figures of a history share. Pure."""
+"""Texts on a history that its documents and its figures share. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lastro.words.language import Language
 
 
 def headline(report: HistoryReport, say: Language) -> str:
-    """Return the answer in one line: how many changes for the worse are not acknowledged, and the newest of them."""
+    """Return in one line how many changes for the worse are not acknowledged, and which of them is the newest."""
 
     def measured_utc(alarm: tuple[KeptSeries, HistoryChange]) -> str:
         series, change = alarm
@@ -29,7 +29,7 @@ def headline(report: HistoryReport, say: Language) -> str:
 
 
 def treatment_text(series: KeptSeries, say: Language) -> str:
-    """Return the levels of a series, and its study or host if several are shown: 'runc · cgroups (edge-7)'."""
+    """Return the levels of a series, with its study or host if the report has several: 'runc · cgroups (edge-7)'."""
     levels = " · ".join(series.levels.values()) or say("the treatment")
     return f"{levels} ({series.place})" if series.place else levels
 

@@ -1,4 +1,4 @@
-"""The sentence on the cost of a further hop of a chain: the slope of the line over chain lengths. Pure."""
+"""The sentence on the cost of each further hop of a chain: the slope of a metric over the length of the chain. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MOST_NAMED = 4  # conditions whose amounts are all written; of more, only the l
 def hop_sentences(
     relations: Sequence[tuple[tuple[str, ...], SizeRelation]], metric: Metric, say: Language
 ) -> tuple[str, ...]:
-    """Return one sentence on the cost of each further hop, with its interval; empty if no slope is known.
+    """Return a tuple of one sentence on the cost of each further hop, with its interval; empty if no slope is known.
 
-    `relations` are (levels of the other factors, growth with length). The sentence names the levels at which later
-    hops cost more, or less, than the first ones."""
+    `relations` are (levels of the other factors, growth of the metric with the length). The sentence also names the
+    levels for which each hop costs more, or less, in longer chains."""
     sign = -1 if metric.better == "higher" else 1
     costs: list[tuple[float, str]] = []
     dearer: list[str] = []

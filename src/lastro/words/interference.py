@@ -14,20 +14,21 @@ _MOST = 4  # sentences on neighbours
 
 
 def interference_sentences(interference: Interference | None, say: Language, most: int = _MOST + 1) -> tuple[str, ...]:
-    """Return at most `most` sentences, worst neighbour first; none without effects."""
+    """Return at most `most` sentences on neighbours and isolation, worst neighbour first; none without effects."""
     return () if interference is None else tuple(_Sentences(interference, say).all(most))[:most]
 
 
 class _Sentences:
-    """The sentences on the neighbours and isolations of a study."""
+    """The sentences on what neighbours cost and isolations recover, in one study."""
 
     def __init__(self, interference: Interference, say: Language) -> None:
         self.interference, self.say, self.metric = interference, say, interference.metric
 
     def all(self, most: int) -> Iterator[str]:
-        """Yield a sentence for each neighbour, worst first, and for the cost of isolation; last, what is not known.
+        """Yield a sentence for each neighbour, worst first, then the cost of isolation, then what is not known.
 
-        Of the sentences on neighbours, at most `most` leave room for the cost of isolation."""
+        If the cost of isolation has its own sentence, one neighbour is left out where necessary, so that it is within
+        `most`."""
         known = [loss for loss in self.interference.losses if loss.effects]
         cost, where = self._cost(), self._only_with()
         known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
@@ -48,13 +49,13 @@ class _Sentences:
     # The cost of a neighbour
 
     def _where(self, text: str) -> str:
-        """Add 'without isolation' if the study compares isolations: its figures of effects average over isolations."""
+        """Add 'without isolation' if the study compares isolations, since its other figures average over isolations."""
         if not self.interference.costs:
             return text
         return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")
 
     def _loss_words(self, tested: TestedLevel) -> str:
-        """Return what a neighbour takes from, adds to or changes in the metric, or that no effect is significant."""
+        """Return how much a neighbour takes from or adds to the metric, or that its effect is not distinguishable."""
         say, amount = self.say, self._amount(tested.change)
         words = {"neighbour": tested.level, "metric": self.metric.name}
         if not tested.distinguishable:
@@ -87,21 +88,21 @@ class _Sentences:
         return text
 
     def _by_correction(self, tested: Sequence[TestedLevel]) -> str:
-        """Return 'after correction for 4 comparisons' if only the correction makes an effect not significant."""
+        """Return 'after correction for 4 comparisons' if an effect is not significant only due to the correction."""
         if not any(level.lost_to_correction for level in tested):
             return ""
         say = self.say
         return say("after correction for {comparisons}", comparisons=say.count(tested[0].family, "comparison"))
 
     def _only_with(self) -> str:
-        """Return the isolation under which all trials were measured; empty if one was measured without isolation."""
+        """Return 'measured only with isolation by …' if no trial ran without isolation; otherwise empty."""
         levels = ", ".join(map(str, self.interference.only_with))
         return ", " + self.say("measured only with isolation by {levels}", levels=levels) if levels else ""
 
     # The recovery by isolation, and its cost
 
     def _recovery_clauses(self, recoveries: Sequence[TestedLevel]) -> Iterator[str]:
-        """Yield clauses on the isolations that recover, that harm, without effect, undecided, and not known."""
+        """Yield clauses on the isolations: those that recover, harm, have no effect, are undecided, are not known."""
         say, higher = self.say, self.metric.better == "higher"
         known = [level for level in recoveries if level.effects]
         decided = sorted((level for level in known if level.decided), key=lambda level: -level.recovered.value)
@@ -126,14 +127,16 @@ class _Sentences:
         return self._not_distinguishable(text, [(level, self._amount(level.recovered)) for level in tested])
 
     def _not_distinguishable(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
-        """Fill levels and amounts into `text`, which says that they are not distinguishable from zero."""
+        """Fill `text`, which says that amounts are not distinguishable from zero, with the levels and their amounts."""
         say, has_several, levels_tested = self.say, len(tested) > 1, [level for level, _ in tested]
         shares = ", ".join((f"{level.level} " if has_several else "") + amount.text(say) for level, amount in tested)
         levels = joined([str(level.level) for level in levels_tested], say)
         return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(levels_tested)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[TestedLevel, str]], **words: str) -> str:
-        """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
+        """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'.
+
+        `first` is the message for the first level; `words` are its other values."""
         say = self.say
         return ", ".join(
             say("by {level} {share}", level=tested.level, share=share)
@@ -143,7 +146,7 @@ class _Sentences:
         )
 
     def _cost(self) -> str:
-        """Return the cost or gain of isolation without a neighbour; empty if the study does not compare isolations."""
+        """Return what isolation costs or gains without a neighbour; empty if the study does not compare isolations."""
         say, first = self.say, N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
@@ -163,7 +166,7 @@ class _Sentences:
         )
 
     def _by_reason(self, tested: Iterable[TestedLevel]) -> dict[str, str]:
-        """Return {reason why the effect is not known: the levels that it applies to, joined by commas}."""
+        """Return {why an effect is not known: the levels with that reason, joined by commas}."""
         unknown = (level for level in tested if level.effects is None)
         reasons = by_key(("; ".join(map(self.say.note, level.why_not)), str(level.level)) for level in unknown)
         return {why: ", ".join(levels) for why, levels in reasons.items()}

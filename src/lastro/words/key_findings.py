@@ -1,8 +1,8 @@
-"""The key findings of a campaign, in at most six plain sentences. Pure: a report in, sentences out.
+"""The key findings of a campaign, in at most six plain sentences. Pure.
 
-The cost of a hop of a chain, the cost of neighbours and the recovery by isolation come first. Then comes the effect of
-every other factor on the first metric, a sentence for each, largest difference first; then a sentence for each further
-metric; last, what is missing. `analysis.findings` computes the data of the sentences."""
+The cost of a hop of a chain, the cost of neighbours and the recovery by isolation come first. The effects of all other
+factors on the first metric follow, a sentence for each factor, largest difference first. Then comes a sentence for each
+further metric, and last what is missing. `analysis.findings` computes the data of the sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REASON = 160  # characters of a reason in a sentence
 
 
 def key_findings(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
-    """Return at most `MOST` sentences; none before the first measurement. `analysis` None is computed here."""
+    """Return at most `MOST` sentences; none before the first measurement. `analysis` None: it is computed here."""
     if (all_findings := findings(report, analysis)) is None:
         return ()
     missing = _missing(all_findings.missing, say)
@@ -43,9 +43,9 @@ def key_findings(report: CampaignResults, say: Language, analysis: Analysis | No
 
 
 def _first(findings: Findings, say: Language, *, named: bool) -> Iterator[str]:
-    """Yield a sentence on the first metric for each factor that no sentence on hops or neighbours covers.
+    """Yield a sentence on the first metric for each factor that has no sentence on hops or neighbours.
 
-    Without factors, yield sentences on its means instead; `named` adds the levels of each treatment."""
+    If no factor varies, yield a sentence on each mean instead; `named` adds the levels of the treatment to it."""
     sentences = _KeySentences(findings.first, say)
     if not findings.first.factors:
         yield from sentences.mean_sentences(named=named)
@@ -59,7 +59,7 @@ def _first(findings: Findings, say: Language, *, named: bool) -> Iterator[str]:
 
 
 class _KeySentences:
-    """The sentences on one metric."""
+    """The sentences on the effects of factors on one metric, or on its means."""
 
     def __init__(self, findings: MetricFindings, say: Language) -> None:
         self.findings, self.say, self.metric = findings, say, findings.metric
@@ -74,7 +74,7 @@ class _KeySentences:
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
 
     def clauses(self, factor: FactorPairs) -> Iterator[str]:
-        """Yield clauses on the levels that differ from the reference, are alike, are undecided, or are left out."""
+        """Yield clauses on the levels that differ from the reference, are equivalent, are undecided or are left out."""
         phrases = self._phrases(factor)
         if not factor.effects:
             yield phrases.unknown()
@@ -91,9 +91,10 @@ class _KeySentences:
         yield phrases.left_out()
 
     def in_one(self) -> str:
-        """Return one sentence on the metric: its largest effects, or that they are undecided, or that there are none.
+        """Return one sentence on all effects on the metric; empty if the metric never varied.
 
-        Empty if the metric never varied."""
+        It has the largest effects or, without significant effects, what is undecided or how small all differences
+        are."""
         findings, compared = self.findings, self.findings.compared
         if findings.never_varied:
             return ""
@@ -121,7 +122,7 @@ class _KeySentences:
 
 
 def _levels(where: str) -> str:
-    """Return levels of several factors for a sentence whose clauses are separated by semicolons."""
+    """Return levels of several factors joined by '·' instead of ';', which separates the clauses of the sentence."""
     return where.replace("; ", " · ")
 
 
@@ -131,7 +132,10 @@ def _short(reason: str) -> str:
 
 
 def _missing(missing: MissingTreatments, say: Language) -> tuple[str, ...]:
-    """Return a sentence on unavailable treatments and why, invalid treatments and metrics without a value, if any."""
+    """Return a tuple of one sentence on what is missing; empty if nothing is.
+
+    It names unavailable treatments with the reasons, treatments without a valid trial, and metrics without a valid
+    value."""
     gaps = [
         say(
             "{where} ({reason})",

@@ -40,7 +40,7 @@ class Language:
         return text.format(**values) if values else text
 
     def note(self, note: Note) -> str:
-        """Translate a note and the notes among its values; numbers get the separators of this language."""
+        """Translate a note, and the notes among its values; numbers among them get the separators of this language."""
         return self(note.message, **{name: self._value(value) for name, value in note.values.items()})
 
     def _value(self, value: object) -> object:
@@ -59,7 +59,7 @@ class Language:
         return f"{n:,}".replace(",", self.thousands)
 
     def number(self, text: str) -> str:
-        """Convert the separators of a number, or of numbers in text that Lastro wrote, to those of this language.
+        """Convert the separators of a number, or of all numbers in a text that Lastro wrote, to those of this language.
 
         With a decimal comma, ', ' becomes '; ' to keep numbers apart: '[0.9, 1.1]' becomes '[0,9; 1,1]'."""
         if self.decimal == ".":

@@ -21,7 +21,9 @@ _STOPS = {
 
 
 def odds_text(p: float, say: Language) -> str:
-    """Format a probability in percent, '—' for NaN; simulation cannot resolve more than '> 99 %' and '< 1 %'."""
+    """Format a probability in percent; NaN becomes '—'.
+
+    The extremes are '> 99 %' and '< 1 %', because simulation cannot resolve more."""
     if math.isnan(p):
         return "—"
     if p > 0.995:
@@ -34,7 +36,7 @@ def percent_text(share: float, say: Language) -> str:
 
 
 def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:
-    """Return why a candidate is not in question any more: 'holds latency ≤ 1 ms with a probability of < 1 %'."""
+    """Return why a candidate was dropped from the decision: 'holds latency ≤ 1 ms with a probability of < 1 %'."""
     p = odds_text(dropped.chance, say)
     if dropped.why == "unlikely":
         return say("is the cheapest that holds with a probability of {p}", p=p)
@@ -50,14 +52,15 @@ def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:
 
 
 def stop_text(look: Look, say: Language) -> str:
-    """Return why a campaign stopped after a look; empty if it did not."""
+    """Return why a campaign stopped after this interim decision; empty if it continued."""
     return say(_STOPS[look.stop]) if look.stop else ""
 
 
 def standing(decision: SlaDecision | None, dropped: frozenset[int]) -> str:
-    """Return the state of a decision for the progress display, in English: the leading and the open candidates.
+    """Return the state of a decision, in English, for the progress display.
 
-    `dropped` are indices of candidates that are no longer measured."""
+    It names the recommended or likeliest candidate, and the candidates that are still open. `dropped` are the indices
+    of candidates that are no longer measured."""
     if decision is None:
         return "too few valid trials for a decision"
     choice = decision.choice

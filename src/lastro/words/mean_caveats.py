@@ -1,4 +1,4 @@
-"""Sentences on what restricts the use of the means of a metric: a second mode, and trials that were lost."""
+"""Sentences on what restricts the use of the means of a metric: a second mode, and lost trials."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _HOLDS = {
 
 
 def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield that some trials lie apart, how far and in which treatments; nothing without a second mode."""
+    """Yield sentences on a second mode: trials whose values are far from all others of their treatment and block.
+
+    They say how many trials, how far, and in which treatments. Nothing if the metric has no second mode."""
     modes, name = metric.second_mode, metric.metric.name
     if modes is None:
         return
@@ -57,7 +59,7 @@ def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def lost_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield a sentence with bounds for each treatment that lost many trials; treatments after the sixth are counted."""
+    """Yield a sentence with bounds for each treatment that lost many trials; after six, only count the treatments."""
     if not metric.lost:
         return
     for lost in metric.lost[:MOST]:
@@ -71,7 +73,7 @@ def _more(n: int, say: Language) -> tuple[str, ...]:
 
 
 def _lost(lost: LostTrials, say: Language) -> Iterator[str]:
-    """Yield the lost trials of a treatment, and the bounds of its ratio or mean."""
+    """Yield how many trials a treatment lost, and bounds of its ratio or mean with the lost trials included."""
     words = {"treatment": lost.treatment.label, "n": say.integer(lost.lost), "trials": say.count(lost.trials, "trial")}
     words["and_baseline"] = (
         say(", and {n} of its baseline", n=say.integer(lost.baseline_lost)) if lost.baseline_lost else ""

@@ -67,12 +67,12 @@ def verdict_text(verdict: Verdict, say: Language) -> str:
 
 
 def verdict_counts(verdicts: Sequence[Verdict], say: Language) -> str:
-    """Return the number of each verdict: '2 worse, 1 better'."""
+    """Return how often each verdict occurs: '2 worse, 1 better'."""
     return ", ".join(say(_COUNTED[verdict], n=verdicts.count(verdict)) for verdict in dict.fromkeys(verdicts))
 
 
 def fixed(value: float, decimals: int) -> str:
-    """Format a number with a fixed number of decimals and a true minus sign."""
+    """Format a number with this many decimals and a true minus sign."""
     text = f"{value:.{decimals}f}"
     return MINUS + text[1:] if text.startswith("-") else text
 
@@ -101,7 +101,7 @@ def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
 
 
 def _mean(summary: Summary) -> str:
-    """Format a mean that is not a bound, as `mean_text`."""
+    """Format a mean that is not a lower bound: see `mean_text`."""
     if summary.interval is None or summary.interval.half_width <= _ROUNDING * abs(summary.mean):
         alone = significant(summary.mean, 5).replace("-", MINUS)
         return alone if summary.interval is None else f"{alone} ± 0"
@@ -117,7 +117,7 @@ def _mean(summary: Summary) -> str:
 
 
 def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
-    """Format an interval as '[19798, 21672]', or say why there is none."""
+    """Format the interval of a mean as '[19798, 21672]', or return why there is none."""
     if summary.bounded:
         return say(
             "no interval: a lower bound in {n} of {trials}", n=summary.bounded, trials=say.count(summary.n, "trial")
@@ -129,7 +129,7 @@ def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
 
 
 def ratio_text(ratio: Estimate, say: Language = ENGLISH) -> str:
-    """Format a ratio as '×0.992 [0.941, 1.046]', or with the reason why it has no interval; a bound as '≥ ×1.7'."""
+    """Format a ratio as '×0.992 [0.941, 1.046]' or '×0.99 no interval'; a bound as '≥ ×1.7'; None as 'no ratio'."""
     if ratio.value is None:
         return say("no ratio")
     if ratio.bound:
@@ -143,7 +143,7 @@ def ratio_text(ratio: Estimate, say: Language = ENGLISH) -> str:
 
 
 def ratio_range(ends: Interval, say: Language = ENGLISH) -> str:
-    """Format an interval of ratios without an estimate: '×0.80 to ×1.10'."""
+    """Format an interval of ratios of which there is no estimate: '×0.80 to ×1.10'."""
     decimals = _ratio_decimals(ends.half_width, ends.high)
     low, high = (say.number(fixed(end, decimals)) for end in (ends.low, ends.high))
     return say("×{low} to ×{high}", low=low, high=high)
@@ -155,7 +155,9 @@ UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more 
 
 
 def is_undecided(ratio: Estimate) -> bool:
-    """Return whether the interval of a ratio is too wide to be useful: it holds 1 and spans over a factor of ten."""
+    """Return whether the interval of a ratio is too wide to be useful.
+
+    It is if it is unbounded, or if it contains 1 and spans more than a factor of ten."""
     if ratio.interval is None:
         return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high
@@ -169,9 +171,9 @@ def _ratio_decimals(half_width: float, value: float) -> int:
 
 
 def comparison_text(row: Row, cell: Cell, judged: Verdict, say: Language = ENGLISH) -> str:
-    """Return the second line of a cell: the mark and the ratio, 'baseline', 'undecided', or why there is no ratio.
+    """Return the line below a mean: the mark and the ratio, 'baseline', 'undecided', or why there is no ratio.
 
-    It is empty if the study has no baseline."""
+    Empty if the study has no baseline."""
     if row.is_baseline:
         return say("baseline")
     if cell.ratio is not None and judged in ("", "same") and is_undecided(cell.ratio):
@@ -220,7 +222,7 @@ def no_exponent(text: str) -> str:
 
 
 def _plain(value: float, largest: float, step: float = 0.0) -> str:
-    """Format a number of an axis: `largest` determines the prefix, `step` the decimals (0: from the value)."""
+    """Format a number of an axis; `largest` decides the prefix (M, G, T), `step` the decimals (0: `value` does)."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     size = abs(largest)
@@ -233,7 +235,7 @@ def _plain(value: float, largest: float, step: float = 0.0) -> str:
 
 
 def _decimals(value: float, step: float) -> int:
-    """Return the number of decimals of a round step; without a step, of the value with up to four digits."""
+    """Return how many decimals a round `step` needs; if it is 0, how many `value` needs for at most four digits."""
     if step:
         return max(0, -math.floor(math.log10(step) + 1e-9))
     return len(f"{Decimal(f'{value:.4g}').normalize():f}".partition(".")[2])

@@ -1,4 +1,4 @@
-"""The wording of numeric factors and of sizes: curves and growth. Pure."""
+"""The wording of levels that are numbers, and of growth with the sizes of a scenario. Pure."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _GROWS: dict[Verdict, str] = {
 
 
 def level_text(level: Level, say: Language) -> str:
-    """Format a number of an axis as '200,000'; return text as the study writes it."""
+    """Format a level that is a number as '200,000'; return a level that is text unchanged."""
     if isinstance(level, int):
         return say.integer(level)
     return say.number(f"{level:g}") if isinstance(level, float) else level
 
 
 def why_missing(row: Row | None, view: MetricView, say: Language) -> str:
-    """Return why a treatment has no value of a metric, with its marks; empty if it has one, or if `row` is None."""
+    """Return why a treatment has no value of a metric, and its marks; empty if it has a value or `row` is None."""
     if row is None or view.of(row).summary is not None:
         return ""
     return say(WHY_MISSING.get(row.status, WHY_MISSING["valueless"])) + signs(view.of(row).marks)
 
 
 def growth_text(against: SizeRelation, say: Language) -> str:
-    """Describe the growth with a size: 'yes: in proportion, ×1.78'; for a line, also slope, intercept and bend."""
+    """Describe how a metric grows with a size: 'yes: in proportion, ×1.78'; for a line, add slope, intercept, bend."""
     ratio = say.number(significant(against.ratio, 3)) if against.ratio is not None else ""
     verdict = say(_GROWS[against.verdict], ratio=ratio)
     if (line := against.line) is None:
@@ -60,5 +60,5 @@ def _summary(estimate: Estimate) -> Summary:
 
 
 def sizes_text(growth: Growth) -> Iterator[str]:
-    """Format each level with its sizes: '3x3 (9, 12)'."""
+    """Yield each level with its sizes in parentheses: '3x3 (9, 12)'."""
     return (f"{level} ({', '.join(map(str, size.values()))})" for level, size in growth.sizes.items())

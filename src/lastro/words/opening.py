@@ -1,4 +1,4 @@
-"""The opening sentences of a document, which end the output in a terminal: warnings and key findings."""
+"""The opening sentences of a document: warnings and key findings. In a terminal, they are at the end of the output."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported befo
 
 
 def opening(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
-    """Return warnings, key findings and caveats, in this order. `analysis` None is computed from the report."""
+    """Return warnings, key findings and caveats, in this order. `analysis` None: it is computed from the report."""
     return warnings(report, say) + key_findings(report, say, analysis) + caveats(report, say)
 
 
 def warnings(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return warnings that many trials are invalid, or that the host changed; empty without reason for any."""
+    """Return the warnings that many trials are invalid and that the host changed; empty if neither is true."""
     many_invalid = incomplete(report.progress.counts, say)
     return (*filter(None, [many_invalid]), *segment_sentences(report, say))
 
@@ -41,7 +41,7 @@ def segment_sentences(report: CampaignResults, say: Language) -> tuple[str, ...]
 
 
 def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:
-    """Return the fraction of invalid trials among those that can run on this host; `counts` are trials by state."""
+    """Return the fraction of invalid trials among those that can run on this host; `counts` is {state: trials}."""
     return counts.get("invalid", 0) / (_runnable(counts) or 1)
 
 

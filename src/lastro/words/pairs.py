@@ -24,9 +24,9 @@ _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 @dataclass(frozen=True, slots=True)
 class PairPhrases:
-    """Phrases on one factor of one metric, without a capital or a full stop.
+    """Phrases on the effect of one factor on one metric, without an initial capital or a full stop.
 
-    `shared` are names of levels that other factors also have."""
+    `shared` are the levels that another factor also has."""
 
     factor: FactorPairs
     metric: Metric
@@ -34,10 +34,10 @@ class PairPhrases:
     shared: frozenset[str] = frozenset()
 
     def changed(self, levels: Sequence[str], reference: str = "") -> str:
-        """Say how levels differ: 'with macvlan, throughput is 8.6 % [6.0, 11.2] higher than with bridge'.
+        """Return how levels differ: 'with macvlan, throughput is 8.6 % [6.0, 11.2] higher than with bridge'.
 
         For several levels: 'against bridge, throughput is on average 8.6 % [6.0, 11.2] higher with macvlan, 3 % [1, 5]
-        lower with routed'. Without a `reference`, the reference of the factor is used."""
+        lower with routed'. If `reference` is empty, the reference of the factor is used."""
         reference = reference or self.factor.reference
         pairs = [self.factor.of(level, reference) for level in levels]
         names = [self.name(level) for level in levels]
@@ -66,13 +66,13 @@ class PairPhrases:
         return self.say(text, reference=self.name(reference), metric=self.metric.name, changes=joined_changes)
 
     def _floor(self, levels: Sequence[str], reference: str) -> str:
-        """Return a remark if the differences of all these levels are below the noise floor; otherwise empty."""
+        """Return a remark if all these levels differ from `reference` by less than the noise floor; otherwise empty."""
         if all(self.factor.under_floor(level, reference) for level in levels):
             return ", " + self.say("less than the noise floor of this host")
         return ""
 
     def alike(self, levels: Sequence[str], widest: Pair) -> str:
-        """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'.
+        """Return that levels are equivalent: 'between native, docker and lxc, throughput differs by less than 4 %'.
 
         `widest` is the pair of these levels for which the data allow the largest difference."""
         text = N_("between {levels}, {metric} differs {average}by less than {most}")
@@ -81,7 +81,7 @@ class PairPhrases:
         return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._aliases()
 
     def undecided(self, levels: Sequence[str]) -> str:
-        """Say what is undecided: 'whether throughput with lxc differs from that with native is undecided with …'."""
+        """Return which comparisons with the reference are undecided, and how many more blocks would decide them."""
         pairs = [self.factor.of(level) for level in levels]
         what = self.say(
             "whether {metric} with {levels} differs {average}from that with {reference}",
@@ -93,7 +93,7 @@ class PairPhrases:
         return undecided(what + self._aliases(), pairs, self.say)
 
     def unknown(self) -> str:
-        """Say why nothing is known about the factor."""
+        """Return why the effect of the factor is not known."""
         text = N_("the effect of {factor} on {metric} is not known: no two blocks have valid values of all its levels")
         if not self.factor.strata:
             text = N_(
@@ -102,21 +102,21 @@ class PairPhrases:
         return self.say(text, factor=self.factor.factor, metric=self.metric.name)
 
     def left_out(self) -> str:
-        """Say which levels have too few valid trials; empty without any."""
+        """Return which levels have too few valid trials for a comparison; empty if there are none."""
         names = [self.name(level) for level in self.factor.left_out]
         text = N_("too few valid trials of {levels} in common with the other levels")
         return self.say(text, levels=joined(names, self.say, _MOST_NAMES)) if names else ""
 
     def limit(self, pair: Pair) -> str:
-        """Return the largest difference between two means that the data allow, rounded up: '4 %', '0.3 ms'."""
+        """Return the largest difference between two levels that the data allow, rounded up: '4 %', '0.3 ms'."""
         most = 100 * pair.most if pair.relative else pair.most
         decimals = min(9, max(0, -math.floor(math.log10(most)))) if 0 < most < 1 else 0
         return rounded_up(most, decimals, self.say) + self._unit(pair)
 
     def name(self, level: str) -> str:
-        """Return a level in words: 'count = 2', or only 'macvlan' if the level is clear without its factor.
+        """Return the name of a level in a sentence: 'count = 2', or only 'macvlan' if it is clear without the factor.
 
-        Numbers, words such as 'on', and levels that other factors share need their factor."""
+        The factor is added to numbers, to words such as 'on', and to levels that another factor also has."""
         factor, say = self.factor.factor, self.say
         if factor == NEIGHBOUR:
             return say("no neighbour") if level == NONE else say("the {level} neighbour", level=level)
@@ -126,7 +126,7 @@ class PairPhrases:
         return level if plain else f"{factor} = {level}"
 
     def _change(self, pair: Pair) -> str:
-        """Format a change: '8.6 % [6.0, 11.2] higher'; from a factor of two on, '3.0 times [2.8, 3.2]'."""
+        """Format a change: '8.6 % [6.0, 11.2] higher'; if the ratio is 2 or more, '3.0 times [2.8, 3.2]'."""
         say, interval = self.say, pair.interval
         if _is_multiple(pair):
             return Amount(pair.value, interval.low, interval.high, f"\xa0{say('times')}", nothing=1.0).text(say)
@@ -140,7 +140,7 @@ class PairPhrases:
         return PERCENT if pair.relative else unit_suffix(self.metric.unit, self.say)
 
     def _average(self, pairs: Sequence[Pair]) -> str:
-        """Return 'on average ' if a number is a mean over levels of other factors; otherwise empty."""
+        """Return 'on average ' if one of the pairs is a mean over levels of other factors; otherwise empty."""
         return self.say("on average") + " " if any(pair.strata > 1 for pair in pairs) else ""
 
     def _aliases(self) -> str:
@@ -153,9 +153,9 @@ def with_aliases(aliases: Sequence[str], say: Language) -> str:
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
-    """Say that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
+    """Return that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
 
-    Levels of different campaigns have no block in common; then the sentence states no number of blocks."""
+    If the levels are of different campaigns, they have no block in common, and the text states no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)
     if not blocks:
         return say("{what} is undecided", what=what)
@@ -173,7 +173,7 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
 
 
 def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
-    """Return the number of further blocks that decide each pair with this probability; None if it is not known."""
+    """Return how many more blocks decide each pair with this probability; None if it is not known for some pair."""
     most = 0
     for pair in pairs:
         if (needed := pair.blocks_to_decide(ALIKE, probability, most)) is None:
@@ -183,5 +183,5 @@ def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
 
 
 def _is_multiple(pair: Pair) -> bool:
-    """Return whether 'three times' is more natural than '200 % higher'."""
+    """Return whether the ratio of a pair is 2 or more, so that 'three times' is more natural than '200 % higher'."""
     return pair.relative and pair.value >= 2

@@ -1,4 +1,4 @@
-"""The building blocks of sentences: changes with their intervals, such as '38 % [30, 45]', lists and clauses."""
+"""The parts of sentences: changes with their intervals, such as '38 % [30, 45]', lists of names, and clauses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _DIGITS = 4  # the most digits of a number, unless more are needed to show that 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A change and its interval, both in `unit`: percent, or the unit of the metric; `unit` begins with a space.
+    """A change with its interval from `low` to `high`, all in `unit`.
 
-    `nothing` is the value for no change: 0, or 1 for a multiple."""
+    The unit is percent, or that of the metric, and begins with a space. `nothing` is the value that means no change: 0,
+    or 1 for a multiple. `low` and `high` are None without an interval."""
 
     value: float
     low: float | None
@@ -36,7 +37,7 @@ class Amount:
         return f"{say.number(value)}{self.unit} {say.number(f'[{low}, {high}]')}"
 
     def limit(self, say: Language) -> str:
-        """Format the largest change that the interval allows, rounded up: '4 %'; empty if it is not above zero."""
+        """Format the upper end of the interval, rounded up: '4 %'; empty if it is not above zero or does not exist."""
         if self.low is None or self.high is None or self.high <= 0:
             return ""
         return rounded_up(self.high, _decimals(self.low, self.high, self.nothing), say) + self.unit
@@ -47,19 +48,19 @@ class Amount:
 
 
 def rounded_up(value: float, decimals: int, say: Language) -> str:
-    """Format a number that is rounded up to this number of decimals."""
+    """Format a number, rounded up to this number of decimals: the result is always larger than `value`."""
     above = math.floor(value * 10**decimals + 1) / 10**decimals
     return say.number(fixed(above, decimals)) if decimals else say.integer(int(above))
 
 
 def unit_suffix(unit: str, say: Language) -> str:
-    """Return the unit of a change of a metric, with a space before it; '%' becomes percentage points."""
+    """Return the unit for a change of a metric, after a space; '%' becomes percentage points. Empty without a unit."""
     unit = say("percentage points") if unit == "%" else unit
     return f"\xa0{unit}" if unit else ""
 
 
 def joined(names: Sequence[str], say: Language, most: int = 0) -> str:
-    """Join names into a list: 'native, docker and lxc'. Of more than `most`, name the first and count the others."""
+    """Join names into a list: 'native, docker and lxc'. If there are more than `most` (0: no limit), count the rest."""
     if 0 < most < len(names):
         n = len(names) - most + 1
         return say("{names} and {n} others", names=", ".join(names[: most - 1]), n=say.integer(n))
@@ -73,22 +74,23 @@ def merged_sentences(
 ) -> Iterator[str]:
     """Yield each sentence once, after the names to which it applies: 'A and B: The campaign is unfinished.'
 
-    `sentences_by_name` are (name, its sentences). A sentence that applies to all `n` names is yielded without names."""
+    `sentences_by_name` are (name, its sentences). If `n` is the number of all names, a sentence that applies to all of
+    them is yielded without names."""
     names_by_sentence = by_key((text, name) for name, sentences in sentences_by_name for text in sentences)
     for text, names in names_by_sentence.items():
         yield text if len(names) == n else f"{joined(names, say)}: {text}"
 
 
 def sentence(clauses: Iterable[str]) -> str:
-    """Join the clauses that are not empty by semicolons into a sentence, with a capital and a full stop."""
+    """Join the clauses by semicolons into a sentence with a capital and a full stop; empty clauses are left out."""
     text = "; ".join(filter(None, clauses))
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def _decimals(low: float, high: float, nothing: float) -> int:
-    """Return the decimals that show half the width of an interval with one significant digit.
+    """Return how many decimals show half the width of an interval with one significant digit.
 
-    Return more if an end that is not `nothing` would otherwise be rounded to it."""
+    There are more if an end that differs from `nothing` would otherwise be rounded to it."""
     half, largest = (high - low) / 2, max(abs(low), abs(high))
     decimals = 1 if half <= 0 else min(9, max(0, -math.floor(math.log10(half))))
     if largest > 0:

@@ -1,4 +1,4 @@
-"""Words on a study on several hosts that its tables and figures share."""
+"""Texts on a study on several hosts that its tables and its figures share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lastro.words.numbers import ratio_text
 
 
 def place(pooled: PooledStudy, say: Language) -> str:
-    """Return whether guests measured, for captions: as `words.campaign.place`."""
+    """Return 'in a guest' or 'partly in a guest', for captions, if hosts of a study were guests; otherwise empty."""
     return place_of([host.report.guest for host in pooled.hosts], say)
 
 
 def ratio_on(effect: HostEffect, say: Language) -> str:
-    """Format the ratio on one host, or why there is none."""
+    """Format the ratio on one host, or why that host has none."""
     if effect.effect is None:
         return "; ".join(map(say.note, effect.absent_because))
     return ratio_text(Estimate(effect.ratio, effect.interval, 0), say)

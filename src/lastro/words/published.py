@@ -1,4 +1,4 @@
-"""The titles of published tables and figures, and choices of levels on one line."""
+"""The titles of published tables and figures, and the levels of several factors on one line."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def marks_of(panel: PublishedPanel) -> list[PublishedMark]:
 
 
 def levels_text(levels: Sequence[Level], say: Language) -> str:
-    """Return a level, or the mean over several: 'mean of cpu, io'."""
+    """Return the level, or if there are several 'mean of cpu, io'."""
     text = ", ".join(map(str, levels))
     return say("mean of {levels}", levels=text) if len(levels) > 1 else text
 
 
 def side_text(side: Levels, say: Language, *, short: bool = False) -> str:
-    """Return levels of several factors on one line, numbers with their factor: 'lxc · ovs', '3x3 · hello_s = 5'.
+    """Return the levels of several factors on one line: 'lxc · ovs'; numbers have their factor: '3x3 · hello_s = 5'.
 
-    If `short`, factors are left out, and several levels of a factor are only counted."""
+    If `short`, all factors are left out, and several levels of one factor are only counted: 'mean of 3'."""
     return " · ".join(_side_part(name, levels, say, short) for name, levels in side.items())
 
 

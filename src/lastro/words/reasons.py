@@ -16,13 +16,14 @@ Owner = TypeVar("Owner", bound=Hashable)
 def grouped(reasons: Iterable[tuple[str, Owner]]) -> list[tuple[str, list[Owner]]]:
     """Merge reasons that differ only in numbers; return (merged text, owners) in the order of first appearance.
 
-    `reasons` are (text, owner), where an owner may be a trial. It is listed once for each of its merged reasons."""
+    `reasons` are (text, owner), where an owner may be a trial. An owner of several reasons that were merged is listed
+    that many times."""
     groups = by_key((_NUMBER.sub("#", text), (text, owner)) for text, owner in reasons)
     return [(_ranged([text for text, _ in group]), [owner for _, owner in group]) for group in groups.values()]
 
 
 def _ranged(texts: list[str]) -> str:
-    """Return the first text, with the range 'smallest to largest' for each number in which the texts differ."""
+    """Return the first text with 'smallest to largest' in place of each number in which the texts differ."""
     columns = iter(list(zip(*(_NUMBER.findall(text) for text in texts), strict=True)))
 
     def span(_: re.Match[str]) -> str:

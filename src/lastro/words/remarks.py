@@ -1,4 +1,4 @@
-"""The wording of marks beside numbers: a sign, a short meaning for legends, and a sentence. Pure."""
+"""The wording of the marks that follow numbers: a sign, a short meaning for legends, and a sentence. Pure."""
 
 from __future__ import annotations
 
@@ -156,12 +156,12 @@ def sign(kind: str) -> str:
 
 
 def signs(marks: Iterable[Mark]) -> str:
-    """Return the signs to follow a number, such as ' †‡'; empty without marks."""
+    """Return the signs of marks, after a space, to follow a number: ' †‡'; empty without marks."""
     return signs_of(mark.kind for mark in marks)
 
 
 def signs_of(kinds: Iterable[str]) -> str:
-    """Return the signs of kinds of marks, each once, after a space; empty without kinds."""
+    """Return the signs of kinds of marks, each sign once, after a space: ' †‡'; empty without kinds."""
     text = "".join(dict.fromkeys(map(sign, kinds)))
     return f" {text}" if text else ""
 

@@ -1,4 +1,4 @@
-"""The text that the drawings of a topology, on a page and in a terminal, share. Pure."""
+"""The texts in the drawings of a topology, both on a page and in a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from lastro.words.language import ENGLISH, Language
 
 
 def heading(node: Node) -> str:
-    """Return the heading of a node, such as 'proxy × 8'."""
+    """Return the role of a node, with the number of its instances if there are several: 'proxy × 8'."""
     return f"{node.role} × {node.count}" if node.count > 1 else node.role
 
 
 def facts(node: Node, known: Mapping[str, str], hosts: int, say: Language = ENGLISH) -> list[str]:
-    """Return the lines below the heading of a node; `known` are versions by tool, `hosts` is the number of machines."""
+    """Return the lines below the heading of a node: its platform and version, what it does, isolation, and host.
+
+    `known` is {tool: version}. The host is left out if `hosts`, the number of hosts, is 1."""
     version = known.get(split_options(node.platform)[0], "")
     lines = [f"{node.platform} {version}".strip()]
     if node.anomaly:
@@ -31,7 +33,7 @@ def facts(node: Node, known: Mapping[str, str], hosts: int, say: Language = ENGL
 
 
 def devices(link: Link) -> list[str]:
-    """Return each device between two ports, such as 'hub-br (bridge)', with its address if it has one."""
+    """Return the devices between the two ports of a link, each with its kind and any address: 'hub-br (bridge)'."""
     return [
         f"{device.name} ({device.kind or '?'}){f' {device.address}' if device.address else ''}" for device in link.way
     ]

@@ -14,7 +14,7 @@ _NO_BREAK = "\xa0"  # replaces a space where a line must not break
 
 
 def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> list[str]:
-    """Draw a topology at most `width` columns wide, and at most 80; `known` are versions by tool."""
+    """Return a drawing of a topology as lines of at most `width` (and 80) columns; `known` is {tool: version}."""
     width = min(width, _WIDEST)
     lines = list(_list(topology, known, width) if is_mesh(topology) else _chain(topology, known, width))
     if topology.loads:
@@ -30,7 +30,7 @@ def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> 
 
 
 def _watched(witness: Witness, topology: Topology) -> str:
-    """Return where a witness watches and what: 'client, server: packets', or 'everywhere: packets'."""
+    """Return where a witness observes, and what: 'client, server: packets', or 'everywhere: packets'."""
     everywhere = len(witness.at) > 2 and set(witness.at) >= {node.role for node in topology.nodes}
     roles = "everywhere" if everywhere else ", ".join(witness.at)
     return f"{roles}: {witness.watches}" if roles else witness.watches
@@ -57,7 +57,7 @@ def _with_spaces(text: str) -> str:
 
 
 def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:
-    """Draw the nodes from source to sink as a column of boxes, then the nodes beside it with their links."""
+    """Draw the main path as a column of boxes from source to sink, then all other nodes with their links."""
     main, hosts = topology.main_way, n_hosts(topology)
     above: LinkEnd | None = None
     for role, next_role in zip(main, [*main[1:], ""], strict=True):
@@ -79,7 +79,7 @@ def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator
 
 
 def _box(node: Node, above: LinkEnd | None, below: LinkEnd | None, lines: Sequence[str], width: int) -> Iterator[str]:
-    """Draw a node as a box, with the ports of the links above and below it."""
+    """Draw a node as a box with `lines`; its edges have the ports of the links `above` and `below`, if any."""
     inner = min(_BOX, width) - 4
     yield _edge("┌", "┐", above, inner)
     for line in (heading(node), " · ".join(lines)):
@@ -95,7 +95,9 @@ def _edge(left: str, right: str, end: LinkEnd | None, inner: int) -> str:
 
 
 def _between(link: Link, *, reverse: bool, width: int, to: LinkEnd | None = None) -> Iterator[str]:
-    """Draw the connection of two nodes: the attachment, and the devices between the upper node and the lower one."""
+    """Draw a link below a box: its attachment, and the devices on the way down.
+
+    `reverse` if the upper node is the second end of the link. With `to`, the text names the node at that end."""
     way = devices(link)[::-1] if reverse else devices(link)
     yield f"    │ {link.attachment}{f' to {to.role}' if to else ''}"
     text = " ─ ".join(map(_unbroken, way))

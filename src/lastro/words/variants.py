@@ -1,4 +1,4 @@
-"""The wording of the answer whether a variant is worse than the reference. Pure."""
+"""The wording of the answer to whether a variant is worse than the reference. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _alarm(answer: VariantAnswer, say: Language) -> str:
 
 
 def _no_worse(answer: VariantAnswer, say: Language) -> str:
-    """Return the answer if no pair is worse: the best significant improvement, or the largest change still possible."""
+    """Return the answer if no pair is worse: the best clear improvement, or the largest change that is possible."""
     pairs, more = answer.measured, len(answer.measured) > 1
     best, change = min(pairs, key=lambda measured: measured[1].high)
     if change.high < 0 and -change.low > answer.test.margin:
@@ -77,7 +77,7 @@ def changed(pair: VariantPair, change: VariantChange, metric: Metric, say: Langu
 
 
 def size_text(change: VariantChange, say: Language, *, worse: bool = True) -> str:
-    """Return a change in percent with its interval; positive is for the worse, or without `worse` for the better."""
+    """Format a change in percent with its interval; a positive number is a loss or, if not `worse`, a gain."""
     if change.loss is None:
         return say("no ratio")
     sign = 100 if worse else -100

@@ -1,1 +1,1 @@
-"""What a campaign says as data for programs: JSON, with stable keys."""
+"""Results as data for programs: JSON with stable keys, JUnit XML, and text for Prometheus."""

@@ -2,25 +2,29 @@
 
     format     "lastro-claims/1"
     directory  the campaign's directory
-    study      its name
+    study      the name of the study
     guest      the virtual machine that was the host (title, emulated, partly), as in `data.results`; null for a real
                host
     file       the claims file
     source     title, authors, year
     confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
     tally      {verdict: number of claims}, claims on a stand-in included
-               a recovery without a loss is untestable but has a p, since it remains in the family; so does a claim
-               that a lower bound leaves open
     claims     [{id, says, where, contradicted_by, note, metric, unit, verdict, stand_in, reason, published, margin,
                  slight, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
                verdict ends in ", stand-in" where the claim was judged on a stand-in
+               margin is the largest relative difference that counts as alike, and slight the largest one that is
+               "slightly" more or less; null where the claim states none
+               p is known for some untestable claims, too: a recovery without a loss, and a claim that a lower bound
+               leaves open; both remain in the family of tests
+               decided_by is the label of the part that decides the verdict
                stand_in [{published, measured}]: a published level, and the levels in its place
                contradicted_by {says, says_in, where}: a passage of the same source that contradicts the claim
                note: what differs between the claim as published and as judged; empty without one
                published {ratio, share, at_least, at_most, difference, unit, tolerance, printed}
+               parts [{label, measure, effect, difference, bound}]: the comparisons of which the claim consists
                measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
-               parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
-               the true effect compares with the value: ">=", "<=", or "unknown" if it may be either
+               bound is set where a mean is only a lower bound: the true effect is ">=" or "<=" the value, or
+               "unknown" if it may be either
                effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
 
 A value that does not exist is null."""
@@ -73,7 +77,9 @@ def claims_document(
 
 
 def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
-    """Return one judgement, with the keys of `claims` in this module's docstring; `encode` it by `CLAIM_FORMS`."""
+    """Return one judgement with the keys of `claims` in this module's docstring.
+
+    The caller passes it to `encode` with `CLAIM_FORMS`."""
     claim, effects = judgement.claim, judgement.effects
     return {
         **pick(claim, "id says where contradicted_by"),

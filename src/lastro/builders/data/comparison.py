@@ -6,8 +6,9 @@
     guest        {title, emulated, partly}, as in `lastro results A B --json`; partly if only one campaign was measured
                  in a guest (differences has the guest of each campaign); null for real hosts
     confidence   of the intervals; 1 - confidence is the family-wise error rate of verdicts and gate
-    between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between equal campaigns that all
-                 intervals and tests contain, a standard deviation as a fraction of the mean; null if it is not known
+    between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between campaigns in which
+                 nothing changed, a standard deviation as a fraction of the mean; all intervals and tests allow for it;
+                 null if it is not known
     differences  [{what, a, b}]: provenance and settings that differ
     changed_host [what]: the differences that --fail-changed-host does not allow; null without that option
     notes        [text]
@@ -134,7 +135,7 @@ _FORMS: Forms = {
 
 
 def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
-    """Return UTF-8 XML for CI systems; with `fail_lost`, a cell that only A measured is also a failure."""
+    """Return JUnit XML in UTF-8 (see this module's docstring); with `fail_lost`, a cell that only A measured fails."""
     root = new_root(f"lastro compare {comparison.study.name}")
     measured = " ".join(guest_notes(comparison))
     properties = [("guest", measured)] if measured else []
@@ -151,7 +152,7 @@ def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
 
 
 def _add_host(root: Element, comparison: Comparison) -> None:
-    """Add the testsuite `host`, whose one testcase fails if the host changed; details list what changed."""
+    """Add the testsuite `host` with one testcase, which fails if the host changed and lists the facts that changed."""
     unchanged = add_case(add_suite(root, "host"), "unchanged", f"{comparison.study.name}.host")
     if changed := changed_host_text(comparison):
         lines = [
@@ -174,7 +175,7 @@ def _add_outcome(cell_case: Element, cell: ComparedCell, comparison: Comparison,
 
 
 def figures(cell: ComparedCell) -> str:
-    """Return the ratio, the means, n, the p-values and, with a gate, the outcome of a cell as one English line."""
+    """Return a cell as one line of English: ratio, means, n, p-values and, with a gate, its outcome."""
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else "no ratio"
     means = f"{sample_mean(cell.a):.5g} to {sample_mean(cell.b):.5g} {cell.metric.unit}".rstrip()
     n = f"n = {len(cell.a)} and {len(cell.b)}"

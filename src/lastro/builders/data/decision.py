@@ -6,19 +6,26 @@
     cost        {metric: weight}, or null; required [requirement]; wished [requirement]
     conditions  [label]; given {factor: level} in every condition
     confidence  of all intervals, and of the choice
-    more_blocks [number, or null above 1,000]: the further blocks that decide on the likeliest candidate with a
-                probability of 50 % and of 80 %; null where a candidate is recommended or none holds
+    more_blocks [number with 50 %, number with 80 %]: how many more blocks decide on the likeliest candidate with
+                these probabilities, each null above 1,000; null where a candidate is recommended or none holds
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
-                gaps [reason], wishes [true, false, or null if it is not known]}], as in the table
-                holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
+                gaps [reason], wishes [true, false, or null if it is not known]}], in the order of the table
+                holds: the probability that all means hold their limits; may_hold: the same if values of which only a
+                lower bound is known count as holding; next_holds: the probability that one more trial in each
+                condition holds all limits; cheapest: the probability that it holds all and costs the least of those;
+                limits: for each of levels, the condition in which it is met worst, the mean there, and the probability
+                that all conditions hold it; missing: metrics that lack a value in some condition; gaps: why conditions
+                have no valid trial; wishes: whether it meets each of wished
     looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
                 stop}]: the interim decision after each block, for a campaign that ran until its decision. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
                 accepted after all blocks); stop is "decided", "most blocks", "time", or empty where it went on
-    breaks      [{candidate, factor, given, metric, at, low, high}]: at which dose a level breaks;
-                null where an end is beyond the doses that were measured, and everywhere without a value at each dose
-    lacking     [{label, levels, gaps}]: no candidates, since a requirement is not met or not known to be met
+    breaks      [{candidate, factor, given, metric, at, low, high}]: at which dose (level of factor) a candidate no
+                longer holds the limit of a metric; an end is null where it is beyond the doses that were measured, and
+                all three numbers are null if a dose has no value
+    lacking     [{label, levels, gaps}]: the combinations that are no candidates, because they do not meet a
+                requirement, or are not known to meet it
 
 A value that does not exist is null, never absent and never NaN."""
 
@@ -69,8 +76,8 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
 def suite_document(decision: SuiteDecision) -> dict[str, Any]:
     """Return the choice over the studies of a suite: {format, reference, leader, candidates, studies, left_out}.
 
-    A spread is [middle, low, high]. `goodness` of a study is {candidate: spread, or null}, and `levels` its decision by
-    service levels, as for a single campaign, or null."""
+    A spread is [middle, low, high]. For each study, `goodness` is {candidate: spread or null}, and `levels` is its
+    decision by service levels, with the keys of this module's docstring, or null."""
     names = decision.candidates
     choice = {
         "format": SUITE_FORMAT,

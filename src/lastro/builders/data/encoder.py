@@ -1,7 +1,7 @@
 """JSON-serializable data from results: each frozen dataclass becomes an object with its fields. Pure.
 
-A document states only exceptions, as `Forms`: they map a class to a function that returns the value to encode instead.
-`as_object` and `pick` select fields for such functions. So a new field appears in JSON without further code."""
+A document defines only its exceptions, as `Forms`: {class: function that returns the value to encode instead}. Such
+functions select fields with `as_object` and `pick`. So a new field appears in JSON without further code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Forms = Mapping[type, Callable[[Any], Any]]
 
 
 def encode(document: Mapping[str, Any], forms: Forms) -> dict[str, Any]:
-    """Return a document as JSON-serializable data; a number that is not finite becomes None."""
+    """Return a document as JSON-serializable data, with these `forms`; a number that is not finite becomes None."""
     return {key: _encoded(value, forms) for key, value in document.items()}
 
 
 def _encoded(value: Any, forms: Forms) -> Any:
-    """Encode one value: its form if it has one, else by its type."""
+    """Return one value encoded: by the form of its class, if there is one, otherwise by its type."""
     if form := forms.get(type(value)):
         value = form(value)
     elif is_dataclass(value):
@@ -34,9 +34,10 @@ def _encoded(value: Any, forms: Forms) -> Any:
 
 
 def as_object(value: Any, without: str = "", **keys: str) -> dict[str, Any]:
-    """Return {field: value} of a dataclass, except the fields `without`, separated by spaces.
+    """Return {field: value} of a dataclass, except the fields that `without` names, separated by spaces.
 
-    `keys` gives a field another key: `n_trials="trials"`. Raises: TypeError when the dataclass has no such field."""
+    `keys` gives a field another key: `n_trials="trials"`. Raises: TypeError when the dataclass has no field of a given
+    name."""
     names = [field.name for field in fields(value)]
     left_out = without.split()
     if unknown := {*left_out, *keys}.difference(names):
@@ -45,5 +46,5 @@ def as_object(value: Any, without: str = "", **keys: str) -> dict[str, Any]:
 
 
 def pick(value: Any, names: str) -> dict[str, Any]:
-    """Return {name: value} of these fields or properties; `names` are separated by spaces."""
+    """Return {name: value} of those fields or properties that `names` lists, separated by spaces."""
     return {name: getattr(value, name) for name in names.split()}

@@ -23,7 +23,8 @@ _NAME = "lastro_mean"
 def document(report: HistoryReport) -> dict[str, Any]:
     """Return the history as JSON-serializable data.
 
-    `at`, `first` and `last` of a change are indices of `points`; the change may begin anywhere from first to last."""
+    `at`, `first` and `last` of a change are indices of `points`. The change is taken to begin at `at`, but may begin
+    anywhere from `first` to `last`."""
     return {
         "format": "lastro-history/1",
         "answer": headline(report, ENGLISH),
@@ -72,7 +73,7 @@ def _series(series: KeptSeries) -> dict[str, Any]:
 
 
 def junit(report: HistoryReport) -> bytes:
-    """Return UTF-8 XML for CI systems: a testsuite for each metric, a testcase for each series.
+    """Return JUnit XML in UTF-8: a testsuite for each metric, a testcase for each series.
 
     A testcase fails if its series has a change for the worse that is not acknowledged."""
     root = new_root("lastro history check")
@@ -96,13 +97,13 @@ def _fact(fact: FactChange) -> dict[str, str | None]:
 
 
 def prometheus(report: HistoryReport) -> str:
-    """Return the newest mean of each series as a text file of metrics, without times."""
+    """Return the newest mean of each series in the text format of Prometheus, without times."""
     samples = (_sample(series, series.last, series.summaries[-1]) for series in report.series)
     return "\n".join([*_head(), *samples]) + "\n"
 
 
 def openmetrics(report: HistoryReport) -> str:
-    """Return all means with the times of their campaigns, in seconds since 1970, for a backfill."""
+    """Return all means in the format OpenMetrics, for a backfill, with their times in seconds since 1970."""
     samples = []
     for series in report.series:
         for point, summary in zip(series.points, series.summaries, strict=True):

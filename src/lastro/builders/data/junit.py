@@ -16,7 +16,7 @@ def new_root(name: str) -> Element:
 
 
 def add_suite(root: Element, name: str, properties: Sequence[tuple[str, str]] = ()) -> Element:
-    """Add a testsuite and return it; `properties` are (name, value)."""
+    """Add a testsuite to `root` and return it; `properties` are (name, value)."""
     suite = ElementTree.SubElement(root, "testsuite", name=_xml(name), errors="0", time="0")
     if properties:
         holder = ElementTree.SubElement(suite, "properties")
@@ -26,7 +26,7 @@ def add_suite(root: Element, name: str, properties: Sequence[tuple[str, str]] = 
 
 
 def add_case(suite: Element, name: str, group: str) -> Element:
-    """Add a testcase and return it; CI systems show it under `group`, its `classname`."""
+    """Add a testcase to a testsuite and return it; CI systems show it under `group`, its `classname`."""
     return ElementTree.SubElement(suite, "testcase", name=_xml(name), classname=_xml(group), time="0")
 
 
@@ -43,7 +43,7 @@ def add_output(case: Element, text: str) -> None:
 
 
 def xml_file(root: Element) -> bytes:
-    """Return the document in UTF-8, after counting tests, failures and skipped tests in `root` and its testsuites."""
+    """Set the counts of tests, failures and skipped tests in `root` and its testsuites; return the XML in UTF-8."""
     for element in (root, *root):
         for number, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
             element.set(number, str(len(element.findall(f".//{tag}"))))

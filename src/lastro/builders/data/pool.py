@@ -5,7 +5,8 @@
     guest        the guests among the hosts {title, emulated, partly}, as in `lastro results --json`; null without any
     confidence   of every interval
     estimator    of tau squared: "reml" or "paule-mandel"
-    hosts        [{name, campaigns [directory], guest, facts {fact: text}, finished}]; guest is that of the host alone
+    hosts        [{name, campaigns [directory], guest, facts {fact: text}, finished}]; guest is that of this host,
+                 null for a real one
     effects      [{metric, unit, better, factor, level, reference, strata, all_strata, hosts, mean, tau, prediction,
                  heterogeneity, apart, p, p_adjusted, verdict, reason}], by metric, factor and level
                  an effect is the ratio of the mean of a level to that of the reference, over `strata` of `all_strata`
@@ -18,7 +19,7 @@
                  heterogeneity {q, df, p}: Cochran's test that no host differs from another, in which an error from few
                  trials counts as larger, by the factor of Student's t
                  apart {value, interval}: for two hosts, the ratio on the second divided by that on the first
-                 p and p_adjusted are those of the mean, else of apart; corrected by Holm's method
+                 p and p_adjusted (by Holm's method) are those of the mean or, without a mean, of apart
                  reason says why there is no mean
     claims       [{over_hosts, on_each [{host, verdict}]}]; over_hosts has the keys of a claim of `lastro claims`
 

@@ -10,8 +10,8 @@ tables   [{id, says, where, note, at, columns [{metric, unit, heading, at}], row
          bounded: the mean contains a value of which only a bound is known; mean is null where why says what is
          missing; stand_in lists published levels with the levels that were measured in their place
 figures  bars:  [{id, says, where, note, at, groups [{factor: [level]}], bars [{factor: [level]}], panels}]
-         panels [{metric, bars [{group, bar, here, mark}]}]; group and bar are places in those lists, from 0; bar is
-         null for a mean over what the bars separate
+         panels [{metric, bars [{group, bar, here, mark}]}]; group and bar are indices in groups and bars, from 0;
+         bar is null for a mean over all that the bars distinguish
          mark {claim (id), value, bound, relative, printed}: where the published figure would lie here, in the unit of
          the metric; relative: it follows from a ratio or a difference, and from a mean of this campaign; bound is
          ">=" or "<=" where the source states a bound, else null; null without a published figure

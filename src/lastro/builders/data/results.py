@@ -19,7 +19,7 @@
     metrics      [{name, unit, better, summary}]
     treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, dose, metrics}]
                  dose {quantity: {mean, least, greatest}}: what the neighbour really did in valid trials; null without
-                 one. cpus; memory_peak_bytes; held (units of a resource of the kernel); each per second of the
+                 a neighbour. cpus; memory_peak_bytes; held (units of a resource of the kernel); each per second of the
                  measurement: written_bytes, used (units), refused, moved_bytes (on a link of its own, or in memory)
                  metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, ratio,
                  generator_limited, marks, ended, values}}
@@ -34,7 +34,7 @@
                  values [{block, trial, attempt, value, at_least}]
     unavailable  [{reason, remedy, where, treatments [id], trials}]
     invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
-    really       {platform with its options: {property: text}}: how each platform was measured, as trials recorded it
+    really       {platform with its options: {property: text}}: how each platform was measured, recorded by its trials
     curves       [{factor, lines (the factor that provides the lines, or null), panel {factor: level}, line,
                  is_baseline, points [{level, number, treatment (id)}]}], for each numeric factor or option; the values
                  are those of the treatments
@@ -108,8 +108,8 @@ def document(
 ) -> dict[str, Any]:
     """Return the report as JSON-serializable data, with the keys of this module's docstring.
 
-    `published` are the tables and figures of the source, None without any. `analysis` is the analysis of `report`;
-    None makes it here, which takes seconds."""
+    `published` are the tables and figures of the source; None without any. `analysis` is the analysis of `report`; if
+    it is None, it is computed here, which takes seconds."""
     analysis = analysis or analyse(report)
     progress = report.progress
     valid = report.valid_attempts()

@@ -4,8 +4,8 @@
 serial, second_mode, lost, noise_floor, headline, bounded, fraction}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
-             total_ss, n, notes [text]}; explained is the fraction of the total variation; f and p take all treatments
-             as equally noisy, and nothing else is judged by them
+             total_ss, n, notes [text]}; explained is the fraction of the total variation; f and p assume that all
+             treatments are equally noisy, and no verdict depends on them
 effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted, marks [kind],
              decision, cells [used, all], aliases, n [level, reference], noise_floor, under_noise_floor}]; decision is
              different, same or unknown, after correction; marks are the marks on the numbers of both levels;
@@ -18,11 +18,11 @@ comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {v
              p_adjusted, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
 pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
              strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
-log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
-             amounts to at the mean of the reference
+log          whether the model is of logarithms: then ratios are of geometric means, and a difference is the geometric
+             mean of the reference times (ratio - 1)
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
-serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; for the mean of the
-             treatment that it affects most, its trials count as this many independent ones
+serial       {lag1, p, n, trials, counts_as}: the autocorrelation of trials that follow each other, or null; of the
+             treatment whose mean it affects most, the trials count as counts_as independent ones
 second_mode  {n, trials, distance, relative, sds, treatments [{treatment (id), n, trials}]}, or null: n of
              the trials lie apart from the others of their treatment and block, by distance: a ratio if relative, else
              in the unit of the metric; sds is its size in standard deviations of the noise

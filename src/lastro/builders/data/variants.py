@@ -18,7 +18,7 @@ from lastro.words.variants import headline, missing_text, size_text
 
 
 def document(answer: VariantAnswer) -> dict[str, Any]:
-    """Return the answer as JSON-serializable data, with the outcomes of this module's docstring."""
+    """Return the answer as JSON-serializable data; this module's docstring explains outcomes and changes."""
     answered = {
         "format": "lastro-ab/1",
         "answer": headline(answer, ENGLISH),
@@ -51,7 +51,7 @@ def document(answer: VariantAnswer) -> dict[str, Any]:
 
 
 def junit(answer: VariantAnswer) -> bytes:
-    """Return UTF-8 XML for CI systems."""
+    """Return JUnit XML in UTF-8, with the testcases that this module's docstring describes."""
     name = answer.report.study.name
     root = new_root(f"lastro ab {name}")
     metric_suite = add_suite(root, answer.metric.name, [("answer", headline(answer, ENGLISH))])
