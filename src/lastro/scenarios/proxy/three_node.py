@@ -52,9 +52,9 @@ _FORWARDS = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0"
 
 @dataclass(frozen=True, slots=True)
 class RoleNode:
-    """A role with its testbed. `links` has the name of its interface to each other role, `addresses` its address there.
+    """A role with its testbed. `links` maps each adjacent role to the name of the interface towards it.
 
-    Addresses have no prefix length."""
+    `addresses` maps each adjacent role to the address of that interface, without prefix length."""
 
     role: str
     testbed: Testbed
@@ -69,7 +69,9 @@ class RoleNode:
         return next(iter(self.addresses.values()))
 
     def spec(self, name: str, resources: Resources | None = None, capabilities: tuple[str, ...] = ()) -> InstanceSpec:
-        """Return the spec of an instance in the role's namespace, on the role's CPUs. `name` need not be unique."""
+        """Return the specification of an instance in the role's namespace, on the role's CPUs.
+
+        `name` is made unique."""
         return InstanceSpec(
             self.testbed.session.unique(name),
             self.role,
@@ -127,7 +129,7 @@ def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
 
 @contextmanager
 def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
-    """Move a host's network card into the role's namespace inside the block; yield its name, and move it back after.
+    """Move the network card for the link to `other` into the role's namespace inside the block; yield its name.
 
     Raises: Unavailable when the host does not have the card, or uses it."""
     link = bed.cards[other]  # the testbed's file is refused without it
