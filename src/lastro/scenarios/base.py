@@ -229,7 +229,9 @@ class Scenario(Declaration, OnTestbed):
     roots: Mapping[RootChange, Scenario] = {}
 
     def at(self, config: Config) -> Scenario:
-        """Return the scenario object for a treatment: that of its guest or, if its variant changes it, of its root."""
+        """Return the scenario object that runs a treatment: that of its guest or of its variant's root filesystem.
+
+        If neither applies, it is this object."""
         return self.roots.get(RootChange.of(config)) or self.guests.get(guest_of(config), self)
 
     def availability_at(self, config: Config) -> Availability:

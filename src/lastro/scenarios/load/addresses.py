@@ -28,9 +28,9 @@ _Ip = Callable[[Sequence[str], str | None], str]  # words for `ip` and its stand
 def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
     """Make the neighbour entries of the chain's instances and of the DUT permanent.
 
-    Return the condition to record if some entries are not permanent; {} if all are. This is so for all entries if
-    `longest_s`, the time of the longest probe, is above `LONGEST_S`, and for an instance on gVisor, whose network
-    stack has no command for it."""
+    Return the condition to record if some entries are not permanent; {} if all are. No entry is made permanent if
+    `longest_s`, the time of the longest probe, is above `LONGEST_S`. On gVisor, an instance's entries stay as they
+    are, since its network stack has no command that makes them permanent."""
     if longest_s > LONGEST_S:
         return {_CONDITION: f"asked for again, since a probe may last longer than {LONGEST_S:g} s"}
     bed, version = chain.source.testbed, chain.path.version

@@ -129,7 +129,7 @@ class _Hops:
 
 
 class Prober:
-    """A maker of probes of a chain by one generator. `directions` is "forward" or "both", which halves each rate.
+    """A maker of probes of a chain by one generator. `directions` is "forward", or "both" with half a rate each.
 
     `delay_s` is the delay of the chain's impaired link."""
 

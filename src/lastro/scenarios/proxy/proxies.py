@@ -68,7 +68,7 @@ class _WithRoom(TimedPlatform):
 class Farm:
     """A maker of proxies on the DUT. The base network of `links` must be up.
 
-    `client` is the instance that requests the first answers, and `page` what they must be. `wanted` and `resources`
+    `client` is the instance that sends the first requests, and `page` the expected answer. `wanted` and `resources`
     apply to each proxy. With `shared`, for bare proxies only, proxies are ports of one server. `confined` returns an
     instance's specification with its isolation added."""
 

@@ -93,7 +93,7 @@ def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpe
     """Return the specification of a neighbour with a limit on its number of processes, even if it is not isolated.
 
     The limit is that of its isolation, or else `MOST_PROCESSES`. It is raised to the number of processes that the
-    load needs. Then it is lowered to `1 / _SHARE` of the processes that the host can still start."""
+    load needs. Then it is lowered to a quarter of the processes that the host can still start."""
     resources = spec.resources
     needed = _PER_WORKER * demand.n_workers + _BESIDES
     pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _SHARE)

@@ -18,8 +18,8 @@ class InstanceTimes:
 
     `began_s` is when its start was requested. `create_s` is the time until `start` has returned. `port_s` is the
     time in which the instance takes its port; a virtual machine boots then. Neither includes the time in which the
-    attachment makes the links. `command_s` and `packet_s` are the times of the first command and of the first
-    packet, after `create_s` and `port_s`. `stop_s` is the time to remove the instance."""
+    attachment makes the links. `command_s` and `packet_s` are how long the first command and the first packet took.
+    `stop_s` is the time to remove the instance."""
 
     began_s: float
     create_s: float = 0.0
