@@ -1,7 +1,7 @@
 """The network of a container platform: its bridge and rules, with a published port for each instance.
 
 The platform makes everything, when the network begins and whenever an instance starts. It leaves rules behind, and may
-set the policy of forwarding to DROP. So each trial has a namespace for the DUT that ends with it."""
+set the policy of forwarding to DROP. So each trial has its own namespace for the DUT, which ends with the trial."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ class Attachment(Part):
     `laid` may make the links in any way: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in. `remedy` is
     what to do on a host that cannot provide the attachment. `no_transit` is the reason why an instance cannot forward
     packets over its links; None if it can. If `router_prefix` is set, the link of each port ends at a device of the
-    DUT, named as in `Segment.ends` but with this prefix. `apart` is true if each link gets its own switch, and all are
-    made and removed together; only a `SeparableLinks` attachment can do that."""
+    DUT, named as in `Segment.ends` but with this prefix. If `apart` is true, each link gets its own switch, and
+    all links are made and removed together; only a `SeparableLinks` attachment can do that."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens

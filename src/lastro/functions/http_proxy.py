@@ -1,5 +1,6 @@
-"""A caching HTTP proxy: Squid with a memory cache or none, never a disk cache. It answers, and forwards no packets.
+"""A caching HTTP proxy: Squid with a memory cache or none, never a disk cache.
 
+It answers requests itself, and does not forward packets.
 Source: squid.conf as documented with Squid 5. Options that are not set here have Squid's own defaults."""
 
 from __future__ import annotations

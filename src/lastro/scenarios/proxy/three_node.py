@@ -15,8 +15,8 @@ A scenario writes the following, whether the roles are on one machine or on thre
     spec(…)     an instance of bare processes *inside the role's namespace*, on the role's CPUs, for `native` and any
                 platform that takes a namespace; an instance with its own namespace is made on `testbed`, as usual
 
-The DUT forwards packets (`net.ipv4.ip_forward`), and the others send all of 198.18.0.0/15 to it. So both sides reach a
-subnet of an attachment behind the DUT without another route, and the client reaches the server directly.
+The DUT forwards packets (`net.ipv4.ip_forward`). Client and server send packets for all of 198.18.0.0/15 to it. So both
+reach a subnet of an attachment behind the DUT without another route, and the client reaches the server without a proxy.
 
     198.19.1.10 client ── 198.19.1.1 dut 198.19.2.1 ── server 198.19.2.10
 

@@ -63,7 +63,7 @@ class Packet:
 
 
 class Capture:
-    """All packets and changes of routes so far. Times are on the host's monotonic clock.
+    """The packets and the changes of routes that were seen so far. Times are on the host's monotonic clock.
 
     `links` are processes of tcpdump, each with its capture point; `routes` is a process of `ip monitor`, or None.
     `clock` reads the host's clocks."""

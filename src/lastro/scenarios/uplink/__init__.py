@@ -168,8 +168,8 @@ class UplinkScenario(OnLinks):
     ) -> None:
         """Run the flow, and add the results to `outcome`. Meters and clocks are read around the sender's command only.
 
-        So CPU time, and the time by which it is divided, are those of that command. A witness counts on the whole
-        flow."""
+        So CPU time, and the time by which it is divided, are those of that command. The witness counts the bytes of the
+        whole flow."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = ((f"{INSTANCE}.{_leaves_by(pair.instance)}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool = chosen_part(Instrument, config)
