@@ -108,7 +108,9 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """Estimate the seconds of the probes as for any scenario, plus a row of routers for each implementation."""
+        """Estimate the seconds of the probes as for any scenario, plus those of the rows of three routers.
+
+        One row is tried for each platform and implementation."""
         rows = {(platform_level(config), IMPLEMENTATION.of(config)): config for config in configs}
         return super().probing_s(configs) + sum(_boot_s(config, 3) + _ROW_S for config in rows.values())
 
