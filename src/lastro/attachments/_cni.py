@@ -1,7 +1,7 @@
-"""The Container Network Interface (CNI): a conflist, and the plug-ins that it has act on a port, one after the other.
+"""The Container Network Interface (CNI): read a conflist, and run its plug-ins one after the other on a port.
 
-A plug-in is a program. It reads its configuration, and prints what it has made, or one error. Source: the CNI
-specification 1.0.0."""
+A plug-in is a program. It reads its configuration from standard input, and prints either the interfaces and addresses
+that it has made, or one error. Source: the CNI specification 1.0.0."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ Plugin = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Conflist:
-    """A network: its plug-ins in the order in which they add a port. `sha256` is that of its file, if it has one."""
+    """A network configuration list. `plugins` are in the order in which they add a port.
+
+    `sha256` is the hash of the file that the list was read from; it is empty if Lastro made the list."""
 
     name: str
     version: str
@@ -48,7 +50,9 @@ class Conflist:
 
 
 def read(path: str) -> Conflist:
-    """Read a conflist of the user on the machine where Lastro runs. Raises: Unavailable when it is not one."""
+    """Read the user's conflist `path` on the machine where Lastro runs.
+
+    Raises: Unavailable when the file cannot be read, or is not a conflist."""
     try:
         return parse(read_regular(Path(path), _MOST_BYTES, own=True), path)
     except (OSError, ValueError) as error:
@@ -58,7 +62,9 @@ def read(path: str) -> Conflist:
 
 
 def parse(data: bytes, path: str) -> Conflist:
-    """Return a conflist, or the configuration of a single plug-in. Raises: Unavailable when it is neither."""
+    """Parse `data`, which is a conflist or the configuration of a single plug-in; `path` is for messages only.
+
+    Raises: Unavailable when it is neither, or exceeds 1 MiB."""
     if len(data) > _MOST_BYTES:
         raise Unavailable(f"{path} exceeds the limit of 1 MiB for a conflist", _REMEDY)
     try:
@@ -77,7 +83,7 @@ def parse(data: bytes, path: str) -> Conflist:
 
 
 def program(host: Host, kind: str) -> str:
-    """Return the path of a plug-in. Raises: Unavailable when the host does not have it."""
+    """Return the path of the plug-in `kind` on the host. Raises: Unavailable when the host does not have it."""
     found = next((path for place in PLACES if host.which(path := f"{place}/{kind}")), None)
     if found is None:
         raise host.lacks(f"CNI plug-in '{kind}' in {' or '.join(PLACES)}", _INSTALL)
@@ -86,7 +92,7 @@ def program(host: Host, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CniNetwork:
-    """A conflist that is applied in the DUT's namespace of `node`. Plug-ins keep their data below `directory`."""
+    """A conflist whose plug-ins run in the namespace `node.dut`. Their leases of addresses are below `directory`."""
 
     node: Testbed
     conflist: Conflist
@@ -108,9 +114,9 @@ class CniNetwork:
         return result
 
     def delete(self, port: Port, result: Mapping[str, Any]) -> None:
-        """Delete a port by each plug-in, the last one first. `result` is that of `add`.
+        """Delete a port by each plug-in, the last one first. `result` is what `add` returned.
 
-        Errors are recorded in the transcript only, because the namespace of the plug-ins is removed next."""
+        Errors are recorded in the transcript only, because the namespace in which the plug-ins run is removed next."""
         for plugin in reversed(self.conflist.plugins):
             self._asked("DEL", plugin, port, result)
 
@@ -144,12 +150,12 @@ class CniNetwork:
 
 
 def gateway(address: str) -> str:
-    """Return the address of the node in the network of a port's address: the last usable one."""
+    """Return the node's address in the network of `address`, a port's address in CIDR form: the last usable one."""
     return str(ip_interface(address).network[-2])
 
 
 def has_address(result: Mapping[str, Any], address: str) -> bool:
-    """Return whether a plug-in has given a port this address, in CIDR form."""
+    """Return whether a plug-in's result contains `address`, a port's address in CIDR form."""
     try:
         return ip_interface(address) in [ip_interface(each["address"]) for each in result.get("ips", ())]
     except (KeyError, TypeError, ValueError):
@@ -157,7 +163,7 @@ def has_address(result: Mapping[str, Any], address: str) -> bool:
 
 
 def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the names of the interfaces in a plug-in's result: (those in the node, those in the instance)."""
+    """Return the names of the interfaces in a plug-in's result: (names in the node, names in the instance)."""
     try:
         named = [(str(each["name"]), bool(each.get("sandbox"))) for each in result.get("interfaces", ())]
     except (AttributeError, KeyError, TypeError):
@@ -167,9 +173,9 @@ def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def masters(plugins: Sequence[Plugin]) -> list[str]:
-    """Return the names of the node's cards on which plug-ins put interfaces, as macvlan does.
+    """Return the names of the parent interfaces (`master`) that plug-ins such as macvlan expect in the node.
 
-    Raises: Unavailable when one is not a valid name."""
+    Raises: Unavailable when a name is not valid."""
     found = [str(plugin["master"]) for plugin in plugins if plugin.get("master")]
     for name in found:
         if not LINK.fullmatch(name):
@@ -178,7 +184,7 @@ def masters(plugins: Sequence[Plugin]) -> list[str]:
 
 
 def _reason(text: str) -> str:
-    """Return the error that a plug-in printed, in one line."""
+    """Return the error that a plug-in printed, as one line of at most 300 characters."""
     try:
         error = made(dict[str, Any], parsed(text))
         said = f"{error.get('msg', '')} {error.get('details', '')}"

@@ -21,12 +21,14 @@ EVERYTHING = (
 
 
 def script(links: Sequence[str]) -> str:
-    """Return a script that switches off the offloads of links of the namespace in which it runs."""
+    """Return a shell script that switches off the offloads of `links`, in the namespace where the script runs."""
     return f"for link in {' '.join(links)}; do {EVERYTHING}; done\n"
 
 
 def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: str = EVERYTHING) -> None:
-    """Switch off the offloads of `links`, {network namespace: its devices}, with one shell for each namespace."""
+    """Switch off the offloads of `links`, {network namespace: names of its devices}.
+
+    `command` is the shell code that runs for each device, whose name is in `$link`."""
     lines = [
         f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {command}; done' - {' '.join(own)}\n"
         for netns, own in links.items()
@@ -36,9 +38,9 @@ def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: st
 
 
 def made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
-    """Return the links that batches for `ip` make, by network namespace.
+    """Return the names of the links that `ip` batches make, as {network namespace: names}.
 
-    `batches` are pairs of a namespace and the lines that run inside it."""
+    `batches` are pairs (namespace in which the batch runs, its commands)."""
     by_netns: dict[str, list[str]] = {}
     for netns, lines in batches:
         for words in (half.split() for line in lines for half in _halves(line)):
@@ -48,6 +50,8 @@ def made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]
 
 
 def _halves(line: str) -> list[str]:
-    """Split a line for `ip` into the part for each device that it makes: two for a veth pair, none for other lines."""
+    """Split an `ip` command into one part for each device that it makes.
+
+    Return two parts for a veth pair, one for another device, and none for a command that makes no device."""
     line = line.replace("tuntap add dev ", "link add name ")
     return line.split(" peer ") if line.startswith("link add ") else []

@@ -1,7 +1,7 @@
 """The network of a container platform: its bridge and rules, with a published port for each instance.
 
 The platform makes everything, when the network begins and whenever an instance starts. It leaves rules behind, and may
-set the policy of forwarding to DROP. So each trial has a namespace for the DUT that ends with it."""
+set the policy of forwarding to DROP. So each trial has its own namespace for the DUT, which ends with the trial."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ class OwnNetwork(HostingAttachment, Attachment):
         return outward
 
     def carried(self, testbed: Testbed) -> dict[str, int]:
-        """Return the packets that were forwarded, and the connections that the platform's rules translated."""
+        """Return how many packets were `routed`, and how many connections were `published` or `translated`.
+
+        The last two count the matches of the platform's DNAT and MASQUERADE rules."""
         counted = dict.fromkeys(_COUNTERS.values(), 0)
         for packets, target in _RULE.findall(inside(testbed, ["iptables-save", "--counters", "--table", "nat"])):
             counted[_COUNTERS[target]] += int(packets)

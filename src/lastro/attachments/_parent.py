@@ -13,20 +13,21 @@ PARENT = "hub-parent"
 
 
 def parent(name: str = PARENT, other: str = "hub-peer") -> list[str]:
-    """Return lines for `ip -batch` that make a parent device: one end of a veth pair, whose other end is `other`."""
+    """Return the `ip -batch` commands that make the parent device `name`: a veth, whose other end is `other`."""
     return [f"link add name {name} type veth peer name {other}", f"link set {name} up", f"link set {other} up"]
 
 
 def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list[str]:
-    """Return lines for `ip -batch` that make the parent, and a slave of it for each port.
+    """Return the `ip -batch` commands that make the parent, and one slave of it for each port of the segments.
 
-    `container` and `machine` are the link type and mode for containers and for virtual machines."""
+    `container` and `machine` are the link type and mode, such as 'macvlan mode bridge', of a slave for a container and
+    for a virtual machine."""
     ends = [each for segment in segments for each in segment.ends()]
     return parent() + [line for end, port in ends for line in _link(end, port, container, machine)]
 
 
 def member_on_parent(port: Port, container: str) -> list[str]:
-    """Return the line that makes one more slave of the parent, with the name of a port."""
+    """Return the `ip -batch` command, as a list of one, that makes `port` as one more slave of the parent."""
     return [f"link add name {port.name} netns {port.netns} link {PARENT} type {container}"]
 
 

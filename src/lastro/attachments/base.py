@@ -1,6 +1,6 @@
 """An attachment joins ports of instances into segments.
 
-Most are `BatchLinks`: a topology compiles to one batch for `ip` per namespace."""
+Most are `BatchLinks`: they compile all segments of a topology to one `ip` batch for each namespace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 class Segment:
     """A link between two ports; `name` is short and unique in a topology.
 
-    Without `offloads`, no device of the link leaves segmentation or checksums to the next one, as far as it can."""
+    If `offloads` is false, each device of the link segments packets and computes checksums itself, if it can."""
 
     name: str
     ports: tuple[Port, Port]
@@ -45,8 +45,8 @@ class Attachment(Part):
     `laid` may make the links in any way: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in. `remedy` is
     what to do on a host that cannot provide the attachment. `no_transit` is the reason why an instance cannot forward
     packets over its links; None if it can. If `router_prefix` is set, the link of each port ends at a device of the
-    DUT, named as in `Segment.ends` but with this prefix. `apart` is true if each link gets its own switch, and all are
-    made and removed together; only a `SeparableLinks` attachment can do that."""
+    DUT, named as in `Segment.ends` but with this prefix. If `apart` is true, each link gets its own switch, and
+    all links are made and removed together; only a `SeparableLinks` attachment can do that."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
@@ -70,22 +70,24 @@ class Attachment(Part):
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
         """Return a context in which the links and everything that joins them exist; its end removes them all.
 
-        A port is made with its final name, in its own namespace; addresses and state are set afterwards. The port of an
-        instance that takes taps ends in the DUT's namespace, in a device named as in `Segment.ends`.
+        A port is made with its final name, in its own namespace; addresses and state are set afterwards. For an
+        instance that takes taps, only the device in the DUT's namespace is made, named as in `Segment.ends`.
         Raises: Unavailable for instances or segments that such links cannot join."""
 
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Switch off the offloads of laid links, as far as they can be. Raises: Unavailable if devices are unknown."""
+        """Switch off the offloads of these laid links, as far as their devices allow.
+
+        Raises: Unavailable if Lastro does not know the devices of the links."""
         raise Unavailable(f"the devices of {self.name} are not known to Lastro", 'measure with offloads = "kernel"')
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Provide what the links need once for many trials, such as a daemon."""
+        """Provide, inside the block, what the links of many trials share, such as a daemon."""
         yield
 
     @contextmanager
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        """Set up links with their addresses inside the block. The attachment must be prepared."""
+        """Make links, and configure their addresses in the instances, inside the block. Call `prepare` before."""
         with self.laid(testbed, segments):
             plain = [segment for segment in segments if not segment.offloads]
             if plain:
@@ -113,27 +115,29 @@ class Attachment(Part):
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str
     ) -> Callable[[], AbstractContextManager[None]] | None:
-        """Return a context manager inside which a device may replace the end of a link; None if none is needed."""
+        """Return a callable that makes a context in which another device may take the place and name of `end`.
+
+        `end` is the end of a link in the DUT's namespace. Return None if that needs no context."""
         return None
 
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> AbstractContextManager[None]:
-        """Return a context in which one more port is on the link of the first of these connected segments.
+        """Return a context in which `port` is also on the link of `segments[0]`. The segments must be connected.
 
-        The port's instance must accept links after its start. Raises: Unavailable if a link has only two ends."""
+        The port's instance must accept links after its start. Raises: Unavailable if such links have only two ends."""
         raise _no_third(self)
 
     def facts(self, testbed: Testbed) -> dict[str, Any]:
-        """Return provenance that only this attachment has, such as the versions of its programs; often empty.
+        """Return provenance that only this attachment has, such as the versions of its programs; {} if there is none.
 
         The attachment need not be prepared. Raises: Unavailable."""
         return {}
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        """Return differences from other links that the study did not choose, such as the MTU below, by name."""
+        """Return, by name, differences from other links that the study did not choose, such as the underlay's MTU."""
         return {}
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """Return counters that prove the path of packets through the attachment: each must increase with every flow."""
+        """Return counters by name that prove that packets crossed the attachment: every flow must increase each."""
         return {}
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
@@ -160,10 +164,12 @@ class BatchLinks(Attachment):
 
     @abstractmethod
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for `ip -batch` inside the DUT's namespace that make every port of every segment, as `laid`."""
+        """Return the `ip -batch` commands that make every port of every segment, as `laid` describes.
+
+        They run in the DUT's namespace."""
 
     def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
-        """Return all batches for `ip` that make the links, each with the namespace in which it runs."""
+        """Return all `ip` batches that make the links, as pairs (namespace in which the batch runs, its commands)."""
         return [(testbed.dut, self.compile(segments))]
 
     @contextmanager
@@ -175,7 +181,9 @@ class BatchLinks(Attachment):
         switch_off(testbed, made_by(self.batches(testbed, segments)))
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
-        """Return lines for `ip -batch` that put one more port on a link, as `member`; its other end is `MEMBER_END`."""
+        """Return the `ip -batch` commands that put `port` on the link of `segments[0]`, for `member`.
+
+        The other end of the port, in the DUT's namespace, is named `MEMBER_END`."""
         raise _no_third(self)
 
     @contextmanager
@@ -193,7 +201,7 @@ def _no_third(links: Attachment) -> Unavailable:
 
 
 def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
-    """Return the virtual machines that these links join, each with the names of its network cards on them."""
+    """Return (virtual machine, names of its network cards on these links) for each machine that the links join."""
     by_instance: dict[int, tuple[Instance, list[str]]] = {}
     for port in (port for segment in segments for port in segment.ports if port.instance.takes_taps):
         by_instance.setdefault(id(port.instance), (port.instance, []))[1].append(port.name)
@@ -201,7 +209,7 @@ def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
 
 
 def dut_end(end: str, port: Port) -> str:
-    """Return the line that makes `end` in the DUT's namespace: a tap, or a veth whose other end is the port."""
+    """Return the `ip` command that makes `end` in the DUT's namespace: a tap, or a veth whose other end is `port`."""
     if port.instance.takes_taps:
         return f"tuntap add dev {end} mode tap"
     return f"link add name {end} type veth peer name {port.name} netns {port.netns}"
@@ -209,9 +217,9 @@ def dut_end(end: str, port: Port) -> str:
 
 @contextmanager
 def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = False) -> Iterator[None]:
-    """Run a batch for `ip` inside a named namespace, and remove its objects when the block ends.
+    """Run the `ip` commands `lines` in the namespace `netns`, and remove what they made when the block ends.
 
-    If `at_once` is true, the batch makes only links, and one command for each namespace removes them together."""
+    If `at_once` is true, `lines` must make links only, and one command for each namespace removes them together."""
     lines = _grouped(lines) if at_once else list(lines)
     try:
         batch(testbed, netns, lines)
@@ -230,7 +238,7 @@ def _grouped(lines: Sequence[str]) -> list[str]:
 
 
 def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
-    """Delete the rules and links that the lines of a batch made; errors are ignored.
+    """Delete the rules and links that the `ip` commands `lines` made; errors are ignored.
 
     Of a veth pair, the end that is named first is deleted, and the kernel deletes the other end with it."""
     undone: dict[str, list[str]] = {}
@@ -245,6 +253,6 @@ def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool
 
 
 def batch(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:
-    """Run lines of `ip` inside a named namespace, in one process."""
+    """Run the `ip` commands `lines` in the namespace `netns`, in one process."""
     if lines:
         testbed.host.run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join(lines) + "\n")

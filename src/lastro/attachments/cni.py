@@ -1,9 +1,9 @@
-"""Links by plug-ins of the Container Network Interface (CNI), as Kubernetes and Podman have them made.
+"""Links by plug-ins of the Container Network Interface (CNI), which Kubernetes and Podman use.
 
-The plug-ins act in a network namespace of their own, the node, as on a host of containers: all that they make there
-ends with it, such as bridges, rules of iptables and settings of the kernel. Each port is added by `ADD`, with the
-address that the scenario wants, and removed by `DEL`. A conflist of the user's may give other addresses: a port then
-gets that of the scenario, too. A card that a plug-in expects, its `master`, is one end of a veth pair in the node.
+The plug-ins run in a separate network namespace, the node, which stands for a container host. All that they make there
+ends with the node, such as bridges, iptables rules and sysctls. Each port is added by `ADD`, with the address that the
+scenario wants, and removed by `DEL`. If the user's conflist assigns another address, the port has both. If a plug-in
+expects an interface of the node, its `master`, that interface is one end of a veth pair.
 
 Tested with the plug-ins of Debian 12 (1.1.1). Source: the CNI specification 1.0.0, and cni.dev/plugins."""
 
@@ -76,7 +76,7 @@ class Cni(Attachment):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Read the conflist, and find its plug-ins, so that all trials of a session have the same."""
+        """Read the conflist, so that all trials of a session use the same, and check that the host has its plug-ins."""
         self._conflist = self._chosen()
         for kind in self._conflist.types:
             program(testbed.host, kind)
@@ -115,7 +115,7 @@ class Cni(Attachment):
 
     @contextmanager
     def _added(self, port: Port) -> Iterator[None]:
-        """Add a port by the plug-ins inside the block, and delete it after. Raises: PlatformError if one fails."""
+        """Add a port by the plug-ins, and delete it when the block ends. Raises: PlatformError if a plug-in fails."""
         assert self._network is not None
         key, network = (port.netns, port.name), self._network
         try:
@@ -129,7 +129,7 @@ class Cni(Attachment):
         super().plug([replace(segment, ports=(self._left(a), self._left(b))) for segment, a, b in ends])
 
     def _left(self, port: Port) -> Port:
-        """Return the port as it is still to be configured: without its address, if a plug-in has set that."""
+        """Return the port as it is still to be configured: without its address if a plug-in has set that address."""
         result = self._results[port.netns, port.name]
         return replace(port, address="") if has_address(result, port.address) else port
 
@@ -149,7 +149,9 @@ class Cni(Attachment):
         switch_off(testbed, {netns: [*dict.fromkeys(names)] for netns, names in links.items() if names})
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """Return the packets routed by the node (plug-in ptp), and those passed by the plug-in bandwidth, if in use."""
+        """Return how many packets the node `routed`, with plug-in ptp, and how many passed the rate limit (`limited`).
+
+        `limited` needs the option `rate`. Without the links, there are no counters."""
         found: dict[str, int] = {}
         if self.node and self._routes:
             found["routed"] = forwarded(self.node)
@@ -159,7 +161,7 @@ class Cni(Attachment):
         return found
 
     def facts(self, testbed: Testbed) -> dict[str, Any]:
-        """Return each plug-in with its version and hash, and the hash of the conflist."""
+        """Return the version and hash of each plug-in and, if the conflist is the user's, its hash."""
         conflist = self._conflist or self._chosen()
         programs = {kind: (program(testbed.host, kind),) for kind in conflist.types}
         found: dict[str, Any] = {"plug-ins": facts.tools(testbed.host, programs)}

@@ -1,6 +1,6 @@
 """Docker's default network: its own bridge, its chains of rules, and a docker-proxy for each published port.
 
-`nat` is like it, by a bridge and rules of Lastro, and works on every platform."""
+`nat` resembles it, but uses a bridge and rules that Lastro makes, so it works on every platform."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _EVERYTHING = "198.18.0.0/15"
 
 @dataclass(frozen=True, slots=True)
 class HostedInstance:
-    """An instance with its number, counted from 0, and the TCP port on which it listens."""
+    """An instance that the DUT hosts. `number` counts instances from 0; `listens_at` is the instance's TCP port."""
 
     number: int
     instance: Instance
@@ -36,12 +36,12 @@ class HostedInstance:
 
     @property
     def port(self) -> Port:
-        """The interface of the instance, in the network of all instances; the DUT is its default gateway."""
+        """The instance's interface, with its address in the network of all instances; its gateway is the DUT."""
         return Port(self.instance, PORT, f"{self.address}/{NETWORK.prefixlen}", (f"{_EVERYTHING} via {GATEWAY}",))
 
     @property
     def end(self) -> str:
-        """The other end of the instance's link, in the DUT's namespace."""
+        """The name of the other end of the instance's link, in the DUT's namespace."""
         return f"hub-h{self.number}"
 
 
@@ -49,8 +49,8 @@ class HostingAttachment(ABC):
     """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients.
 
     `inside_dut` is true if instances run in the namespace of the DUT and need no links. `own_dut` is true if each trial
-    needs a new namespace for the DUT, since the attachment leaves rules in it. `lasting` names counters of objects that
-    may exist before and after a load, such as connections that an instance keeps open."""
+    needs a new namespace for the DUT, since the attachment leaves rules in it. `lasting` names the counters of
+    `carried` that a load need not increase: the connections that they count may have been open before it."""
 
     inside_dut: ClassVar[bool] = False
     own_dut: ClassVar[bool] = False
@@ -58,20 +58,20 @@ class HostingAttachment(ABC):
 
     @contextmanager
     def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
-        """Set up what the instances share, inside the block.
+        """Set up, inside the block, what all instances share, such as a bridge.
 
         Raises: Unavailable if instances of the platform cannot be hosted in this way."""
         yield
 
     def announced(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
-        """Return the specification of instance `number` with what must be known at its start, such as a published port.
+        """Return `spec` with what the platform must know when it starts the instance, such as a published port.
 
-        `inside` is the TCP port on which the instance will listen."""
+        `number` is that of the instance, and `inside` the TCP port on which it will listen."""
         return spec
 
     @contextmanager
     def hosted(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> Iterator[None]:
-        """Connect these instances inside the block, in which their links are configured and up.
+        """Connect `instances` inside the block. When it begins, their links are configured and up.
 
         Other instances may already be connected. Raises: PlatformError when a link does not come up."""
         with made(testbed, testbed.dut, [line for each in instances for line in self.compile_hosted(each)]):
@@ -84,19 +84,25 @@ class HostingAttachment(ABC):
 
     @abstractmethod
     def compile_hosted(self, hosted: HostedInstance) -> list[str]:
-        """Return lines for `ip -batch` in the DUT's namespace that make an instance's link, and the route to it."""
+        """Return the `ip -batch` commands that make an instance's link, and the route to the instance.
+
+        They run in the DUT's namespace."""
 
     def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:  # noqa: B027 - few need it
         """Make instances reachable from outside, such as at published ports of the DUT; by default, do nothing."""
 
     def endpoint(self, hosted: HostedInstance, outside: str) -> tuple[str, int]:
-        """Return the address and the TCP port at which an instance is reached from outside."""
+        """Return the (address, TCP port) at which clients reach an instance."""
         return hosted.address, hosted.listens_at
 
     def seen_as(self, hosted: HostedInstance, outward: str) -> str:
-        """Return the source address that servers see when an instance connects; `outward` is the DUT's towards them."""
+        """Return the source address that servers see when an instance connects to them.
+
+        `outward` is the DUT's own address on its link to the servers."""
         return hosted.address
 
     def carried(self, testbed: Testbed) -> dict[str, int]:
-        """Return counters of forwarded traffic: each must move with every load, `lasting` ones since `base_network`."""
+        """Return counters of forwarded traffic by name; {} if there are none.
+
+        Every load must increase each counter. One in `lasting` need only have increased since `base_network` began."""
         return {}

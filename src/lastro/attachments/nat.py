@@ -55,7 +55,7 @@ class NatAttachment(HostingAttachment, BatchLinks):
         return lines
 
     def compile_nft(self, segments: Sequence[Segment]) -> str:
-        """Return a script for `nft` inside the DUT's namespace."""
+        """Return the `nft` script that translates source addresses, to run in the DUT's namespace."""
         rules = "".join(
             f'        oifname "{side.device}" counter name translated snat to {side.translated}\n'
             for side, _ in directions(segments, _PREFIX)
@@ -69,7 +69,7 @@ class NatAttachment(HostingAttachment, BatchLinks):
 """
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
-        """Return lines for a port on the bridge of the segment's second port."""
+        """Return the `ip -batch` commands that put `port` on the bridge of the first segment's second port."""
         (_, second), *_ = directions(segments, _PREFIX)
         return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {second.device} up"]
 
@@ -138,7 +138,7 @@ _HOSTING_RULES = f"""table {_HOSTING_TABLE} {{
 
 
 def _counters(testbed: Testbed, table: str) -> dict[str, int]:
-    """Return the packets of each named counter.
+    """Return {name: packets} of the named counters in an nftables table, given as 'FAMILY NAME'.
 
     A chain that translates addresses counts only the first packet of each connection."""
     items = json.loads(inside(testbed, ["nft", "-j", "list", "counters", "table", *table.split()]))["nftables"]

@@ -1,8 +1,8 @@
 """Open vSwitch: a bridge of a private ovsdb-server and ovs-vswitchd inside the DUT's namespace.
 
-All their files are below the session's run directory; a switch of the user is neither read nor changed. The datapath of
-the kernel is used if there is one, otherwise that in user space; the choice is recorded. The one in user space forwards
-frames as they are: it cannot complete a checksum or split a large segment, so senders must do both themselves."""
+All their files are below the session's run directory; a switch of the user is neither read nor changed. The kernel's
+datapath is used if there is one, otherwise the datapath in user space; the choice is recorded. The datapath in user
+space cannot complete a checksum or split a large segment, so senders must do both themselves."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Ovs(SwitchedLinks):
             self._daemons.popitem()[1].stop()
 
     def _dead(self) -> list[str]:
-        """Return the daemons that have ended, with their exit codes."""
+        """Return a message for each daemon that has ended, with its exit code."""
         ended = {name: daemon.stop() for name, daemon in self._daemons.items() if not daemon.alive()}
         return [f"{name} exited with code {done.returncode}" for name, done in ended.items()]
 
@@ -146,7 +146,7 @@ class Ovs(SwitchedLinks):
         return [line for end, port in ends for line in (dut_end(end, port), f"link set {end} up")]
 
     def compile_vsctl(self, segments: Sequence[Segment], datapath: str) -> list[str]:
-        """Return words for `ovs-vsctl`: one transaction that makes every bridge with all its ports."""
+        """Return the arguments of one `ovs-vsctl` transaction that makes every bridge with all its ports."""
         words = []
         for bridge, joined in self.switches(segments).items():
             words += ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={datapath}"]
@@ -171,7 +171,7 @@ class Ovs(SwitchedLinks):
                 self._vsctl(testbed, "--", "--if-exists", "del-port", MEMBER_END, check=False)
 
     def _adding(self, bridge: str, end: str) -> list[str]:
-        """Return words for `ovs-vsctl` that add a device to a bridge as a port, in the VLAN of the option, if any."""
+        """Return the `ovs-vsctl` arguments that add the device `end` to a bridge, in the chosen VLAN, if any."""
         return ["--", "add-port", bridge, end, *([f"tag={self.vlan}"] if self.vlan else [])]
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
@@ -183,9 +183,9 @@ class Ovs(SwitchedLinks):
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str
     ) -> Callable[[], AbstractContextManager[None]]:
-        """Return a context manager inside which an end is not a port of its switch, so that a device can replace it.
+        """Return a callable that makes a context in which `end` is not a port of its switch.
 
-        The switch opens a device only when the device becomes a port."""
+        Another device can take the name of `end` there. The switch opens that device when it becomes a port."""
         switches = self.switches(segments).items()
         switch = next(name for name, joined in switches for each in joined for own, _ in each.ends() if own == end)
         return partial(self._swapping, testbed, end, switch)

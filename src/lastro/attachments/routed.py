@@ -41,7 +41,9 @@ class Routed(HostingAttachment, BatchLinks):
             yield
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
-        """Return lines for a link to the DUT, which routes from it as from the first port, and back from the second."""
+        """Return the `ip -batch` commands that link `port` to the DUT, and add its routes.
+
+        The DUT routes packets from `port` like those from the first segment's first port, and replies back to it."""
         (first, second), *_ = directions(segments, _PREFIX)
         return [
             dut_end(MEMBER_END, port),
@@ -71,7 +73,9 @@ class Routed(HostingAttachment, BatchLinks):
         ]
 
     def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:
-        """Let the DUT forward packets, and answer ARP requests for all other instances; nothing is translated."""
+        """Let the DUT forward packets of the instances, and answer their ARP requests for each other.
+
+        No address is translated."""
         let_forward(testbed, [each.end for each in instances])
 
     def carried(self, testbed: Testbed) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """The DUT as a router between the two ends of each segment, by policy routing with one table for each end.
 
-An instance keeps its address with the prefix of a network. It does not notice that its peer is not on its own link: the
-DUT answers for the peer when asked who has that address (proxy ARP), as Calico does for pods."""
+An instance keeps its address and prefix length. It does not notice that its peer is not on its own link: the DUT
+answers ARP requests for the peer (proxy ARP), as Calico does for pods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUTER = {
 
 @dataclass(frozen=True, slots=True)
 class SegmentSide:
-    """One end of a segment: the DUT's `device` towards `port`, and the routing table for packets that arrive there."""
+    """One end of a segment. `device` is the DUT's interface towards `port`; `table` routes what arrives at it."""
 
     device: str
     port: Port
@@ -60,7 +60,7 @@ class SegmentSide:
 
 
 def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[SegmentSide, SegmentSide]]:
-    """Return (side where packets arrive, side where they leave) for both directions of each segment.
+    """Return pairs (side where packets arrive, side where they leave), two for each segment: one per direction.
 
     A device is named like its end in `Segment.ends`, with `prefix` instead of 'hub-'. Raises: Unavailable for IPv6."""
     if any(":" in port.address for segment in segments for port in segment.ports):
@@ -76,7 +76,7 @@ def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[SegmentSi
 
 
 def routes(come: SegmentSide, go: SegmentSide) -> list[str]:
-    """Return lines for `ip -batch` that route what arrives at `come` to the port of `go` and the networks behind it."""
+    """Return the `ip -batch` commands that route packets from `come` to the port of `go` and networks behind it."""
     return [
         f"route add {go.address}/32 dev {go.device} table {come.table}",
         *(behind(come, go, destination) for destination in destinations(come, go)),
@@ -85,7 +85,7 @@ def routes(come: SegmentSide, go: SegmentSide) -> list[str]:
 
 
 def destinations(come: SegmentSide, go: SegmentSide) -> list[str]:
-    """Return the destinations that the port of `come` reaches via the port of `go`, by the port's routes."""
+    """Return the destinations of those routes of `come.port` whose gateway is the port of `go`."""
     split = (route.partition(" via ") for route in come.port.routes)
     return [destination for destination, _, gateway in split if gateway == go.address]
 

@@ -22,14 +22,14 @@ class SeparableLinks(Attachment, ABC):
     passes_dut: ClassVar[bool] = True
 
     def ends(self, testbed: Testbed, segments: Sequence[Segment]) -> dict[str, list[str]]:
-        """Return the names of the connected links' ends, by network namespace; by default, all are in the DUT's."""
+        """Return the names of the connected links' ends as {namespace: names}; by default, all are in the DUT's."""
         return {testbed.dut: [end for segment in segments for end, _ in segment.ends()]}
 
     @abstractmethod
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
         """Cut links at the same time: packets are lost silently or, with `carrier`, both ends lose their carrier.
 
-        A virtual machine's port has a carrier as long as the machine runs."""
+        A virtual machine's port keeps its carrier even then, as long as the machine runs."""
 
     @abstractmethod
     def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
@@ -37,7 +37,7 @@ class SeparableLinks(Attachment, ABC):
 
 
 def in_each(testbed: Testbed, lines: Mapping[str, Sequence[str]], program: str = "ip") -> None:
-    """Run lines of `ip` or `tc` inside several network namespaces, in one command, so nearly at the same time."""
+    """Run `lines`, {network namespace: its `ip` or `tc` commands}, by one shell, so nearly at the same time."""
     script = [f"{program} -n {netns} -batch - <<'END'\n" + "\n".join(own) + "\nEND" for netns, own in lines.items()]
     if script:
         testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
@@ -56,16 +56,16 @@ class SwitchedLinks(SeparableLinks, BatchLinks):
         return VLAN.of(self.chosen)
 
     def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
-        """Return the segments on each switch, by the name of the switch."""
+        """Return {name of a switch: segments whose ends are its ports}."""
         return {f"br-{each.name}": [each] for each in segments} if self.apart else {_SWITCH: list(segments)}
 
     @abstractmethod
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
-        """Remove these ends from their switches, without setting them down."""
+        """Remove `ends` from their switches. Their link state stays up."""
 
     @abstractmethod
     def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
-        """Make ends ports of their switches again; `ends` are pairs (end, name of its switch)."""
+        """Make devices ports of their switches again; `ends` are pairs (device, name of its switch)."""
 
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
         ends = [end for segment in segments for end, _ in segment.ends()]

@@ -32,7 +32,9 @@ class VethDirect(SeparableLinks, BatchLinks):
         return lines
 
     def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for `tc -batch` that redirect packets from each tap to the other, without a bridge."""
+        """Return the `tc -batch` commands that redirect packets between the two taps of a segment, without a bridge.
+
+        They run in the DUT's namespace. Segments without taps need no commands."""
         lines = []
         for segment in filter(_through_taps, segments):
             (a, _), (b, _) = segment.ends()
@@ -59,9 +61,10 @@ class VethDirect(SeparableLinks, BatchLinks):
     def _at_each_end(
         self, testbed: Testbed, segments: Sequence[Segment], carrier: bool, discipline: str, state: str
     ) -> None:
-        """Change both ends of each segment: set the link state, or run the `tc` line `discipline` on the device.
+        """Change both ends of each segment, by `ip` or by `tc`.
 
-        Taps, and links cut with `carrier`, get the link `state`."""
+        For taps, or with `carrier`, set the link `state`. Otherwise, run the `tc` command `discipline`, in which {}
+        stands for the device."""
         lines: dict[str, list[str]] = {}
         for segment in segments:
             taps = _through_taps(segment)

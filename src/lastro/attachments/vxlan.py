@@ -36,17 +36,17 @@ class Vxlan(SeparableLinks, BatchLinks):
         self._host_of: dict[str, int] = {}  # of each end; for some links alone, `_ends` may choose other hosts
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for the first host, and for the taps of virtual machines on the second one."""
+        """Return the `ip -batch` commands for the first host; they also make the taps of the second host's machines."""
         lines = _underlay(0) + _host(segments, 0)
         away = [each for each in _ends(segments, 1) if each[1].instance.takes_taps]
         return lines + [dut_end(end, port) for end, port, _ in away]
 
     def compile_second(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for `ip -batch` inside the second host's namespace."""
+        """Return the `ip -batch` commands that set up the second host; they run in its namespace."""
         return _underlay(1) + _host(segments, 1)
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
-        """Return lines for a port on the first host."""
+        """Return the `ip -batch` commands that put `port` on the first segment's bridge on the first host."""
         return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {_bridge(segments[0])} up"]
 
     def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
@@ -108,12 +108,12 @@ class Vxlan(SeparableLinks, BatchLinks):
 
 
 def _second(testbed: Testbed) -> str:
-    """Return the namespace of the second host."""
+    """Return the name of the network namespace that stands for the second host."""
     return f"{testbed.dut}-2"
 
 
 def _cable(second: str) -> str:
-    """Return the line that joins the first host to the second one's namespace."""
+    """Return the `ip` command that makes the underlay: a veth pair between the namespaces of both hosts."""
     return f"link add name {_UNDERLAY} mtu {_MTU} type veth peer name {_UNDERLAY} mtu {_MTU} netns {second}"
 
 
@@ -122,7 +122,9 @@ def _underlay(host: int) -> list[str]:
 
 
 def _host(segments: Sequence[Segment], host: int) -> list[str]:
-    """Return lines for a host: a bridge for each segment, with the overlay's end and that of the local port."""
+    """Return the `ip -batch` commands that make a host's bridges: one for each segment, with VXLAN and local port.
+
+    `host` is 0 for the first host and 1 for the second. Taps of the second host are left out; see `connect`."""
     lines = []
     for number, segment in enumerate(segments, 1):
         lines += [
@@ -139,10 +141,10 @@ def _host(segments: Sequence[Segment], host: int) -> list[str]:
 
 
 def _ends(segments: Sequence[Segment], host: int) -> list[tuple[str, Port, str]]:
-    """Return (end, port, bridge) of the ports on a host.
+    """Return (end, port, bridge) of each port on a host; `host` is 0 for the first host and 1 for the second.
 
-    The first port of an instance decides its host, and its peers are on the other host: in a chain, source and sink are
-    on the first host, the function on the second."""
+    An instance is placed with its first segment, on the other host than its peer. So in a chain, source and sink are on
+    the first host, and the function is on the second."""
     homes: dict[int, int] = {}
     found = []
     for segment in segments:

@@ -1,12 +1,13 @@
 """Plain forwarding by DPDK: testpmd, which polls both ports of an instance through packet sockets (af_packet).
 
-It needs no card of its own and no huge pages, so it runs on every platform and link. What polls takes all of a CPU,
-whether there are packets or not: its cost stands beside every rate.
+It needs no network card of its own and no huge pages, so it runs on every platform and link. Polling keeps a CPU busy
+even without packets, so each rate is reported with the CPU time that it cost.
 
 testpmd reads frames as the sender's kernel left them for a network card. So, as for Click, the ends of the flow send
 single segments, and testpmd completes checksums (its mode `csum`). It forwards every frame from one port to the other,
-to the hardware address of the next hop, and leaves the TTL as it is; the kernel below answers ARP alone. The sockets of
-the driver reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG), and what is then longer than a frame is lost.
+to the hardware address of the next hop, and leaves the TTL as it is. The instance's kernel answers ARP requests, but
+does not forward. The driver's sockets reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG); a packet that is then longer
+than a frame is lost.
 
 Source: the testpmd user guide and the guide of the af_packet driver, DPDK 22.11."""
 
@@ -49,7 +50,10 @@ def _argv(path: ForwardingPath, next_hops: tuple[str, str]) -> list[str]:
 
 @contextmanager
 def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[None]:
-    """Forward between the ports of an instance inside the block. Raises: Unavailable, PlatformError."""
+    """Forward packets between the two ports of `path` by testpmd inside the block.
+
+    Raises: Unavailable without testpmd in the root filesystem; PlatformError when a next hop does not answer, or when
+    testpmd ends before the block does."""
     if instance.run(["sh", "-c", "command -v dpdk-testpmd"], check=False).returncode != 0:
         raise Unavailable("the root filesystem has no `dpdk-testpmd`", "build one with Debian's package dpdk-dev")
     next_hops = _next_hop(instance, path.source), _next_hop(instance, path.sink)
@@ -71,7 +75,7 @@ def _forwards(path: ForwardingPath) -> str:
 
 
 def _next_hop(instance: Instance, address: str) -> str:
-    """Return the hardware address of the next hop towards `address`. Raises: PlatformError when none answers."""
+    """Return the hardware address of the next hop towards `address`. Raises: PlatformError if it does not answer."""
     instance.run(["ping", "-n", "-c", "1", "-W", "2", address], check=False)
     (route,) = json.loads(instance.run(["ip", "-j", "route", "get", address]).text)
     hop = route.get("gateway", address)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class ForwardingPath:
-    """The path through a function: its two interfaces with their addresses, and the ends of the flow.
+    """The path through a function: the function's two interfaces with their addresses, and the ends of the flow.
 
     All addresses are of one version of IP. With several functions in a row, `source` and `sink` are the addresses of
     the functions before and after this one, and `ttl` is the range (lowest, highest) of the TTLs of packets that have
-    passed exactly the functions before it. `place` numbers the functions in one instance, from 1; `chain` numbers the
-    chains of a trial, from 0."""
+    passed exactly the functions before this one. `place` is the function's position in its instance, from 1. `chain`
+    is the number of its chain in the trial, from 0."""
 
     inside: str = "in0"
     outside: str = "out0"
@@ -37,34 +37,34 @@ class ForwardingPath:
 
     @property
     def prefix(self) -> int:
-        """The length of the prefix of the networks inside and outside."""
+        """The prefix length of the networks on both sides: 24 for IPv4, 64 for IPv6."""
         return 64 if self.version == "6" else 24
 
     @property
     def whole(self) -> int:
-        """The length of the prefix of a single address."""
+        """The prefix length of a route to a single address: 32 for IPv4, 128 for IPv6."""
         return 128 if self.version == "6" else 32
 
     @property
     def table(self) -> str:
-        """The name of the table of nftables."""
+        """The name of the function's nftables table; functions in one instance have different tables."""
         return "lastro" if self.place == 1 else f"lastro{self.place}"
 
     @property
     def priority(self) -> str:
-        """The nftables priority of a filter chain, so that the kernel calls the functions of an instance in order."""
+        """The nftables priority of the function's filter chain: it rises with `place`, so functions run in order."""
         return "filter" if self.place == 1 else f"filter + {self.place - 1}"
 
     @property
     def in_order(self) -> str:
-        """The nftables match of packets that have passed the functions before this one, ending in a space; or empty."""
+        """The nftables match for packets whose TTL is in `ttl`, with a space at its end; empty if `ttl` is None."""
         if self.ttl is None:
             return ""
         least, most = self.ttl
         return f"{'ip6 hoplimit' if self.version == '6' else 'ip ttl'} {least}-{most} "
 
     def through(self, n: int) -> list[ForwardingPath]:
-        """Return the paths through each of `n` functions in a row, between the same ends."""
+        """Return the path through each of `n` functions in a row between this path's source and sink, in order."""
         between = [(self._address(10 + number, 1), self._address(10 + number, 2)) for number in range(1, n)]
         enter = [self.inside_address, *(there for _, there in between)]
         leave = [*(here for here, _ in between), self.outside_address]
@@ -75,7 +75,7 @@ class ForwardingPath:
         ]
 
     def beside(self, chain: int) -> ForwardingPath:
-        """Return this path in the chain with this number, with other addresses; chain 0 is this path itself."""
+        """Return this path with the addresses of the chain with number `chain`; chain 0 has this path itself."""
         if not chain:
             return self
         moved = replace(self, chain=chain)

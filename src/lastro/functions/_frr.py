@@ -90,7 +90,9 @@ class Quagga(Frr):
     _ports: ClassVar[dict[str, int]] = {"zebra": 2601, "ospfd": 2604}
 
     def start_lines(self) -> list[str]:
-        """Return the lines, which wait for a password prompt by TCP: Quagga has no option for the path of a socket."""
+        """Return the shell lines that start the daemons, and wait until each sends its password prompt on a TCP port.
+
+        TCP is used because Quagga has no option for the path of a control socket."""
         return [
             *(
                 f"/usr/local/bin/{each} -d -z {self.home}/zserv.api -A 127.0.0.1 -P {self._ports[each]}"

@@ -1,12 +1,13 @@
-"""Functions as a program of XDP: `xdp-filter` of Debian's xdp-tools, on the port where the flow arrives.
+"""Functions as an XDP program: `xdp-filter` of Debian's xdp-tools, on the port where the flow arrives.
 
-The program drops frames before the kernel makes packets of them, and the kernel forwards what it passes. It runs on the
-CPU that polls the port, whoever attached it. So it is attached with rights that the instance does not get: a container
-that may load programs (CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN) would be less confined than those it is compared with.
+The program drops frames before the kernel makes packets of them; the kernel forwards the frames that the program
+passes. The program runs on the CPU that polls the port, no matter which process attached it. So Lastro attaches it with
+rights that the instance does not get: a container that may load programs (CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN) would be
+less confined than the containers it is compared with.
 
-xdp-filter keeps program and maps in a file system that is mounted in the mount namespace of the instance alone, and
-ends with it. So a killed Lastro leaves neither program nor pin behind. bpftool puts hundreds of addresses into the map
-in the time that xdp-filter takes for one; then xdp-filter says how many it blocks.
+xdp-filter keeps program and maps in a file system that is mounted only in the mount namespace of the instance, and ends
+with that namespace. So a killed Lastro leaves neither program nor pin behind. bpftool puts hundreds of addresses into
+the map in the time that xdp-filter takes for one; afterwards, `xdp-filter status` shows whether all are blocked.
 
 Only the native mode avoids the work for a packet. In this mode, xdp-filter takes single frames: a veth divides segments
 before it hands them over, and copies most frames for the program. Behind it, the kernel may merge them (GRO). Source:
@@ -63,7 +64,9 @@ class XdpProgram:
     port: str
 
     def counted(self) -> dict[str, CounterReading]:
-        """Return the frames that the program aborted, blocked and passed, by counter. Raises: PlatformError."""
+        """Return how many frames and bytes the program aborted, blocked and passed, by the name of the counter.
+
+        Raises: PlatformError when the counters cannot be read."""
         try:
             entries = json.loads(self.instance.run_with_rights(_READ, of_host=True))
             by_action = {_number(entry["key"]): [each["value"] for each in entry["values"]] for entry in entries}
@@ -89,9 +92,10 @@ def _number(octets: Sequence[str]) -> int:
 
 @contextmanager
 def attached(instance: Instance, blocked: BlockedFrames, port: str) -> Iterator[XdpProgram]:
-    """Attach xdp-filter to a port inside the block.
+    """Attach xdp-filter to a port inside the block, so that it drops the frames `blocked`.
 
-    Raises: Unavailable; PlatformError when it was detached before the block ended."""
+    Raises: Unavailable when it cannot be attached natively, or when there are too many addresses; PlatformError when it
+    was detached before the block ended."""
     if (n := len(blocked.sources)) > _MOST_ADDRESSES:
         raise Unavailable(
             f"xdp-filter has room for {_MOST_ADDRESSES} addresses, and this function blocks {n}",

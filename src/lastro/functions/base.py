@@ -24,8 +24,9 @@ _USUAL_PATH = PATHS["4"]
 class Implementation:
     """A way to run functions: the kernel, Click, DPDK or XDP.
 
-    `counts` names in messages what counts packets; `condition` is reported as how links were measured. `packages` are
-    Debian packages that the image needs; `version_argv` prints the version of the program."""
+    `counts` is a noun phrase for messages: what counts the packets, such as 'its rules'. `condition` describes how the
+    links were measured, for the report. `packages` are Debian packages that the image needs; `version_argv` prints the
+    version of the program."""
 
     counts: str
     condition: Mapping[str, str] = field(default_factory=dict)
@@ -52,9 +53,10 @@ class Step:
 class Function(Part):
     """A network function; a new one defines its rules in the kernel and, if it can, in Click and XDP.
 
-    `rules` are nftables statements inside the table of the path, in its address family; they may define counters.
-    `remedy` is what to do on a host whose kernel refuses the rules. `hook` is where all rules act, "forward" or, later
-    in the kernel, "postrouting". If it is empty, no other function can run in the same instance."""
+    `rules` returns nftables statements for the table `path.table`, in the path's address family; they may define
+    counters. `remedy` is what to do on a host whose kernel refuses the rules. `hook` is the nftables hook of all
+    rules: "forward" or "postrouting", which comes later. If it is empty, no other function can run in the same
+    instance."""
 
     kind = "function"
     remedy: ClassVar[str] = f"use a kernel with nftables, {IN_A_GUEST}"
@@ -77,12 +79,15 @@ class Function(Part):
     def click(self, path: ForwardingPath) -> str:
         """Return the function's elements in Click: the body of a compound element with two inputs and two outputs.
 
-        Ports 0 lead from the inside to the outside, ports 1 back. Each named `Counter` is read as a counter of the
-        function. Raises: Unavailable if there are no elements."""
+        Packets from the inside to the outside use input 0 and output 0; packets in the other direction use input 1 and
+        output 1. Each named `Counter` is read as a counter of the function.
+        Raises: Unavailable if the function does not run in Click."""
         raise Unavailable(f"function '{self.name}' has no Click configuration", 'use implementation = "kernel"')
 
     def xdp(self, path: ForwardingPath) -> BlockedFrames:
-        """Return the frames to drop before the kernel sees them. Raises: Unavailable if the function does more."""
+        """Return the frames to drop before the kernel sees them.
+
+        Raises: Unavailable if the function does more than drop frames."""
         raise Unavailable(
             f"function '{self.name}' does not run in XDP: xdp-filter only drops frames", 'use implementation = "kernel"'
         )
@@ -147,7 +152,7 @@ class Function(Part):
     def counters(self, instance: Instance, path: ForwardingPath = _USUAL_PATH) -> dict[str, CounterReading]:
         """Return the readings of the function's counters in the kernel, by name; empty if the instance has died.
 
-        Without nftables, only `crossed` is read, from the links."""
+        If the instance's kernel has no nftables, the only counter is `crossed`, as `carried` returns it."""
         if not instance.has_nftables:
             return {"crossed": carried(instance, path)}
         done = instance.run(["nft", "-j", "list", "counters", "table", path.family, path.table], check=False)
@@ -160,9 +165,9 @@ class Function(Part):
 
 
 def carried(instance: Instance, path: ForwardingPath) -> CounterReading:
-    """Return how many packets and bytes crossed an instance at most, by the counters of its two interfaces.
+    """Return an upper bound of the packets and bytes that crossed an instance from the inside to the outside.
 
-    Of what was received inside and what was sent outside since the interfaces were made, the lesser counts."""
+    It is the smaller of two counts: what the inside interface has received and what the outside one has sent so far."""
     stats = {link["ifname"]: link["stats64"] for link in instance.links()}
     come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]
     return CounterReading(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))

@@ -44,9 +44,10 @@ class Dpi(Function):
     def detoured(
         moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading], role: str = "function"
     ) -> int:
-        """Return how many packets were redirected: by Click's counter if `seen` has it, else by the link in `moved`.
+        """Return how many packets took the other path: by Click's counter in `seen`, or else by the link in `moved`.
 
-        `role` is that of the function's instance."""
+        `moved` has the increases of interface counters by '{role}.{interface}'. `role` is that of the function's
+        instance."""
         link = moved.get(f"{role}.{DETOUR[0]}", {}).get("tx_packets", 0)
         return seen[_DETOURED].packets if _DETOURED in seen else link
 

@@ -58,7 +58,7 @@ class Firewall(Function):
         return BlockedFrames(BLOCKED_PORTS, [*networks, *self._hosts(path)])
 
     def _hosts(self, path: ForwardingPath) -> Iterator[str]:
-        """Yield the address that each of the option's further rules blocks; no flow comes from these addresses."""
+        """Yield one address to block for each further rule that the option asks for; no flow comes from them."""
         for number in range(_RULES.of(self.chosen)):
             high, low = divmod(number, 250)
             yield f"2001:2:0:77::{number + 1:x}" if path.version == "6" else f"198.19.{128 + high}.{low + 1}"

@@ -1,5 +1,6 @@
-"""A caching HTTP proxy: Squid with a memory cache or none, never a disk cache. It answers, and forwards no packets.
+"""A caching HTTP proxy: Squid with a memory cache or none, never a disk cache.
 
+It answers requests itself, and does not forward packets.
 Source: squid.conf as documented with Squid 5. Options that are not set here have Squid's own defaults."""
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MISS, HIT = "TCP_MISS/200", "TCP_MEM_HIT/200"  # whole answers: from the server,
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:
-    """The configuration of a proxy. The paper of 2018 used a cache of 260 MB, and objects of at most 1024 kB."""
+    """The configuration of a proxy. The default sizes are those of Eiras, Couto and Rubinstein (2018)."""
 
     ports: tuple[int, ...] = (PORT,)  # it listens on each of them
     cache: bool = False
@@ -49,7 +50,7 @@ class ProxyOptions:
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """The number of requests by result, such as 'TCP_MEM_HIT/200', and the addresses of the clients."""
+    """Requests in a log: `results` counts them by result, such as 'TCP_MEM_HIT/200'; `clients` are source addresses."""
 
     results: Counter[str] = field(default_factory=Counter)
     clients: set[str] = field(default_factory=set)
@@ -70,7 +71,7 @@ class RunningProxy:
             raise PlatformError(f"the proxy in {self.instance.spec.name} exited with code {done.returncode}: {words}")
 
     def served(self) -> dict[int, RequestCounts]:
-        """Return the number of requests in the proxy's log, by the port at which they arrived.
+        """Return the requests in the proxy's log, by the proxy's TCP port at which they arrived.
 
         A line for a connection without a request does not count."""
         script = f"grep -v ' {_UNUSED}$' {_LOG} | cut -d ' ' -f 2-4 | sort | uniq -c"
@@ -93,7 +94,7 @@ class HttpProxy(Service):
     version_argv: ClassVar[tuple[str, ...]] = ("squid", "--version")
 
     def configuration(self, wanted: ProxyOptions) -> str:
-        """Return the whole squid.conf."""
+        """Return the complete text of squid.conf."""
         cache = "" if wanted.cache else "cache deny all\n"
         ports = "\n".join(f"http_port {port}" for port in wanted.ports)
         return f"""# who may ask, and where
@@ -128,7 +129,7 @@ shutdown_lifetime 0 seconds
 
     @contextmanager
     def running(self, instance: Instance, wanted: ProxyOptions) -> Iterator[RunningProxy]:
-        """Run the proxy inside the block. It has been started, but may not answer yet."""
+        """Run the proxy inside the block. The proxy may not answer yet when the block begins."""
         prepare = f"rm -rf {_PLACE}; mkdir -p {_PLACE}; cat > {_CONFIG}; chown -R {_USER}:{_USER} {_PLACE}"
         instance.run(["sh", "-ec", prepare], stdin=self.configuration(wanted))
         argv = [*_UNPRIVILEGED, "squid", "-N", "-d", "1", "-f", _CONFIG]

@@ -24,7 +24,7 @@ MOST_PATHS = 64  # of equal cost to one subnet
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A router's end of a link: its name, and OSPF's cost of sending there."""
+    """A router's interface to a link: its name, and the OSPF cost of sending over it."""
 
     name: str
     cost: int
@@ -32,7 +32,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class OspfDaemon:
-    """Settings on which all routers of a network agree."""
+    """OSPF settings that are the same on all routers of a network."""
 
     hello_s: int = 1
     dead_s: int = 4
@@ -42,7 +42,7 @@ class OspfDaemon:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourChange:
-    """A line of a router's log: a neighbour's new state on an interface. `at_s` is in seconds since the epoch, UTC."""
+    """The new state of a router's neighbour, from the router's log. `at_s` is in seconds since the epoch, UTC."""
 
     at_s: float
     interface: str
@@ -51,7 +51,7 @@ class NeighbourChange:
 
 
 def router_id(number: int) -> str:
-    """Return the id of the router with this number, counted from 0: 32 bits that need not be an address."""
+    """Return the OSPF router ID of the router with this number, counted from 0; it need not be an address."""
     high, low = divmod(number + 1, 256)
     return f"0.0.{high}.{low}"
 
@@ -66,7 +66,8 @@ def host_name(name: str, number: int) -> str:
 class Router(ABC):
     """An implementation of OSPF.
 
-    The image gets it from a Debian package, or else from `programs` of this host, which the user has installed."""
+    The image gets it from the Debian package `package`. If that is None, `programs` are copied from this host, where
+    the user has installed them."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -82,15 +83,15 @@ class Router(ABC):
     def configuration(
         self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfDaemon
     ) -> dict[str, str]:
-        """Return the texts of the configuration files, by their names."""
+        """Return {file name: text} of the configuration files of the router with this number, counted from 0."""
 
     @abstractmethod
     def start_lines(self) -> list[str]:
-        """Return shell lines that start the configured daemons; they return when all daemons answer, or fail."""
+        """Return shell lines that start the configured daemons and wait until all answer, or fail if one does not."""
 
     @abstractmethod
     def changes(self, log: str) -> Iterator[NeighbourChange]:
-        """Yield the changes of neighbours in a log, in order."""
+        """Yield the state changes of neighbours in the text of a router's log, in the log's order."""
 
     def own_files(self, host: Host) -> tuple[str, ...]:
         """Return the paths of the router's programs on this host, to copy into the image; empty if one is missing."""
@@ -124,10 +125,10 @@ class Router(ABC):
 
 
 def until(answer: str) -> str:
-    """Return shell code that continues when a command succeeds, and fails when it does not succeed in time."""
+    """Return shell code that repeats the command `answer` until it succeeds, or exits with 1 after `_ANSWER_S`."""
     return f"n=0; until {answer} >/dev/null 2>&1; do [ $((n += 1)) -lt {20 * _ANSWER_S} ] || exit 1; sleep 0.05; done"
 
 
 def utc_s(stamp: str, form: str) -> float:
-    """Return the seconds since the epoch of a log's time stamp, which is in UTC."""
+    """Return a log's time stamp, in UTC and in the `strptime` format `form`, as seconds since the epoch."""
     return datetime.strptime(stamp, form).replace(tzinfo=UTC).timestamp()

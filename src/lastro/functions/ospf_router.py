@@ -23,10 +23,10 @@ class OspfRouter(Service):
 
     @classmethod
     def needs(cls, host: Host, chosen: Iterable[str]) -> ImageAdditions:
-        """Return what an image needs for the chosen implementations, by name.
+        """Return what an image needs for the implementations whose names are `chosen`.
 
-        It has the programs of the user for them, but the packages of all implementations, so that all run on the same
-        files."""
+        The user's programs are those of the chosen implementations only. The Debian packages are always those of all
+        implementations, so that all run on the same files."""
         return ImageAdditions(
             cls.packages, tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].own_files(host))
         )

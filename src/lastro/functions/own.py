@@ -1,8 +1,8 @@
 """A network function that a study brings: a command on its own files, which the root filesystem has.
 
 `image.functions` put them there. The command runs as root in a chroot, with the instance's /dev, /proc, /run, /sys and
-/tmp. These are mounted with the rights of the host before anything of the function runs, since most instances may not
-mount. What it prints goes to a file in memory, so that nothing of it leaves the instance during a measurement."""
+/tmp. Lastro mounts these with the rights of the host before it starts the command, since most instances may not mount.
+The command's output goes to a file in memory, so that it does not leave the instance during a measurement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_FORWARDING = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.forwarding": "
 class BroughtFunction(Function):
     """A function that a study brings; `brought` makes its class. It needs an instance for itself.
 
-    It takes one from the TTL of a packet, as each hop does: the counter of the next function relies on that."""
+    It must decrement the TTL of each packet, as every hop does: the counter of the next function relies on that."""
 
     capabilities = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_CHROOT")
     per_packet = True
@@ -37,7 +37,9 @@ class BroughtFunction(Function):
     def installed(
         self, instance: Instance, path: ForwardingPath, implementation: str = "kernel"
     ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
-        """Run the function's command inside the block. Raises: Unavailable; PlatformError if it ends too early."""
+        """Run the function's command inside the block; yield a callable that returns its counters' readings by name.
+
+        Raises: Unavailable if the function cannot run here; PlatformError if the command ends before the block does."""
         if implementation != "kernel":
             {"click": self.click, "xdp": self.xdp}[implementation](path)  # which it does not have
         if (found := function_in(instance.testbed.original, self.name)) is None:
@@ -72,9 +74,9 @@ def _carried(instance: Instance, path: ForwardingPath) -> dict[str, CounterReadi
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """The running process of a function. `enter` is the prefix of commands that run on the function's files.
+    """The running process of a function. `log` is the file in the instance with the function's output.
 
-    `log` is the path inside the instance of the function's output."""
+    `enter` is prepended to each command that must run in the function's chroot and environment."""
 
     name: str
     instance: Instance
@@ -145,7 +147,8 @@ def _started(name: str, instance: Instance, path: ForwardingPath, function: Inst
 def _ports(instance: Instance, path: ForwardingPath) -> dict[str, str]:
     """Return environment variables that describe both ports: name, addresses, and the next hop behind each.
 
-    A ping makes the hardware address of each next hop known, for functions without the kernel's neighbour table."""
+    A ping makes the hardware address of each next hop known, for functions that do not use the kernel's neighbour
+    table."""
     source, sink = quoted(path.source, path.sink)
     ip = "ip -j -6" if path.version == "6" else "ip -j"
     script = f"""for end in {source} {sink}; do ping -n -c 1 -w 3 $end >/dev/null || :; done

@@ -1,4 +1,4 @@
-"""Scenarios: procedures of trials. A scenario declares the choices of a study, and runs one trial at a time."""
+"""The base of scenarios. A scenario declares what a study may choose, and runs one trial at a time."""
 
 from __future__ import annotations
 
@@ -57,18 +57,20 @@ GUEST = Setting(
 
 
 def guest_of(config: Config) -> str:
-    """Return the name of the guest that is the host of a treatment; empty if the study does not choose."""
+    """Return the name of the guest that is the host of a treatment; empty if the study does not choose a guest."""
     return str(config.get(GUEST.name, ""))
 
 
 def sysctls_of(config: Config) -> dict[str, str]:
-    """Return the values of the sysctls that the variant of a treatment sets, by name."""
+    """Return {sysctl: value} as the variant of a treatment sets them."""
     return {name.removeprefix(SYSCTL): str(value) for name, value in config.items() if name.startswith(SYSCTL)}
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationKind:
-    """A kind of calibration: the type of its value, and whether a trial can be valid although it failed."""
+    """A kind of calibration. `shape` is the type of its value.
+
+    If it is `optional`, a trial can be valid although the calibration failed."""
 
     shape: Any
     optional: bool = False
@@ -77,9 +79,10 @@ class CalibrationKind:
 class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
-    `parts` are the kinds of part that a study may choose; `usable` restricts a kind to parts of some classes. The key
-    of a calibration begins with a name in `calibration_kinds`, followed by a slash. Reports have `figures`, and show
-    how metrics grow with the factor `sized`. The metrics in `leads` come first where a study names no metrics."""
+    `parts` are the kinds of part that a study may choose. `usable` maps a kind to the classes of which its parts
+    must be. The key of a calibration begins with a name in `calibration_kinds`, followed by a slash. `figures` are
+    added to reports. If `sized` is a factor, reports show how metrics grow with it. The metrics in `leads` come
+    first where a study names no metrics."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -109,49 +112,49 @@ class Declaration(ABC):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind that a study may choose, such as the instruments that this scenario can use."""
+        """Return the names of the parts of a kind that a study may choose, such as the instruments."""
         fitting = cls.usable.get(kind)
         infos = registry.parts(kind).values()
         return frozenset(info.name for info in infos if not fitting or (info.cls and issubclass(info.cls, fitting)))
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
-        """Return every metric that a trial may measure: `metrics`, and those of parts."""
+        """Return every metric that a trial may measure by default: `metrics`, and the metrics of parts."""
         return cls.metrics
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-        """Return the metrics that a study's settings add to `known_metrics`; empty for the default settings.
+        """Return the metrics that the settings `chosen` add to `known_metrics`; empty for the default settings.
 
         `chosen` has the value of each constant, and for each factor a mapping whose keys are its levels."""
         return ()
 
     @classmethod
     def figures_for(cls, study: Study) -> tuple[ScenarioFigure, ...]:
-        """Return the figures of a study: `figures`, or others if they depend on its settings."""
+        """Return the figures for the reports of a study: `figures`, unless the scenario derives them from settings."""
         return cls.figures
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return what the trials of a study need in the root filesystem, in addition to what every image has."""
+        """Return what trials with these configurations need in the root filesystem beyond what every image has."""
         return ImageAdditions()
 
     @classmethod
     @abstractmethod
     def duration_s(cls, config: Config) -> float:
-        """Return how long one trial is expected to take, including set-up."""
+        """Estimate the seconds that one trial takes, including set-up."""
 
     @classmethod
     def longest_s(cls, config: Config) -> float:
         """Return a time in seconds that no trial exceeds unless its process hangs.
 
-        It allows for every setting in seconds to be the time limit of several steps of the trial."""
+        Each setting in seconds may be the time limit of several steps of the trial, so it is added several times."""
         times = (float(value) for name, value in config.items() if _TIME.search(name))
         return _SLOWER * cls.duration_s(config) + _STEPS * sum(times)
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """Estimate how long the probes of these treatments take at the start, for plans only."""
+        """Estimate the seconds that the probes of these treatments take at the start of a campaign, for plans only."""
         if "platform" not in cls.parts:
             return 0.0
         levels = {level for config in configs for level in platform_levels(config)}
@@ -159,7 +162,7 @@ class Declaration(ABC):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Return the configuration of each calibration run that a trial needs, by the key of the calibration."""
+        """Return {calibration key: configuration of the calibration run} for all calibrations that a trial needs."""
         return {}
 
 
@@ -177,7 +180,7 @@ class OnTestbed:
 
     @property
     def sessions(self) -> Sequence[Session]:
-        """One session for each host that must be quiet."""
+        """The sessions on the hosts that must be undisturbed, one for each; empty without a testbed."""
         return () if self._testbed is None else self._testbed.watched
 
     def require_reachable(self) -> None:
@@ -191,7 +194,7 @@ class OnTestbed:
         self._stack.close()
 
     def judge_apparatus(self, outcome: Outcome) -> None:
-        """Note the activity of Lastro itself in measurements since the last call; too much makes the trial invalid."""
+        """Note Lastro's own CPU time and wake-ups during measurements since the last call; invalidate if too high."""
         windows = [] if self._testbed is None else self._testbed.apparatus_windows()
         counted = [window for window in windows if window.wake_ups is not None and window.cpu_s is not None]
         if counted:
@@ -206,9 +209,9 @@ class OnTestbed:
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
-        """Record a transcript of the block; when it ends, remove all objects that it made on the host.
+        """Record a transcript of the block; when the block ends, remove all objects that it made on the host.
 
-        Raises: HostError when an object cannot be removed."""
+        Without a testbed, the transcript is empty. Raises: HostError when an object cannot be removed."""
         if self._testbed is None:
             yield Transcript()
             return
@@ -219,18 +222,20 @@ class OnTestbed:
 class Scenario(Declaration, OnTestbed):
     """The base class of scenarios; one object serves a session.
 
-    If several guests share the treatments of a campaign, `guests` has one scenario for each, by name, and this object
-    is one of them. `roots` has one scenario for each root filesystem that a variant changes."""
+    If several guests share the treatments of a campaign, `guests` maps the name of each guest to its scenario, and
+    this object is one of these scenarios. `roots` has one scenario for each root filesystem that a variant changes."""
 
     guests: Mapping[str, Scenario] = {}
     roots: Mapping[RootChange, Scenario] = {}
 
     def at(self, config: Config) -> Scenario:
-        """Return the scenario on the host of a treatment, with the root filesystem of its variant."""
+        """Return the scenario object that runs a treatment: that of its guest or of its variant's root filesystem.
+
+        If neither applies, it is this object."""
         return self.roots.get(RootChange.of(config)) or self.guests.get(guest_of(config), self)
 
     def availability_at(self, config: Config) -> Availability:
-        """Return whether the host of the treatment can run it; unavailable if the scenario's answer is not valid."""
+        """Return whether the treatment's host can run it; unavailable if `availability` returns an invalid object."""
         if self.guests and (name := guest_of(config)) not in self.guests:
             return Availability(f"the testbed has no guest named '{name}'", f"add a table [guests.{name}] to its file")
         answer: object = self.at(config).availability(config)
@@ -244,18 +249,18 @@ class Scenario(Declaration, OnTestbed):
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:
-        """Return whether this host can run the treatment, by trying it; the scenario remembers the outcomes."""
+        """Return whether this host can run the treatment, by trying its parts; each try is made once in a session."""
 
     @classmethod
     def can_do_without(cls, key: str) -> bool:
-        """Return whether a trial can be valid although this calibration failed."""
+        """Return whether a trial can be valid although the calibration with this key failed."""
         kind = cls.calibration_kinds.get(key.partition("/")[0])
         return kind is not None and kind.optional
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        """Return the result of a calibration run, as plain data of the shape of its kind, to be stored.
+        """Return the result of a calibration run as plain data, to be stored; its type is the `shape` of its kind.
 
-        Raises: TrialError when a valid run does not have this result."""
+        Raises: TrialError when the outcome, although valid, does not contain the result."""
         raise NotImplementedError
 
     @abstractmethod
@@ -269,11 +274,11 @@ class Scenario(Declaration, OnTestbed):
         return {}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        """Return the transcript of the preparations that this trial shares with others, such as starting a daemon."""
+        """Return the transcript of preparations that the trial shares with other trials, such as starting a daemon."""
         return []
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        """Return differences between platforms and links that the study did not choose, such as the MTU, by name."""
+        """Return, by name, properties of platform and links that the study did not choose, such as the MTU."""
         return {}
 
 
@@ -283,7 +288,7 @@ def scenario_of(study: Study) -> type[Scenario]:
 
 
 def installed_scenario(study: Study) -> type[Scenario] | None:
-    """Return the class of a study's scenario; None without it, because a campaign can be read without it."""
+    """Return the class of a study's scenario; None if it cannot be used, since a campaign can be read without."""
     try:
         return scenario_of(study)
     except LastroError:
@@ -296,7 +301,7 @@ def platform_level(config: Config) -> str:
 
 
 def platform_levels(config: Config) -> list[str]:
-    """Return the level of the treatment's platform, and those of other platforms that its functions name."""
+    """Return the level of the treatment's platform, then the levels of other platforms that its functions name."""
     return list(dict.fromkeys([platform_level(config), *(row_platforms(config) if FUNCTION in config else ())]))
 
 
@@ -311,12 +316,12 @@ def isolation_level(config: Config) -> str:
 
 
 def platform_of(config: Config) -> type[Platform]:
-    """Return the class of the treatment's platform; the base class if it cannot be imported."""
+    """Return the class of the treatment's platform; `Platform` if it is unknown or cannot be imported."""
     return platform_class(platform_level(config))
 
 
 def platform_class(level: str) -> type[Platform]:
-    """Return the class of a platform; the base class if it cannot be imported."""
+    """Return the class of a platform's level; `Platform` if it is unknown or cannot be imported."""
     info = registry.parts("platform").get(split_options(level)[0])
     return info.cls if info and info.cls else Platform
 
@@ -329,7 +334,7 @@ def shares_kernel(config: Config) -> bool:
 
 
 def start_s(config: Config) -> float:
-    """Estimate how long an instance takes to start and to stop on the treatment's platform."""
+    """Estimate the seconds that an instance takes to start and to stop on the treatment's platform."""
     return platform_of(config).start_s
 
 
@@ -344,17 +349,17 @@ def isolations_of(config: Config) -> list[Isolation]:
 
 
 def chosen_class(kind: type[registry.P], config: Config) -> type[registry.P]:
-    """Return the class of the treatment's part of a kind. Raises: as `registry.get`."""
+    """Return the class of the part of this kind that a treatment uses. Raises: as `registry.get`."""
     return registry.get(kind, part_name(config, kind.kind))
 
 
 def chosen_part(kind: type[registry.P], config: Config) -> registry.P:
-    """Return the treatment's part of a kind, with its options. Raises: as `make_part`."""
+    """Return the part of this kind that a treatment uses, with its options. Raises: as `make_part`."""
     return make_part(kind, part_level(config, kind.kind))
 
 
 def make_part(kind: type[registry.P], level: str) -> registry.P:
-    """Return a part with the options of its level.
+    """Make the part that `level` names, with the options in `level`.
 
     Raises: Unavailable when the part has no such option; InputError when the option does not allow the value."""
     name, texts = split_options(level)
@@ -371,7 +376,7 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
 
 
 def _class_of(kind: type[registry.P], name: str) -> type[registry.P]:
-    """Return the class of a part. A function that Lastro does not have is one that the study brings."""
+    """Return the class of a part. An unknown function is one that the study brings, as made by `brought`."""
     info = registry.parts(kind.kind).get(name)
     is_function = info is not None and (info.cls is None or issubclass(info.cls, Function))
     if issubclass(kind, Function) and not is_function:
@@ -380,7 +385,7 @@ def _class_of(kind: type[registry.P], name: str) -> type[registry.P]:
 
 
 def make_parts(kind: type[registry.P], level: str) -> list[registry.P]:
-    """Return the parts of a level in their order; it may be a chain. Raises: as `make_part`."""
+    """Make the parts of a level, in order; the level may be a row such as 'firewall>nat'. Raises: as `make_part`."""
     return [make_part(kind, part) for part in functions_in(level)]
 
 
@@ -404,7 +409,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
 
 
 def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]]:
-    """Return, by part, the metrics of the part that the scenario itself does not have."""
+    """Return {part: names of its metrics that the scenario itself does not have}, without parts that have none."""
     own = {metric.name for metric in scenario.metrics}
     infos = [info for info in registry.parts(kind).values() if info.name in scenario.part_names(kind)]
     brought = {info.name: frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) for info in infos}
@@ -412,7 +417,7 @@ def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]
 
 
 def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting[Any]]]:
-    """Return the options of each of the named parts that can be imported."""
+    """Return {part: {option name: option}} for those of the named parts that have options."""
     infos = [info for info in registry.parts(kind).values() if info.name in names]
     offered = {info.name: getattr(info.cls, "options", ()) for info in infos}
     return {name: {option.name: option for option in options} for name, options in offered.items() if options}

@@ -62,7 +62,7 @@ _OPTIONAL = {
 
 
 def _exceeds(chosen: object, limit: float) -> bool:
-    """Return whether a setting, or any of the levels of a factor, is above a limit."""
+    """Return whether `chosen`, a setting's value or the levels of a factor, has a number above `limit`."""
     levels = chosen if isinstance(chosen, Mapping | tuple | list) else (chosen,)
     return any(float(str(level)) > limit for level in levels)
 
@@ -109,7 +109,10 @@ class ChainScenario(OnChain):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Return runs for the ceiling (plain forwarding throughput) and the profile (the undisturbed chain's needs)."""
+        """Return the runs that a trial needs for the ceiling, by plain forwarding, and for the chain's profile.
+
+        A treatment that only forwards needs no ceiling. The profile has the needs of the undisturbed chain; only
+        some isolations need it."""
         wanted = cls.profile_run(config)
         if not forwards_only(config):
             ceiling = cls.plain_forwarding(config)
@@ -141,7 +144,7 @@ class ChainScenario(OnChain):
         return {argv[0]: argv for argv in commands}
 
     def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the facts of the base class, and the offloads of the study's links on the platform native."""
+        """Yield the facts of the base class, then ('offloads', {attachment: its links' offloads on the bare host})."""
         yield from super().facts_by_chapter(configs)
         native, forwarding = self.pool.native, registry.get(Function, NONE)()
         for name, offloads in sorted({(links_level(config), OFFLOADS.of(config)) for config in configs}):

@@ -1,4 +1,4 @@
-"""The latency of a chain: on its idle link, and beside a TCP stream through it."""
+"""The latency of a chain: while it is idle, and during a TCP stream over the same path."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class IdleByIrtt(Instrument):
 
 
 def idle_instrument(config: Config) -> Instrument:
-    """Return the instrument of latency on the idle link."""
+    """Return the instrument that measures latency on the idle chain, as the setting `latency_tool` says."""
     return IdleByIrtt() if LATENCY_TOOL.of(config) == IRTT else Ping()
 
 
 def signed(config: Config) -> Config:
-    """Return the settings of a treatment with the signature that ping puts into the payload of some requests."""
+    """Return the settings of a treatment, plus the signature that ping puts into the payload of some requests."""
     return {**config, PATTERN: SIGNATURE.encode().hex()}
 
 
 def signable(config: Config) -> Availability:
-    """Return whether the tool of a treatment can send the signature."""
+    """Return whether the treatment's latency tool can send requests with the signature, if any are asked for."""
     if MARKED_PERCENT.of(config) and (tool := LATENCY_TOOL.of(config)) != PING:
         why = f"{MARKED_PERCENT.name} is about ping, and {tool} measures the latency"
         return Availability(why, f'set latency_tool = "{PING}", or {MARKED_PERCENT.name} = 0')
@@ -73,7 +73,9 @@ def signable(config: Config) -> Availability:
 
 
 def missed_redirections(reading: Reading, redirected: int, config: Config) -> list[str]:
-    """Return a reason if the function redirected fewer requests than had its signature and were not lost; else []."""
+    """Return a reason if the function redirected too few of the requests with its signature; else [].
+
+    `redirected` is how many it redirected. Requests that were lost need not be among them."""
     n, marked = echo_requests(signed(config))
     n_lost = round(n * reading.measurements.get("ping_loss", 0.0) / 100)
     if redirected >= marked - n_lost:
@@ -82,13 +84,13 @@ def missed_redirections(reading: Reading, redirected: int, config: Config) -> li
 
 
 def image_packages(config: Config) -> tuple[str, ...]:
-    """Return the Debian packages that a treatment needs in its root filesystem."""
+    """Return the Debian packages that the instruments of a treatment need in the root filesystem."""
     irtt = Irtt.packages if LATENCY_TOOL.of(config) == IRTT or LOADED_S.of(config) else ()
     return (*irtt, *(package for length, tool in TRANSACTIONS if length.of(config) for package in tool.packages))
 
 
 class BesideTcp(Instrument):
-    """irtt beside a TCP stream over the same path."""
+    """irtt, which measures latency during a TCP stream over the same path."""
 
     name, summary, version_argv, metrics = "irtt beside TCP", Irtt.summary, Irtt.version_argv, LOADED_METRICS
 
@@ -114,7 +116,9 @@ def _streaming(client: Instance, server: Instance, target: str, settings: Mappin
 
 
 def load_reasons(carried_bytes: int, elapsed_s: float, throughput_mbit_s: float) -> list[str]:
-    """Return a reason if the TCP stream beside the probe carried less than half of the trial's throughput; else []."""
+    """Return a reason if the TCP stream during the latency probe carried less than half of the throughput; else [].
+
+    `throughput_mbit_s` is what the trial measured without the probe."""
     carried_mbit_s = 8 * carried_bytes / elapsed_s / 1e6
     if carried_mbit_s >= _LEAST_LOAD * throughput_mbit_s:
         return []

@@ -84,9 +84,9 @@ def _run_instruments(
 ) -> dict[str, float]:
     """Measure TCP, UDP, transactions and latency, and add the readings to `outcome`.
 
-    The trial is invalid unless witnesses on the path account for each reading. Return the measurements of CPUs, cost
-    and throughput of the host while the chains carried TCP, which takes the whole capacity: UDP and ping have a rate
-    that the study sets."""
+    The trial is invalid unless witnesses on the path account for each reading. Return, by metric, the CPUs, the cost
+    and the throughput of the host while the chains carried TCP. TCP is used because it takes the whole capacity,
+    whereas the study sets the rates of UDP and ping."""
     carrying: dict[str, float] = {}
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
@@ -131,7 +131,7 @@ def _run_instruments(
 
 
 class _Flow:
-    """The flow of an instrument over one chain, between the counters of its interfaces and of its functions."""
+    """The flow of an instrument over one chain, and what the chain's interfaces and functions count meanwhile."""
 
     def __init__(self, testbed: Testbed, standing: StandingChain, chain: Chain) -> None:
         self.chain, self.also_sent = chain, standing.also_sent(chain)
@@ -147,7 +147,7 @@ class _Flow:
 
     @property
     def moved(self) -> Counters:
-        """The increase of each interface's counters, by the role in the trial and the interface: 'source-2.out0'."""
+        """The increase of each interface's counters, by 'ROLE.INTERFACE' with the trial's role: 'source-2.out0'."""
         by_trial_role: Counters = {}
         for port, counters in self.counters.moved.items():
             role, _, interface = port.partition(".")
@@ -160,7 +160,7 @@ class _Flow:
 
     @contextmanager
     def prefixing_reasons(self, outcome: Outcome) -> Iterator[None]:
-        """Put the chain's number before the reasons for invalidity that the block adds, if there are several chains."""
+        """Prefix the reasons for invalidity that the block adds with the chain's number, if there are several."""
         n_before = len(outcome.invalid_because)
         yield
         if not self._alone:
@@ -168,7 +168,7 @@ class _Flow:
             outcome.invalid_because[n_before:] = [f"chain {self.chain.path.chain + 1}: {reason}" for reason in added]
 
     def judge(self, name: str, reading: Reading, config: Config, outcome: Outcome) -> None:
-        """Invalidate the trial unless the counters of each hop account for what the instrument measured."""
+        """Invalidate the trial unless the counters of each hop account for `reading` of the instrument `name`."""
         chain, moved = self.chain, self.counters.moved
         note_load(outcome, name, chain.source.spec.role, chain.sink.spec.role)
         roles = [each.spec.role for each in self.counters.instances.values()]
@@ -179,7 +179,7 @@ class _Flow:
         judge_crossings(name, chain, self.seen, reading.payload_bytes, IMPLEMENTATION.of(config), outcome)
 
     def missed_redirections(self, reading: Reading, config: Config) -> Iterator[str]:
-        """Yield a reason for each `dpi` that did not redirect all packets with its signature."""
+        """Yield a reason for each function `dpi` of the chain that redirected too few packets with its signature."""
         for hop in self.chain.function.hops:
             if isinstance(hop.function, Dpi):
                 redirected = hop.function.detoured(self.counters.moved, self.seen, hop.role)
@@ -198,12 +198,17 @@ def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> N
 
 
 def _work_s(watch: Meters, windows: Sequence[validity.Window]) -> float:
-    """Return the CPU seconds that the chains took, without Lastro's; each window counts all of Lastro's CPU time."""
+    """Return the CPU seconds that the chains took, without Lastro's.
+
+    `windows` are the times of the commands on the chains. Each counts all of Lastro's CPU time, so the largest is
+    used."""
     return watch.work_s(max((each.cpu_s or 0.0 for each in windows), default=0.0))
 
 
 def _cost_of_carrying(watch: Meters, work_s: float, payload_bytes: int) -> dict[str, float]:
-    """Return the CPUs used during the flows and, if any payload arrived, the CPU seconds per Gbit, by metric."""
+    """Return by metric the CPUs used during the flows and, if any payload arrived, the CPU seconds per Gbit.
+
+    `work_s` is the CPU time of the chains."""
     used = watch.usage.read()
     measurements = {
         "host_cpus": watch.host.read()["host_cpus"],

@@ -1,8 +1,8 @@
 """Measurements on several chains at the same time, and what the host carries on all of them.
 
-Each chain has its own client and server. The clients wait for each other between exec into their instances and the
-start of the command, and then begin together. The apparatus notes when each command ran, so a trial knows for how long
-all of them did."""
+Each chain has its own client and server. After exec into their instances, the clients wait for each other, and then
+start their commands together. The apparatus notes when each command ran, so a trial knows for how long all commands ran
+at the same time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WAIT_S = 60.0  # for exec into the instances of all chains
 
 
 class _OtherFailed(InstrumentError):
-    """A chain did not begin because another one failed, which says why."""
+    """Error: the measurement on a chain did not begin because another chain failed; its error has the cause."""
 
 
 class _OneStart(Watch):
@@ -75,9 +75,10 @@ class _OneStart(Watch):
 def measure_on_all(
     testbed: Testbed, instrument: Instrument, chains: Sequence[Chain], settings: Mapping[str, Level], watch: Watch
 ) -> tuple[list[Reading], list[validity.Window]]:
-    """Measure on all chains at the same time; return the readings in their order, and the windows of the commands.
+    """Measure on all chains at the same time; return (readings in the order of the chains, times of their commands).
 
-    Raises: as `Instrument.measure`, the error of the chain that failed first."""
+    `watch` runs from the common start until the last command has ended.
+    Raises: as `Instrument.measure`, an error of a chain that failed by itself."""
     windows, before = testbed.apparatus.windows, len(testbed.apparatus.windows)
     if len(chains) == 1:
         (chain,) = chains
@@ -96,9 +97,9 @@ def measure_on_all(
 
 
 def combined(readings: Sequence[Reading]) -> Reading:
-    """Return one reading for all chains: means of measurements, and series with the samples of all chains in turn.
+    """Return one reading for all chains: means of measurements, and series with the samples of one chain after another.
 
-    Bytes are added up. A measurement that one of the chains lacks is left out."""
+    Payload bytes are added up. A measurement that one of the chains lacks is left out."""
     first, *others = readings
     if not others:
         return first
@@ -128,8 +129,8 @@ def combined(readings: Sequence[Reading]) -> Reading:
 def of_host(throughputs: Sequence[float], windows: Sequence[validity.Window]) -> dict[str, float]:
     """Return the total and the worst TCP throughput, their fairness, and the overlap in time, by metric.
 
-    `throughputs` are those of the chains; `windows` are the times of their commands. Source of the
-    index of fairness: Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
+    `throughputs` are those of the chains, and `windows` the times of their commands. Without windows, there is no
+    overlap. Source of the index of fairness: Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
     squares = sum(rate**2 for rate in throughputs)
     fairness = {FAIRNESS: sum(throughputs) ** 2 / (len(throughputs) * squares)} if squares else {}
     overlap = {OVERLAP: validity.overlap_percent(windows)} if windows else {}
@@ -137,7 +138,7 @@ def of_host(throughputs: Sequence[float], windows: Sequence[validity.Window]) ->
 
 
 def mark_as_throughput(outcome: Outcome) -> None:
-    """Give the rates of the whole host the remarks on the throughput of the chains, from which they are computed."""
+    """Apply the remarks on the chains' throughput also to the host's total and worst, which are computed from it."""
     outcome.extend_caveats(THROUGHPUT, TOTAL, WORST)
     limited = [remark for remark in remarks_of(outcome.notes) if remark.kind == GENERATOR_LIMITED]
     for remark in limited:  # by its ceiling, which is of the throughput alone
@@ -145,7 +146,9 @@ def mark_as_throughput(outcome: Outcome) -> None:
 
 
 def overlap_reasons(name: str, windows: Sequence[validity.Window], config: Config) -> list[str]:
-    """Return a reason if the chains did not carry their load at the same time for long enough; else []."""
+    """Return a reason if all commands ran at the same time for less than `min_overlap_percent`; else [].
+
+    `windows` are the times of the commands. The percentage is of the time in which any of them ran."""
     limit = MIN_OVERLAP.of(config)
     if len(windows) < 2 or (found := validity.overlap_percent(windows)) >= limit:
         return []

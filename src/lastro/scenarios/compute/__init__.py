@@ -53,7 +53,9 @@ def workloads() -> frozenset[str]:
 
 
 def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Return the scenario's first metric, then the metrics of all workloads, then the scenario's further metrics."""
+    """Return the first metric of `own`, then the metrics of all workloads, then the other metrics of `own`.
+
+    Each metric is returned once."""
     by_name = {own[0].name: own[0]}
     for info in registry.parts("instrument").values():
         if info.cls is not None and issubclass(info.cls, Workload):
@@ -63,7 +65,7 @@ def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
 
 
 def workload(config: Config) -> Workload:
-    """Return the instrument of a treatment with its options. Raises: Unavailable, InputError."""
+    """Return the workload instrument of a treatment with its options. Raises: as `make_part`."""
     return chosen_part(Workload, config)
 
 
@@ -82,7 +84,8 @@ class WorkloadProbes:
     def availability(self, where: Hashable, tool: Workload, limits: Resources, started: Started) -> Availability:
         """Return whether a workload fits into memory and its short version runs; each combination is tried once.
 
-        `where` identifies the platform and isolation; `started` starts an instance there as a trial would."""
+        `where` identifies the platform and isolation. `started` starts an instance there, as a trial would. `limits`
+        are the instance's resources."""
         if not (found := self._room(tool, limits)):
             return found
         key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
@@ -93,7 +96,8 @@ class WorkloadProbes:
     def _room(self, tool: Workload, limits: Resources) -> Availability:
         """Return whether the full workload fits into memory, which its short version would not show.
 
-        Room for the kernel of a virtual machine is left on every platform, so that all platforms run the same task."""
+        On every platform, memory for the kernel of a virtual machine is set aside, so that all platforms run the same
+        task."""
         needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
         if memory_bytes is None or needed <= memory_bytes * 63 // 64 - KERNEL_BYTES:
             return AVAILABLE
@@ -141,7 +145,7 @@ class ComputeScenario(OnPlatforms):
 
     @classmethod
     def tool(cls, config: Config) -> Workload:
-        """Return the workload of a treatment. Raises: Unavailable, InputError."""
+        """Return the workload of a treatment with its options. Raises: as `make_part`."""
         return workload(config)
 
     @classmethod
@@ -167,7 +171,7 @@ class ComputeScenario(OnPlatforms):
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """Estimate as for any scenario, plus a short version of each workload on each platform."""
+        """Estimate the seconds of the probes as for any scenario, plus short versions of workloads on each platform."""
         found: dict[tuple[object, ...], float] = {}
         for config in configs:
             try:
@@ -196,12 +200,12 @@ class ComputeScenario(OnPlatforms):
 
     @classmethod
     def _place(cls, config: Config) -> tuple[Level, ...]:
-        """Return what identifies where a workload runs, except resources: `WorkloadProbes` tries each place once."""
+        """Return what identifies where a workload runs, except resources, for `WorkloadProbes.availability`."""
         return platform_level(config), isolation_level(config)
 
     @contextmanager
     def _probed(self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload) -> Iterator[Instance]:
-        """Start the instance as for a trial."""
+        """Start the instance for a probe inside the block, as for a trial."""
         with self._started(config, platform, spec, brief) as (everyone, _):
             yield everyone[_ROLE]
 
@@ -231,14 +235,14 @@ class ComputeScenario(OnPlatforms):
         return _ROLE
 
     def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
-        """Return the cgroups of the daemons: their usage is part of the trial's load."""
+        """Return the cgroups of daemons that serve the instance: their usage is part of the trial, not foreign load."""
         return platform.own_cgroups
 
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
     ) -> Iterator[tuple[dict[str, Instance], BuiltTopology]]:
-        """Start the instance and others that take part in the workload; yield them by role, with their topology."""
+        """Start all instances of the workload inside the block; yield ({role: instance}, their topology)."""
         with platform.start(self.testbed, spec) as instance:
             built = BuiltTopology(self.testbed)
             built.add(_ROLE, instance, platform_level(config), isolation=isolation_level(config))
@@ -253,7 +257,9 @@ class ComputeScenario(OnPlatforms):
         under: Mapping[str, str],
         outcome: Outcome,
     ) -> None:
-        """Run the workload, with meters and clocks around its command. `under` is the storage of its files."""
+        """Run the workload, with meters and clocks around its command, and add the results to `outcome`.
+
+        `under` has the facts on the storage of the workload's files."""
         window = MeasuredWindow(self.testbed, everyone, config, self._daemons(config, platform), workload=_ROLE)
         reading = tool.run(everyone[_ROLE], LIMIT_S.of(config), window)
         reading = through_arc(reading, under, tool.past_caches)

@@ -34,11 +34,12 @@ from lastro.units import MIB
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """One reading, in bytes except for `processes`.
+    """The resources in use at one moment, in bytes; `processes` is a count.
 
-    taken: the used memory of the host (total less available). charged: the memory of the session's cgroup, with
-    instances, their monitors, and the platform's daemons. disk: the files in the session's directories and in the
-    platforms' stores. disk_used: the used space of the whole file system below them."""
+    `taken_bytes` is the used memory of the host (total less available). `charged_bytes` is the memory of the
+    session's cgroup, with instances, their monitors, and the platform's daemons. `disk_bytes` is the size of the
+    files in the session's directories and in the platforms' stores. `disk_used_bytes` is the used space of the whole
+    file system below these directories."""
 
     taken_bytes: int
     charged_bytes: int
@@ -61,7 +62,7 @@ class Footprint:
         )
 
     def per_instance(self, n: int) -> dict[str, float]:
-        """Return measurements by metric from a difference between two footprints, which `n` instances made."""
+        """Return measurements by metric, when this is the difference that `n` instances made between two footprints."""
         return {
             "memory": self.charged_bytes / n / MIB,
             "memory_host": self.taken_bytes / n / MIB,
@@ -73,7 +74,7 @@ class Footprint:
 
 
 def _disk(testbed: Testbed) -> tuple[int, int]:
-    """Return (bytes in Lastro's directories without the image, bytes used on the file system of the instances)."""
+    """Return (bytes of files in Lastro's directories without the image, bytes used on the instances' file system)."""
     state = testbed.session.state
     count = ["du", "-cskx", f"--exclude={state}/rootfs", str(state), str(testbed.run_dir)]
     counted = testbed.host.run(count, check=False)  # files may vanish meanwhile
@@ -82,7 +83,7 @@ def _disk(testbed: Testbed) -> tuple[int, int]:
 
 
 def _last_kib(tool: str, done: Completed) -> int:
-    """Return the KiB that begin the last line of a tool's output. Raises: InstrumentError when there is no number."""
+    """Return the KiB at the beginning of the last line of a tool's output. Raises: InstrumentError without a number."""
     try:
         return int(done.text.splitlines()[-1].split()[0])
     except (IndexError, ValueError):
@@ -161,7 +162,7 @@ class LifecycleScenario(OnPlatforms):
         return outcome
 
     def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
-        """Note one instance in place of all: the instances are alike, and so are their links."""
+        """Note the topology with one instance in place of all, and their count: instances and links are all alike."""
         assert place.first is not None
         testbed, segment = place.first
         built = BuiltTopology(self.testbed)
@@ -171,7 +172,9 @@ class LifecycleScenario(OnPlatforms):
         built.note(outcome)
 
     def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:
-        """Double the number of instances until one does not start, memory runs short, or a study's limit is reached."""
+        """Double the number of instances until one does not start, memory runs short, or a study's limit is reached.
+
+        `n` instances run already; `empty` is the footprint before them. Record the number that ran as `capacity`."""
         deadline_s = time.monotonic() + CAPACITY_S.of(config)
         most, goal = MAX_INSTANCES.of(config), 2 * n
         more: list[tuple[Instance, bool]] = []  # each with whether it had processes
@@ -199,9 +202,9 @@ class LifecycleScenario(OnPlatforms):
 
 
 def _record_lifecycles(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:
-    """Add the mean times of the instances to `outcome`, and the time of each instance as series, in ms.
+    """Add the mean times of the instances to `outcome`, and series with the times of each instance, in ms.
 
-    `together` says that the instances were started at the same time."""
+    `together` is true if the instances were started at the same time. It decides how `start_all` is computed."""
     for name in ("start", "first_command", "first_packet", "stop"):
         values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
         outcome.measurements[name] = math.fsum(values) / len(values)

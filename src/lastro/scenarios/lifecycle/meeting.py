@@ -23,24 +23,25 @@ _REACH_S = 10
 
 
 class MeetingPlace:
-    """One peer, and places (namespaces) for the links of `n` instances to it, made before the measured time.
+    """One peer, and namespaces (`places`) for the links from `n` instances to it, made before the measured time.
 
-    Instances that start one after the other each have their own place, so that the attachment makes what a link needs,
-    such as a bridge, for each of them. Instances that start together share a place."""
+    Instances that start one after the other have a place each, so that the attachment makes what a link needs, such
+    as a bridge, for each instance. Instances that start together share one place."""
 
     def __init__(self, peer: Instance, places: Sequence[tuple[Testbed, Attachment]], n: int) -> None:
-        """Keep the peer and the places, each with the prepared attachment that makes the links there."""
+        """Use `peer` and `places`, pairs (testbed of a namespace, prepared attachment that makes the links there)."""
         self.peer, self._places, self._n = peer, places, n
         self.first: tuple[Testbed, Segment] | None = None  # where the first instance was joined
 
     @property
     def own_cgroups(self) -> list[str]:
-        """The cgroups of the links' daemons."""
+        """The cgroups of the daemons that the attachments run."""
         return [name for _, links in self._places for name in links.own_cgroups]
 
     def fill(self, stack: ExitStack, platform: TimedPlatform) -> list[Instance]:
-        """Start instances, and wait until each has answered and been reached; they end with the stack.
+        """Start the `n` instances, join them to the peer, and time the first packet and the first command of each.
 
+        The instances end with the stack.
         Raises: any error of a start; PlatformError when an instance does not answer or is not reached."""
         session = self._places[0][0].session
         specs = [InstanceSpec(session.unique("life"), "instance", ports=(_PORT,)) for _ in range(self._n)]
@@ -57,12 +58,16 @@ class MeetingPlace:
         return instances
 
     def _segment(self, at: int, instance: Instance) -> Segment:
-        """Return an instance's link. The peer's port comes first, so that it exists when the instance takes its own."""
+        """Return the link of the instance with number `at` to the peer.
+
+        The peer's port comes first, so that it exists when the instance takes its own."""
         near, far = (f"{_NETWORK[8 * at + side]}/29" for side in (1, 2))
         return Segment(str(at), (Port(self.peer, f"to{at}", near), Port(instance, _PORT, far)))
 
     def _time_first_answers(self, platform: TimedPlatform, segment: Segment) -> None:
-        """Time the first packet, which the peer requests so that no command inside delays it, and the first command."""
+        """Time the first packet and the first command of a segment's instance, and record them in `platform`.
+
+        The peer pings for the first packet, so that no command inside the instance delays it."""
         port = segment.ports[1]
         name, life = port.instance.spec.name, platform.times_by_name[port.instance.spec.name]
         ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.ip]

@@ -1,10 +1,10 @@
 """The load line: how many frames a second a function carries at a goal of loss, while a neighbour may misbehave.
 
-A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was sent
-and what arrived. The search leads with PDR: the partial drop rate, at most 0.5 % of the frames lost. NDR, the non-drop
-rate, allows no loss. Both may be exceeded in a part of the time (RFC 9971). After the search, the chain carries its PDR
-for a while, and the CPU time of each role is read. Finally, latency is measured at fractions of the PDR and at other
-loads."""
+A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was
+sent and what arrived. The first goal is PDR, the partial drop rate: at most 0.5 % of the frames are lost. NDR, the
+non-drop rate, allows no loss. The loss may exceed either goal in a part of the time (RFC 9971). After the search,
+the chain carries its PDR for a while, and the CPU time of each role is read. Finally, latency is measured at
+fractions of the PDR and at other loads."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ class LoadScenario(OnChain):
 
     @classmethod
     def offloads_of(cls, config: Config) -> bool:
-        """Return False: a frame must be one that a wire could carry."""
+        """Return False: offloads would make frames that a wire could not carry."""
         return False
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
+        """Return what the chain needs, and the packages of all generators, so that one image serves every study."""
         kinds = [registry.get(LoadGenerator, name) for name in sorted(cls.part_names("instrument"))]
         tools = [package for kind in kinds for package in kind.packages]
         tools += PACKAGES if any(ONE_WAY.of(config) == YES for config in configs) else ()
@@ -129,7 +129,9 @@ class LoadScenario(OnChain):
         return searching_s + waits_s + _AROUND_S + starts_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
-        """Keep the function and the neighbour off the generator's CPU: on a wire, it would be another machine."""
+        """Return the specification without the generator's CPU, for a function or a neighbour; see `steering.apart`.
+
+        On a wire, the generator would be another machine. The setting `generator_cpu` may ask for a shared CPU."""
         return spec if GENERATOR_CPU.of(config) == SHARED_CPU else apart(spec, self.testbed, config)
 
     def availability(self, config: Config) -> Availability:
@@ -146,7 +148,10 @@ class LoadScenario(OnChain):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Return runs for the generator's ceiling, by plain forwarding, and the profile of the undisturbed chain."""
+        """Return runs that measure the generator's ceiling, by plain forwarding, and the undisturbed chain's profile.
+
+        There is no run for the ceiling if the treatment itself is plain forwarding, and none for a profile if no
+        isolation needs it."""
         without_latency = {**config, AT.name: OFF}
         wanted = cls.profile_run(without_latency)
         ceiling = cls.plain_forwarding(without_latency)
@@ -183,7 +188,9 @@ class LoadScenario(OnChain):
 
 
 def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
-    """Check that the generator can send the treatment's traffic, and that it can be counted. Raises: Unavailable."""
+    """Check that the generator can send the treatment's traffic, that frames can be counted, and the settings.
+
+    Raises: Unavailable if not."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
     if IMPLEMENTATION.of(config) == "xdp":
         raise Unavailable(

@@ -28,7 +28,10 @@ _USUAL: dict[str, Level] = {each.name: each.default for each in (EXCEED_PERCENT,
 
 
 def figures_of(settings: Mapping[str, Level], at: object) -> tuple[ScenarioFigure, ...]:
-    """Return the figures of a study; `at` is the setting, or a mapping of the factor's levels."""
+    """Return the figures for a study: one of loss and, unless there is no load in `at`, figures of latency.
+
+    `settings` are the study's constants. `at` is the value of the setting `at` or, if that is a factor, a mapping
+    whose keys are its levels."""
     return (_loss(settings), *_latency(at))
 
 

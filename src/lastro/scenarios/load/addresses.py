@@ -1,12 +1,12 @@
 """Hardware addresses that stay known, so that no ARP and no neighbour discovery of IPv6 is among counted frames.
 
 A kernel asks again for the address of a neighbour every half minute or so (RFC 4861, section 7.3). An interface counts
-a request like a frame of the load, so it makes a lost frame, or hides one, where a goal allows none. The ping through
-the chain has made all neighbours known: their entries become permanent.
+such a request like a frame of the load. So a request can look like a lost frame, or hide one, where a goal allows none.
+The ping through the chain has made all neighbours known; here, their entries become permanent.
 
-An end that only receives then sends nothing. A switch forgets its address after five minutes, and sends its frames to
-every port. So a `Prober` pings now and then between two probes, and entries stay as they are if one probe may last
-nearly as long."""
+An end that only receives then sends nothing. A switch forgets the end's address after five minutes, and from then on
+sends frames for it to every port. So a `Prober` pings now and then between two probes. If one probe may last nearly
+five minutes, entries are not made permanent."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ _Ip = Callable[[Sequence[str], str | None], str]  # words for `ip` and its stand
 
 
 def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
-    """Make the neighbours of the chain's instances and of the DUT permanent; return the condition if some are not.
+    """Make the neighbour entries of the chain's instances and of the DUT permanent.
 
-    `longest_s` is the time of the longest probe. The stack of gVisor has no command that makes an entry permanent."""
+    Return the condition to record if some entries are not permanent; {} if all are. No entry is made permanent if
+    `longest_s`, the time of the longest probe, is above `LONGEST_S`. On gVisor, an instance's entries stay as they
+    are, since its network stack has no command that makes them permanent."""
     if longest_s > LONGEST_S:
         return {_CONDITION: f"asked for again, since a probe may last longer than {LONGEST_S:g} s"}
     bed, version = chain.source.testbed, chain.path.version

@@ -35,8 +35,8 @@ METRICS = (
 class CpuSpent:
     """CPU seconds of a host while a probe ran, from before its generator started until its last counters were read.
 
-    `beside_s` is the time of the neighbour, of other programs and of Lastro; `waited_s` that of generators which waited
-    by keeping a CPU busy; `work_s` all other time: the work of the chain."""
+    `beside_s` is the CPU time of the neighbour, of other programs and of Lastro. `waited_s` is the CPU time of
+    generators that waited by keeping a CPU busy. `work_s` is all other CPU time: the work of the chain."""
 
     work_s: float = 0.0
     waited_s: float = 0.0
@@ -46,11 +46,11 @@ class CpuSpent:
 def measure_cost(
     testbed: Testbed, standing: StandingChain, prober: Prober, rate_fps: float, duration_s: float, outcome: Outcome
 ) -> None:
-    """Carry the rate for this time, with meters around, and add the cost of a frame to `outcome`.
+    """Offer `rate_fps` for `duration_s`, measure CPU time meanwhile, and add the cost of a frame to `outcome`.
 
     Starting a generator takes CPU time, too, on one platform more than on another. A probe with hardly any frames
-    measures that time, so that it can be subtracted. If the generator does not hold the rate, the cost is measured at
-    the highest rate that it sent, and a condition reports this."""
+    measures that time first, so that it can be subtracted. If the generator does not hold the rate, the cost is
+    measured at the highest rate that it sent in a few tries, and a condition reports this."""
     prober.refresh()  # not among what is measured
     few, meters = _with_meters(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
     start = spent(few, meters)
@@ -79,7 +79,7 @@ def _with_meters(testbed: Testbed, standing: StandingChain, carry: Callable[[], 
 
 
 def spent(probe: Probe, meters: Meters) -> CpuSpent:
-    """Return the CPU time of a probe, from the meters that ran around it.
+    """Return the CPU time that a probe took, as `meters` measured it.
 
     A guest that shares its CPU counts more waiting time of its generator than the host does. So the waiting time is
     limited to the CPU time of the senders as the host counts it."""
@@ -89,12 +89,13 @@ def spent(probe: Probe, meters: Meters) -> CpuSpent:
 
 
 def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpent = CpuSpent()) -> dict[str, float]:
-    """Return the measurements of a probe by metric: the CPUs of host and roles, and the frames per CPU second.
+    """Return the measurements of a probe by metric: CPUs used by host and roles, and frames per CPU second.
 
-    The cost of a frame is left out if the probe took no measurable work. `start` is the CPU time of the probe `few`,
-    which had hardly any frames; it is subtracted. Meters run longer than the load: the generator starts (sockperf
-    sleeps for two seconds), counters are read, and late frames arrive. So the CPU time of the chain is divided by the
-    duration of the load, and that of the neighbour, other processes and Lastro by the duration of the meters."""
+    The frames per CPU second are left out if the probe took no measurable work. `few` is a probe with hardly any
+    frames, and `start` the CPU time that it took; both are subtracted. Meters run longer than the load: the
+    generator starts (sockperf sleeps for two seconds), counters are read, and late frames arrive. So the CPU time of
+    the chain is divided by the duration of the load. The CPU time of the neighbour, other processes and Lastro is
+    divided by the duration of the meters."""
     host, usage = meters.host, meters.usage
     load_s, found = probe.lasted_s, spent(probe, meters)
     work_s = found.work_s - start.work_s

@@ -1,4 +1,4 @@
-"""Goals of loss: what a load must meet, as the scenario or a user states it, and goals that no load meets."""
+"""Goals of loss, which a load must meet. The scenario has two; a user may state one more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ NO_GOAL = "none"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A goal of loss: at most `loss_ratio` in a probe, in all but the fraction `exceed_ratio` of the time."""
+    """A goal of loss: a load meets it if a probe's loss exceeds `loss_ratio` in at most `exceed_ratio` of the time.
+
+    Both are fractions. The time is that of all probes at the load."""
 
     name: str
     loss_ratio: float
@@ -26,7 +28,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class UnmetGoal:
-    """A goal that no load meets: even at `rate_fps`, the smallest load, more frames were lost than it allows."""
+    """A goal that no load meets: even at `rate_fps`, the smallest load, more frames were lost than the goal allows."""
 
     goal: Goal
     rate_fps: float
@@ -38,7 +40,7 @@ class UnmetGoal:
 
 
 def own_goal(text: str) -> Goal | None:
-    """Parse a goal of the user: '1%', or '1% exceed 20%'; None for 'none'. Raises: InputError."""
+    """Parse the user's own goal: '1%' or '1% exceed 20%'; return None for 'none'. Raises: InputError."""
     if text == NO_GOAL:
         return None
     words = text.replace("%", " ").split()

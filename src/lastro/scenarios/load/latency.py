@@ -1,7 +1,7 @@
 """Latency under load: round trips at fractions of the treatment's own PDR, and at loads that all treatments share.
 
-A fraction compares treatments where each is as busy as the other; a load in packets a second compares what they do
-with the same work. A load counts all packets: those that are sent, and the answers of one in ten."""
+A fraction of the PDR compares treatments that are equally busy. A load in packets a second compares treatments that do
+the same work. A load counts all packets: those that the generator sends, and the answers, one for each ten of them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SETTINGS = (AT, LATENCY_S, ONE_WAY, OWN_DELAY_S)
 
 
 def metrics_at(at: object) -> tuple[Metric, ...]:
-    """Return the latency metrics at each load in `at`: one setting, or a mapping whose keys are a factor's levels."""
+    """Return the latency metrics at each load in `at`, which is as in `all_loads`."""
     loads = all_loads(at)
     metrics: list[Metric] = []
     own_metrics: list[Metric] = []
@@ -95,7 +95,7 @@ def metrics_at(at: object) -> tuple[Metric, ...]:
 
 
 def latency_s(config: Config) -> float:
-    """Return the seconds that measuring latency takes in a trial: for each load, of the chain and of the generator."""
+    """Estimate the seconds that a trial takes to measure the latency of chain and generator at all its loads."""
     captures_s = _CAPTURES_S if ONE_WAY.of(config) == YES else 0.0
     each_s = OWN_DELAY_S.of(config) + LATENCY_S.of(config) + 2 * _STARTS_S + captures_s
     return len(loads_of(AT.of(config))) * each_s
@@ -104,11 +104,12 @@ def latency_s(config: Config) -> float:
 def measure_latency(
     testbed: Testbed, config: Config, chain: Chain, traffic: Traffic, pdr_fps: float, outcome: Outcome
 ) -> None:
-    """Measure at each load, and judge each percentile by the generator's own delay at the same load.
+    """Measure latency at each load of the setting `at`, and add the percentiles to `outcome`.
 
-    Traffic that is not one flow of one frame size over IPv4, one way, has no latency: a remark says so.
+    Each percentile is judged by the generator's own delay at the same load. Latency is measured only with one flow
+    of one frame size over IPv4 from source to sink; for other traffic, a remark reports that it is not.
 
-    Raises: InstrumentError when nothing was answered at a load that the function carries; as `LatencyMeter`."""
+    Raises: InstrumentError when nothing was answered at a percentage of the PDR; as `LatencyMeter`."""
     loads, tool = loads_of(AT.of(config)), SockperfLatency()
     if not loads:
         return
@@ -143,9 +144,9 @@ def measure_latency(
 
 
 def _undisturbed(measure: Callable[[], _Measured]) -> _Measured:
-    """Return the result of `measure`, which is repeated at most twice if other work on the host disturbed it.
+    """Return the result of `measure`; call it again, a few times at most, if other work on the host disturbed it.
 
-    Raises: MeasurementDisturbed when the last repetition was disturbed, too."""
+    Raises: MeasurementDisturbed when the last call was disturbed, too."""
     for _ in range(_REPEATS):
         with suppress(MeasurementDisturbed):
             return measure()
@@ -159,7 +160,9 @@ def _counted(
     ends: Ends | None,
     measure: Callable[[], RoundTrips],
 ) -> tuple[RoundTrips, Counters]:
-    """Measure round trips, with captures if there are `ends`; return also what the interfaces counted meanwhile."""
+    """Return the round trips that `measure` returns, and the increases of the interfaces' counters meanwhile.
+
+    If `ends` is not None, its captures run during the measurement."""
     counters.start()
     with answering(direction), ends.running() if ends else nullcontext():
         trips = measure()
@@ -168,7 +171,7 @@ def _counted(
 
 
 def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:
-    """Return whether to measure delays in one direction; a remark says if the clocks do not allow it."""
+    """Return whether to measure one-way delays; add a remark if the setting asks for it, but the clocks differ."""
     if ONE_WAY.of(config) == YES and not have_one_clock(chain):
         names = [load.one_way_metric(name) for load in loads_of(AT.of(config)) for name in STATISTICS]
         text = "source and sink have no common clock"
@@ -177,9 +180,9 @@ def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:
 
 
 def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
-    """Mark latencies at percentages of the PDR as lower bounds, where the PDR itself is one: latency grows with load.
+    """Mark latencies at percentages of the PDR as lower bounds. Call this if the PDR itself is a lower bound.
 
-    The percentages are of the rate that the generator reached, so treatments were not equally busy."""
+    The loads were then smaller percentages of the true PDR, and latency grows with load."""
     relative_loads = [load for load in loads if load.fraction is not None]
     names = [load.metric(name) for load in relative_loads for name in STATISTICS]
     names += [load.one_way_metric(name) for load in relative_loads for name in STATISTICS]
@@ -190,7 +193,9 @@ def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
 
 
 def _lost_by_receiver(trips: RoundTrips, moved: Counters, answers_every: int) -> int:
-    """Return how many packets without an answer reached the receiver, as the interfaces of both ends counted."""
+    """Return how many unanswered packets the receiver lost: they reached its interface, and no link lost the answer.
+
+    The counters of the interfaces of both ends, `moved`, show how many packets the path lost in each direction."""
     source, sink = moved.get(f"source.{SOURCE_PORT}"), moved.get(f"sink.{SINK_PORT}")
     if not source or not sink:
         return 0
@@ -200,7 +205,7 @@ def _lost_by_receiver(trips: RoundTrips, moved: Counters, answers_every: int) ->
 
 
 def _record_own(load: LatencyLoad, asked_fps: float, of_generator: RoundTrips, outcome: Outcome) -> None:
-    """Add the percentiles of the generator alone at a load, unless it did not hold its rate."""
+    """Add the percentiles of the generator's own delay at a load; only a caveat if it did not hold its rate."""
     if _held_rate(of_generator, asked_fps):
         outcome.histograms.append(pack_histogram(load.own_histogram, of_generator.histogram))
         outcome.add(percentiles_reading(of_generator.histogram, None, load.own_metric))
@@ -219,10 +224,10 @@ def _record(
     outcome: Outcome,
     lost_by_receiver: int = 0,
 ) -> None:
-    """Add the percentiles at a load to `outcome`; only a caveat if the generator did not hold its rate.
+    """Add the percentiles of round trips at a load to `outcome`; only a caveat if the generator missed its rate.
 
-    Percentiles that the generator's own delay could explain are left out, with a remark. Raises: InstrumentError when
-    no packet was answered at a percentage of the PDR."""
+    Percentiles that the generator's own delay could explain are left out, with a remark. Raises: InstrumentError
+    when no packet was answered at a percentage of the PDR."""
     if load.fraction is not None and not len(trips.due_ns):
         raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
     outcome.measurements[load.load_metric] = trips.rate_fps
@@ -258,7 +263,7 @@ def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends
 
 
 def _held_rate(trips: RoundTrips, asked_fps: float) -> bool:
-    """Return whether the generator held its rate; if not, delays are its own."""
+    """Return whether the generator sent at the rate `asked_fps`; if not, it delayed packets itself."""
     return trips.rate_fps >= REACHED * asked_fps - _GRAIN_FPS
 
 

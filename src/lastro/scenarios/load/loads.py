@@ -1,4 +1,4 @@
-"""The loads at which latency is measured, as a study writes them, with their names in metrics and histograms. Pure."""
+"""The loads at which latency is measured, as a study writes them, with their names in metrics and histograms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6}
 
 @dataclass(frozen=True, slots=True)
 class LatencyLoad:
-    """A load at which latency is measured, as a study writes it: '50%' of the PDR, or '100kpps'."""
+    """A load at which latency is measured; `text` is as a study writes it: '50%' (of the PDR) or '100kpps'.
+
+    For a percentage, `fraction` is that of the PDR, and `fps` is 0. Otherwise, `fraction` is None, and `fps` is the
+    rate."""
 
     text: str
     fraction: float | None
@@ -25,12 +28,12 @@ class LatencyLoad:
 
     @property
     def key(self) -> str:
-        """The load in the names of metrics: '50pct', '100kpps'."""
+        """The load as it is written in the names of metrics: '50pct', '100kpps'."""
         return self.text.replace("%", "pct").replace(".", "_")
 
     @property
     def place(self) -> str:
-        """The load in a sentence."""
+        """The load as it is written in a sentence: '50% of the PDR', '100kpps'."""
         return f"{self.text} of the PDR" if self.fraction is not None else self.text
 
     @property
@@ -43,7 +46,7 @@ class LatencyLoad:
 
     @property
     def own_histogram(self) -> str:
-        """The round trips of the generator alone."""
+        """The name of the histogram of the generator's own delay at this load."""
         return f"own delay at {self.text}"
 
     def metric(self, statistic: str) -> str:
@@ -64,7 +67,7 @@ class LatencyLoad:
 
 
 def loads_of(text: str) -> tuple[LatencyLoad, ...]:
-    """Parse the setting `at`: '10%, 50%, 100kpps'; 'none' is no load. Raises: InputError."""
+    """Parse a value of the setting `at`, such as '10%, 50%, 100kpps'; () for 'none'. Raises: InputError."""
     if text.strip() == OFF:
         return ()
     by_key = {load.key: load for load in map(_load, text.split(","))}
@@ -74,7 +77,9 @@ def loads_of(text: str) -> tuple[LatencyLoad, ...]:
 
 
 def all_loads(at: object) -> tuple[LatencyLoad, ...]:
-    """Return the loads of a setting, or those of all levels of a factor, which are the keys of a mapping."""
+    """Return the loads in `at`, a value of the setting or, if the setting is a factor, {level: anything}.
+
+    Each load is returned once."""
     texts = [at] if isinstance(at, str) else list(at) if isinstance(at, Mapping) else []
     loads = {load.key: load for text in texts for load in loads_of(str(text))}
     return tuple(loads.values())

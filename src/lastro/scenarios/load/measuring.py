@@ -1,6 +1,6 @@
 """What a trial measures: by a search, the rates that meet the goals; then the cost of a frame and latency under load.
 
-Where no load meets the PDR, cost and latency are not measured. The trial stays valid, since that is a result, too."""
+If no load meets the goal PDR, cost and latency are not measured. The trial stays valid, since that is a result, too."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ METRICS = (*(metric for goal, words in _WORDS.items() for metric in _metrics_of(
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     """Return the bounds of a treatment's search; `ceiling_fps` is the largest rate of the generator, if it is known.
 
-    The search begins at the ceiling. It may exceed the ceiling, which may have been measured at a bad moment."""
+    The search begins at that ceiling. It may later exceed the ceiling, since a busy host may have lowered it."""
     step_s = chosen_class(LoadGenerator, config).step_s
     first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
@@ -90,7 +90,7 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
 
 
 def require_order(config: Config) -> None:
-    """Check that the settings of the search do not contradict each other. Raises: Unavailable."""
+    """Check that settings of the search are in ascending order. Raises: Unavailable if they are not."""
     if not FIRST_PROBE_S.of(config) <= PROBE_S.of(config) <= DECIDING_S.of(config):
         raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
     if LEAST_FPS.of(config) >= MOST_FPS.of(config):
@@ -98,7 +98,7 @@ def require_order(config: Config) -> None:
 
 
 def goals_of(config: Config) -> tuple[Goal, ...]:
-    """Return the goals of a treatment. PDR leads."""
+    """Return the goals of a treatment: PDR, NDR, and the user's own goal, if any."""
     exceed, own = EXCEED_PERCENT.of(config) / 100, own_goal(OWN_GOAL.of(config))
     return (Goal(PDR, _PDR_LOSS, exceed), Goal(NDR, 0.0, exceed), *([own] if own else []))
 
@@ -147,7 +147,9 @@ def _judge_path(
     implementation: str,
     outcome: Outcome,
 ) -> None:
-    """Invalidate the trial unless its frames took the path; `counted` are the function's counts in the last probe."""
+    """Invalidate the trial unless the frames of the last probe had the right size and crossed the function.
+
+    `counted` has the readings of the function's counters for that probe."""
     note_load(outcome, generator, chain.source.spec.role, chain.sink.spec.role)
     note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
     outcome.invalidate(prober.size_reasons())
@@ -158,18 +160,20 @@ def _judge_path(
 
 
 def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
-    """Mark the metrics that need a PDR as dropped, if no load meets it: trials with a PDR would be a selection."""
+    """Mark the metrics that need a PDR as dropped. Call this if no load meets the goal PDR.
+
+    Without the mark, a mean over the other trials would be one over a selection."""
     needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(AT.of(config)))
     reason = next(missed.reason for missed in searched.unmet if missed.goal.name == PDR)
     outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
 
 
 def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
-    """Record the intervals of a search, its probes as series, and what ended it at each goal.
+    """Record the interval of each goal and what ended its search, and the probes of the search as series.
 
-    If a goal is met at the largest load, its rate is a lower bound without an upper end, and a caveat marks it. A goal
-    that no load met has no values, and a caveat. If the generator limited the load, the rates are flagged. `queue` is
-    the number of frames that the queue in front of the function holds; 0 if it is not known."""
+    If a goal is met at the largest load, its rate is a lower bound without an upper end, and a caveat marks it. For
+    a goal that no load met, there is only a caveat. If the generator limited the load, the rates are flagged.
+    `queue` is the length in frames of the queue in front of the function; 0 if it is not known."""
     open_intervals = [interval for interval in searched.intervals if interval.upper_fps is None]
     steps = [probe.as_note() for probe in searched.probes]
     for each in searched.intervals:
@@ -204,10 +208,11 @@ def _ending(each: GoalInterval, searched: SearchResult, queue: int) -> str:
 
 
 def _queued(rate_fps: float, probes: Sequence[Probe], queue: int) -> str:
-    """Return a remark if a queue may have held back frames of a load that met its goal; else an empty text.
+    """Return a remark if a queue may have held frames of the load `rate_fps`, which met its goal; else an empty text.
 
-    `queue` is the length of the queue in frames: no more can be held back. The counters of late frames show at least
-    how many were held back, since the queue may be empty again when they are read."""
+    Such frames would be lost in a longer probe. `queue` is the length of the queue in frames, so it cannot hold
+    more. It held at least the late frames that were counted, since it may have been emptier again when counters were
+    read."""
     seen = [probe for probe in probes if probe.rate_fps == rate_fps and probe.sent]
     longest_s = max((probe.duration_s for probe in seen), default=0.0)
     late = max((probe.late / probe.sent for probe in seen if probe.duration_s == longest_s), default=0.0)
@@ -222,7 +227,7 @@ def _queued(rate_fps: float, probes: Sequence[Probe], queue: int) -> str:
 
 
 def _series(probes: Sequence[Probe]) -> list[Series]:
-    """Return the probes in order: the rates that were asked for and sent, the loss, and 1 if the rate was reached."""
+    """Return four series, one value per probe: rate asked for, rate sent, loss, and 1 if the rate was reached."""
     return [
         Series("probe rate", "1/s", tuple(probe.rate_fps for probe in probes)),
         Series(PROBE_SENT, "1/s", tuple(probe.sent_fps for probe in probes)),

@@ -1,4 +1,4 @@
-"""One-way delays of a chain, beside its round trips: captures at the interfaces of source and sink."""
+"""Captures at the interfaces of source and sink, from which the one-way delays of a chain are computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lastro.testbed import Testbed
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Captures at both ends of a path."""
+    """Packet captures at both ends of a path."""
 
     sender: PacketCapture
     receiver: PacketCapture
@@ -28,13 +28,15 @@ class Ends:
 
 
 def have_one_clock(chain: Chain) -> bool:
-    """Return whether the host's kernel sends and receives for both ends, and so stamps packets by one clock."""
+    """Return whether both ends use the host's kernel, so that one clock stamps the packets of both."""
     return all(end.shares_kernel and not end.takes_taps for end in (chain.source, chain.sink))
 
 
 @contextmanager
 def both_ends(testbed: Testbed, chain: Chain) -> Iterator[Ends]:
-    """Prepare captures in the network namespaces of both ends, outside of their confinement and limits."""
+    """Prepare captures in the network namespaces of source and sink inside the block, without starting them.
+
+    The capturing processes are outside the confinement and the limits of the instances."""
     with ExitStack() as stack:
 
         def capture_at(instance: Instance, device: str) -> PacketCapture:

@@ -1,11 +1,11 @@
 """One probe of a search, on a chain: a rate is offered for a time, and the counters of interfaces show what arrived.
 
-Frames that arrive late, from queues, belong to the probe that sent them. So a probe ends when all frames have arrived,
-or when nothing moves any more, and the next one begins when nothing moves.
+Frames that arrive late, from queues, belong to the probe that sent them. So a probe ends when all its frames have
+arrived, or when no frame moves any more. The next probe begins when no frame moves.
 
 RFC 2544, section 23, waits for two seconds after each trial for late frames, and for five more before the next trial.
-Here, counters show when the path is empty, so a probe waits only while frames move, and at most that long. A function
-that stops for longer than `_PAUSE_S` after the last frame was sent, and then continues, has lost what it held."""
+Here, counters show when the path is empty, so a probe waits only while frames move, and at most as long as in the RFC.
+If a function stops for longer than `_PAUSE_S` after the last frame was sent, the frames that it holds count as lost."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def wait_until_at_rest(
 ) -> Counters:
     """Wait until all frames have arrived, or none has moved for a while; return the last reading of the first 2 s.
 
-    `first` is the reading at the end of the generator. `frames` returns the counts in a reading that must not change;
-    `is_over` whether all frames have arrived. A link on the path delays frames by `delay_s`. Frames that arrive after
-    two seconds count as lost. Raises: InstrumentError when frames still move after another five seconds."""
+    `first` is the counters' reading when the generator ended; `read` takes another one. `frames` returns the counts
+    in a reading that change while frames move. `is_over` returns whether all frames have arrived. A link on the path
+    delays frames by `delay_s`. Frames that arrive after two seconds count as lost. Raises: InstrumentError when
+    frames still move after another five seconds."""
     counted = last = first
     pause_s = max(_PAUSE_S, _PERIODS / rate_fps) + delay_s
     began_s = time.monotonic()
@@ -80,12 +81,14 @@ _SIZE_TOLERANCE = 0.02  # of the mean size of frames
 
 
 class TooManyFrames(InstrumentError):
-    """A receiver counted more frames than were sent, so lost frames could go unnoticed."""
+    """Error: a receiver counted more frames than were sent, so lost frames could go unnoticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Hops:
-    """The ports on the path of one direction, each with the counter of its frames, "tx" or "rx"; see `hops_of`."""
+    """The ports on the path of one direction, as (port, "tx" or "rx": the counter of the direction's frames).
+
+    See `hops_of`."""
 
     ports: Sequence[tuple[str, str]]
 
@@ -107,11 +110,13 @@ class _Hops:
         return _Hops([(port, "rx" if way == "tx" else "tx") for port, way in reversed(self.ports)])
 
     def frames(self, counted: Counters) -> tuple[int, ...]:
-        """Return the number of frames in this direction at each port, in the order of the path."""
+        """Return the frames that each port counted in this direction, in the order of the path.
+
+        Ports without counters are left out."""
         return tuple(counted[port][f"{way}_packets"] for port, way in self.ports if port in counted)
 
     def lost_at(self, counted: Counters) -> dict[str, int]:
-        """Return the number of lost frames by place: 'to the function', 'in the function', 'from the function'."""
+        """Return {place: lost frames}; places are 'to the function', 'in the function', 'from the function'."""
         # A frame that a port dropped was lost behind the port.
         seen = [
             counted[port][f"{way}_packets"] + (counted[port]["tx_dropped"] if way == "tx" else 0)
@@ -124,9 +129,9 @@ class _Hops:
 
 
 class Prober:
-    """Probes of a chain by one generator. `directions` is "forward", or "both", which shares a rate evenly.
+    """A maker of probes of a chain by one generator. `directions` is "forward", or "both" with half a rate each.
 
-    `delay_s` is that of a link of the chain."""
+    `delay_s` is the delay of the chain's impaired link."""
 
     def __init__(
         self,
@@ -151,7 +156,7 @@ class Prober:
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Keep the receivers running inside the block."""
+        """Run the generator's receivers inside the block."""
         with ExitStack() as stack:
             for way in self.ways:
                 stack.enter_context(self._generator.receiving(way))
@@ -159,14 +164,15 @@ class Prober:
             yield
 
     def refresh(self) -> None:
-        """Ping from end to end, so that switches still know where an end is that only receives."""
+        """Ping from source to sink, so that switches do not forget the port of an end that only receives."""
         self._chain.source.run(["ping", "-n", "-c", "1", "-w", "5", self._chain.path.sink], timeout_s=20, check=False)
         self._refreshed_s = time.monotonic()
 
     def probe(self, rate_fps: float, duration_s: float) -> Probe:
-        """Offer a rate, over all directions, for a time. A probe among the frames of another one is repeated.
+        """Offer `rate_fps`, the sum of all directions, for `duration_s`, and return what was sent and received.
 
-        Raises: InstrumentError; CommandFailed; CommandTimeout; PlatformError when an instance has ended."""
+        If more frames arrive than were sent, since a function had held frames of an earlier probe, the probe is
+        repeated. Raises: InstrumentError; CommandFailed; CommandTimeout; PlatformError when an instance has ended."""
         for _ in range(_REPEATS):
             with suppress(TooManyFrames):
                 return self._probe(rate_fps, duration_s)
@@ -190,7 +196,7 @@ class Prober:
         return _sum_of_directions(probes, rate_fps)
 
     def _begin(self, each_fps: float) -> Counters:
-        """Return the reading with which a probe begins, once the queues have no frames of the last probe."""
+        """Wait until the queues have no frames of the last probe; return the counters' reading from then."""
         if time.monotonic() - self._refreshed_s > _REFRESH_S:
             self.refresh()
         now = self._meter.now()
@@ -221,7 +227,9 @@ class Prober:
         )
 
     def size_reasons(self) -> list[str]:
-        """Return why the frames of the last probe were not those of the study: offloads, or other traffic."""
+        """Return a reason for each direction in which the last probe's frames had another mean size than the study's.
+
+        The cause may be offloads, or other traffic."""
         wanted = self._traffic.counted_bytes
         mean_sizes = {hops.entry: mean_bytes(self.moved, hops.entry) for hops in self.ways.values()}
         return [
@@ -232,7 +240,7 @@ class Prober:
 
     @property
     def carried_bytes(self) -> int:
-        """The bytes of the packets, without the header of Ethernet, that arrived at the sink in the last probe."""
+        """The bytes that arrived at the sink in the last probe, without Ethernet headers."""
         frames = self.moved[next(iter(self.ways.values())).receiver]["rx_packets"]
         return int(frames * (self._traffic.counted_bytes - _HEADERS_BYTES))
 
@@ -250,9 +258,10 @@ def mean_bytes(moved: Mapping[str, Mapping[str, int]], port: str) -> float | Non
 def _counted_probe(
     hops: _Hops, counted: Counters, late: Counters, rate_fps: float, duration_s: float, offered: SentLoad
 ) -> Probe:
-    """Return a probe in one direction as the interfaces counted it; `late` is what moved after the generator's end.
+    """Return a probe in one direction, as counted by the interfaces during the probe (`counted`).
 
-    Raises: InstrumentError when they contradict the generator."""
+    `late` has the part of `counted` that came after the generator had ended. `offered` is what the generator
+    reports. Raises: InstrumentError when the counters contradict the generator."""
     missing = [port for port, _ in hops.ports if port not in counted]
     if missing:
         raise InstrumentError(f"no counters for {', '.join(missing)}")
@@ -280,7 +289,9 @@ def _nearly_equal(counted: int, reported: int) -> bool:
 
 
 def _sum_of_directions(probes: Sequence[Probe], rate_fps: float) -> Probe:
-    """Return the sum of simultaneous probes in all directions. It hides no direction that fell short."""
+    """Return the sum of simultaneous probes in all directions.
+
+    Its `least_part` is that of the direction whose generator fell short most, so that the sum does not hide it."""
     first, *others = probes
     if not others:
         return first
@@ -306,7 +317,7 @@ _SIZE = "128"  # large enough for every generator and version of IP
 
 class LoadProbes(ChainProbes):
     def generator(self, name: str, attachment: str, platform: str, ip: str = "4") -> Availability:
-        """Return whether frames of the generator arrive, by sending some."""
+        """Return whether the generator's frames arrive over this attachment on this platform, by sending some."""
         return self._once(("generator", platform, attachment, name, ip), self._probe_generator)
 
     def _probe_generator(self, platform: Platform, attachment: str, name: str, ip: str) -> Availability:

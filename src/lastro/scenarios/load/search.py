@@ -1,4 +1,4 @@
-"""The search for the largest load at which a goal of loss is met. Pure but for the probes that it asks for.
+"""The search for the largest load at which a goal of loss is met. Only the probes that it asks for need a testbed.
 
 Multiple loss ratio search (RFC 9971) finds the intervals of several goals together, by the library MLRsearch; binary
 search (RFC 2544, section 26.1) finds them one by one. The classification of loads and the conditional throughput are
@@ -31,10 +31,10 @@ _PRECEDING = 2  # coarser targets before the final one
 class Probe:
     """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
 
-    Rates are frames a second, over all directions. `lost_at` has the frames lost at each hop; those that the first link
-    did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues. If
-    the load has two directions, `least_part` is the smaller of the fractions of the asked rate that were sent in each.
-    `waited_s` is the CPU time in which generators waited by keeping CPUs busy."""
+    Rates are frames a second, over all directions. `rate_fps` was asked for. `sent` includes frames that the first link
+    did not take. `lost_at` has the frames lost at each hop. `late` of the received frames arrived from queues after the
+    generator had ended. With two directions, `least_part` is the smaller of the two fractions of the asked rate that
+    were sent. `waited_s` is the CPU time in which generators waited by keeping CPUs busy."""
 
     rate_fps: float
     duration_s: float
@@ -56,16 +56,16 @@ class Probe:
 
     @property
     def part_sent(self) -> float:
-        """The part of the rate that the generator sent; in two directions, of the one that fell short by more."""
+        """The fraction of the asked rate that was sent; with two directions, the smaller of their fractions."""
         return self.sent_fps / self.rate_fps if self.least_part is None else self.least_part
 
     @property
     def reached(self) -> bool:
-        """False if the generator did not send the rate that it was asked for: its limit, not the function's loss."""
+        """Whether the generator sent the rate that it was asked for. If not, the generator is the limit."""
         return self.part_sent >= REACHED
 
     def as_note(self) -> dict[str, object]:
-        """Return the probe as plain data, to keep with the trial."""
+        """Return the probe as plain data, to store with the trial."""
         derived = {"loss_ratio": round(self.loss_ratio, 6), "reached": self.reached}
         return {**asdict(self), "lost_at": dict(self.lost_at), **derived}
 
@@ -75,11 +75,12 @@ Measure = Callable[[float, float], Probe]  # rate in frames a second, duration i
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where and how exactly to search.
+    """The range, the precision and the durations of a search.
 
-    Loads lie between `least_fps` and `most_fps`; an interval is at most `width` wide, relative to its upper end. Probes
-    last from `first_s` to `final_s`; a load is classified by probes of `sum_s` seconds together. A search that takes
-    longer than `limit_s` ends. It begins with loads below `begin_fps`, if something is known of the generator."""
+    Loads lie between `least_fps` and `most_fps`. An interval is at most `width` wide, as a fraction of its upper
+    end. Probes last from `first_s` to `final_s`. A load is classified by probes of `sum_s` seconds together. A
+    search that takes longer than `limit_s` fails. The first loads are at most `begin_fps`, the generator's ceiling
+    if it is known."""
 
     least_fps: float
     most_fps: float
@@ -92,7 +93,7 @@ class Bounds:
 
     @property
     def binary_probes(self) -> int:
-        """The number of probes of a binary search for one goal, at most."""
+        """The largest number of probes that a binary search for one goal needs."""
         return 2 + math.ceil(math.log2(max(2.0, 1 / self.width)))
 
 
@@ -100,9 +101,9 @@ class Bounds:
 class GoalInterval:
     """The interval of a goal: the load at its lower end meets the goal, and the load at its upper end does not.
 
-    `upper_fps` is None if the goal is met at the largest load. `conditional_fps` is the conditional throughput.
-    `exceed_ratio` is the fraction of the time at the lower end in which loss exceeded the goal; None if a single probe
-    decides on a load, since the fraction would be zero or biased."""
+    `upper_fps` is None if the goal is met at the largest load. `conditional_fps` is the conditional throughput (RFC
+    9971). `exceed_ratio` is the fraction of the time at `lower_fps` in which loss exceeded the goal; None if a single
+    probe can decide whether a load meets the goal, since the fraction would be zero or biased."""
 
     goal: Goal
     lower_fps: float
@@ -118,7 +119,7 @@ Ends = tuple[GoalInterval | UnmetGoal, ...]
 class SearchResult:
     """The result of a search, and all its probes in order.
 
-    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it.
+    `most_fps` is the largest load of the search. `limited` is true if the generator, not the study, limited it.
     Each goal is in `intervals` or in `unmet`."""
 
     intervals: tuple[GoalInterval, ...]
@@ -133,14 +134,14 @@ class SearchResult:
 
 
 class _GeneratorLimit(Exception):
-    """A probe did not reach its rate, but only `fps`: the search begins again below."""
+    """The generator sent only `fps`, less than the rate of a probe: the search must begin again with lower loads."""
 
     def __init__(self, fps: float) -> None:
         self.fps = fps
 
 
 def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
-    """Find the intervals of all goals by multiple loss ratio search."""
+    """Find the intervals of all goals by multiple loss ratio search; return one end per goal, in order."""
     from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
     class Measurer(AbstractMeasurer):  # type: ignore[misc]
@@ -195,7 +196,9 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
 
 
 def binary(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
-    """Find the interval of each goal by binary search. A probe of `sum_s` decides; no loss may exceed a goal."""
+    """Find the interval of each goal by binary search; return one end per goal, in order.
+
+    One probe of `sum_s` decides whether a load meets a goal, so `exceed_ratio` of the goal is not used."""
     return tuple(_bisected(goal, bounds, measure) for goal in goals)
 
 
@@ -229,10 +232,11 @@ METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {"mlr
 def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> SearchResult:
     """Search for the intervals of all goals by a method of METHODS, and return them with all probes.
 
-    If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy: more
-    often if the generator has sent clearly more before. If it still fails, the search begins again with a lower largest
-    load. A search begins below `begin_fps`, and doubles the largest load while a goal is met there.
-    Raises: InstrumentError when the generator holds no rate, or when the search takes too long."""
+    If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy. It
+    is repeated more often if the generator has sent clearly more before. If the generator still does not reach the
+    rate, the search begins again with a lower largest load. The first largest load is `begin_fps`; it is doubled as
+    long as a goal is met there. Raises: InstrumentError when the generator holds no rate, or when the search takes
+    too long."""
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
@@ -272,7 +276,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
 
 
 def _has_sent_more(probes: Sequence[Probe], rate_fps: float, duration_s: float) -> bool:
-    """Return whether the generator has sent clearly more than this rate before."""
+    """Return whether an earlier probe has sent clearly more than `rate_fps`; much more, if that probe was shorter."""
     return any(
         probe.reached and probe.rate_fps >= rate_fps * (_MORE if probe.duration_s >= duration_s else _MUCH_MORE)
         for probe in probes

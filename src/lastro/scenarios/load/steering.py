@@ -1,4 +1,4 @@
-"""Where the kernel works for the function: on CPUs of its own, or on the one that sends.
+"""The CPUs on which the kernel works for the function: its own CPUs, or the CPU of the sender.
 
 A packet over a veth pair is forwarded by the kernel on the CPU that sends it, before the sender may send the next one.
 Such a function loses nothing: it slows its generator down, as no wire could. Receive packet steering gives the packets
@@ -47,15 +47,15 @@ mount -o remount,$mode /sys
 
 
 def generator_cpu(instance: Instance) -> int | None:
-    """Return the CPU on which a generator in this instance is kept; None inside a virtual machine."""
+    """Return the CPU to which a generator in this instance is pinned; None if the instance has its own kernel."""
     return instance.testbed.usable_cpus[0] if instance.shares_kernel else None
 
 
 def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
     """Return the specification of a function or neighbour without the generator's CPU, which is the first one.
 
-    Other roles are not restricted. Nor is any role on platforms of virtual machines: a generator inside a machine has
-    no CPU of its own."""
+    For other roles, return `spec` as it is. The same applies to all roles on platforms of virtual machines, where a
+    generator inside a machine has no CPU of its own, and on a host with a single CPU."""
     others = testbed.usable_cpus[1:]
     if not others or not spec.role.startswith((FUNCTION, NEIGHBOUR)) or platform_of(config).guests:
         return spec
@@ -63,7 +63,7 @@ def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
 
 
 def steer(chain: Chain, steering: str) -> dict[str, str]:
-    """Steer the packets that reach the functions, and return the condition to record."""
+    """Choose the CPUs that process packets for the functions, as `steering` asks; return the condition to record."""
     functions = {role: each for role, each in chain.instances.items() if role.startswith(FUNCTION)}
     here = {role: each for role, each in functions.items() if each.shares_kernel and not each.takes_taps}
     others = [each for each in chain.source.testbed.usable_cpus if each != generator_cpu(chain.source)]
@@ -83,7 +83,7 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
 
 
 def queue_frames(chain: Chain) -> int:
-    """Return the length in frames of the host's queue in front of the function; 0 without a queue or if not known."""
+    """Return the length in frames of the host's queue in front of the function; 0 if there is none or it is unknown."""
     function, others = chain.instances["function"], chain.source.testbed.usable_cpus[1:]
     if function.takes_taps or not function.shares_kernel or not others:
         return 0
@@ -91,9 +91,9 @@ def queue_frames(chain: Chain) -> int:
 
 
 def short_buffer(host: Host, instrument: str) -> dict[str, str]:
-    """Return a condition if sockperf's send buffer is smaller than the queue in front of the function; else empty.
+    """Return a condition if sockperf's send buffer is smaller than the queue in front of the function; else {}.
 
-    The kernel counts twice the size that was asked for, up to its limit: socket(7)."""
+    The kernel makes a send buffer twice as large as was asked for, up to its limit: socket(7)."""
     files = host.view.read([_LARGEST_BUFFER, _LONGEST_QUEUE])
     if instrument != Sockperf.name or len(files) < 2:
         return {}
@@ -105,7 +105,7 @@ def short_buffer(host: Host, instrument: str) -> dict[str, str]:
 
 
 def _mask(cpus: list[int]) -> str:
-    """Return a mask of CPUs as the kernel reads it: groups of 32 bits, the highest first."""
+    """Return the mask of CPUs in the kernel's format: groups of 32 bits in hexadecimal, the highest group first."""
     bits = sum(1 << cpu for cpu in cpus)
     groups = [f"{bits >> shift & 0xFFFFFFFF:08x}" for shift in range(0, max(32, bits.bit_length()), 32)]
     return ",".join(reversed(groups))

@@ -111,7 +111,7 @@ class ProxyScenario(OnLinks):
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
-        """Return all metrics, with those of requests first, which are the most important."""
+        """Return all metrics. Those of the load generators' requests come first, as the most important ones."""
         kinds = [registry.get(Instrument, name) for name in sorted(cls.part_names("instrument"))]
         found = {metric.name: metric for kind in kinds for metric in kind.metrics}
         return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
@@ -153,7 +153,7 @@ class ProxyScenario(OnLinks):
         return AVAILABLE
 
     def _resources(self, config: Config) -> Resources:
-        """Return the limits of a proxy's instance, equal on every platform; none on the bare host.
+        """Return the limits of a proxy's instance, equal on every platform. On the bare host, there are none.
 
         Raises: Unavailable when this host does not have enough CPUs."""
         limits = resources.cpus_and_memory(config, self.testbed)
@@ -209,7 +209,9 @@ class ProxyScenario(OnLinks):
         return outcome
 
     def _deploy(self, stack: ExitStack, config: Config) -> RunningProxies:
-        """Start clients, proxies and server, and request a first answer through each proxy."""
+        """Start client, server and proxies, which end with the stack; request a first answer through each proxy.
+
+        Without proxies, request it from the server."""
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(links_level(config)), self.pool.native
         assert isinstance(links, HostingAttachment)
@@ -251,7 +253,9 @@ class ProxyScenario(OnLinks):
         return {"squid": HttpProxy.version_argv, **{name: VERSION_ARGV[name] for name in origins}}
 
     def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the facts of the base class, and the versions of load generators, which run on the client's host."""
+        """Yield the facts of the base class, then ('image_tools', {load generator: version}).
+
+        Load generators run on the client's host."""
         yield from super().facts_by_chapter(configs)
         tools = {tool.name: tool for tool in map(load_of, configs)}
         host = self.testbed.at(CLIENT).host
@@ -259,7 +263,7 @@ class ProxyScenario(OnLinks):
 
 
 def _started(stack: ExitStack, farm: Farm, window: StartsWindow, config: Config) -> tuple[list[Proxy], Reading]:
-    """Start the proxies, and judge whether other processes disturbed their starts, which are timed."""
+    """Start the proxies; return them, and a reading with reasons if other processes disturbed their timed starts."""
     if not PROXIES.of(config):
         return [], Reading({})
     with window:

@@ -1,4 +1,4 @@
-"""The number of proxies that a host carries: more are added, and all get a request after each step, until one fails."""
+"""The number of proxies that a host carries: proxies are added step by step, and all get a request, until one fails."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _MOST_AT_ONCE = 32
 def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
     """Search the largest number of proxies that all answer, and record it with what ended the search.
 
-    Each step doubles the number of proxies, but adds at most 32. After a failure, the step is halved. The search ends
-    when a single further proxy fails, or at a limit of the study."""
+    Each step doubles the number of proxies, but adds at most `_MOST_AT_ONCE`. After the first failure, proxies are no
+    longer doubled, and each failure halves the step. The search ends when a single further proxy fails, or at a limit
+    of the study."""
     deadline_s = time.monotonic() + CAPACITY_S.of(config)
     most, host = MAX_PROXIES.of(config), standing.wire.dut.testbed.host
     proxies, empty_bytes = list(standing.proxies), memory_taken(host)

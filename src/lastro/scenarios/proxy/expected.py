@@ -23,12 +23,12 @@ _HEAVIER = 1.8  # an emulated processor slows forwarding down even more than com
 
 
 def load_of(config: Config) -> type[HttpLoad]:
-    """Return the load generator of a treatment."""
+    """Return the class of the treatment's load generator."""
     return chosen_class(HttpLoad, config)
 
 
 def expected_s(config: Config, n_cpus: int) -> float:
-    """Estimate how long a trial takes on a DUT with this number of CPUs."""
+    """Estimate the seconds that a trial takes on a DUT with this number of CPUs."""
     n = max(PROXIES.of(config), INSTANCES.of(config))
     starts_s = (start_s(config) + 0.25) * (1 + n / 8)
     more_s = CAPACITY_S.of(config) if MAX_PROXIES.of(config) else 0.0
@@ -37,9 +37,9 @@ def expected_s(config: Config, n_cpus: int) -> float:
 
 
 def _slowdown(config: Config, n_cpus: int) -> float:
-    """Estimate the ratio of a request's time to that through one proxy on a bare and idle host.
+    """Estimate how many times longer a request takes than through one proxy on a bare and idle host.
 
-    It depends on the platform and on the load; each process of the load counts as a proxy."""
+    The factor depends on the platform, and on how many proxies and processes of the anomaly share the CPUs."""
     proxies = max(1, PROXIES.of(config))
     load = (ANOMALY_WORKERS.of(config) or n_cpus) if part_name(config, "anomaly") != NONE else 0
     slower: float = slowdown(config) ** _HEAVIER

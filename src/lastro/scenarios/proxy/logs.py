@@ -18,7 +18,8 @@ _LOG_S = 3.0  # servers and proxies write to their logs after they have answered
 def judge_logs(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
     """Invalidate the trial unless the logs of the proxies and of the server account for every request.
 
-    Each request must be in the log of its proxy, and in the server's log unless the proxy's cache had the object."""
+    Each request must be in the log of its proxy. It must also be in the server's log, unless the proxy's cache had the
+    object. Addresses of clients and proxies in the logs must be right, too."""
     n, cached = len(standing.proxies), is_cached(standing, config)
     sent = sent_in_all(outcome) + (OWN_REQUESTS * n if n else 1)  # directly to the server: only one before the load
     expected = len(standing.firsts) if cached else sent
@@ -41,9 +42,10 @@ def judge_logs(standing: RunningProxies, config: Config, outcome: Outcome) -> No
 def _wait_for_logs(
     standing: RunningProxies, of_server: int, of_proxies: int
 ) -> tuple[Counter[LoggedRequest], dict[int, RequestCounts]]:
-    """Wait until the logs have these numbers of requests, or a deadline; return the server's and the proxies' requests.
+    """Wait for this many requests in the logs; return (requests in the server's log, {proxy number: requests}).
 
-    Those of the proxies are by the proxy's number."""
+    `of_server` and `of_proxies` are the numbers to wait for, in the server's log and in all proxies' logs together.
+    After a deadline, return what the logs have."""
     deadline_s = time.monotonic() + _LOG_S
     while True:
         asked, served = standing.origin.asked(), _read_proxy_logs(standing)
@@ -56,7 +58,10 @@ def _wait_for_logs(
 def _served_reasons(
     standing: RunningProxies, served: Mapping[int, RequestCounts], shares: Sequence[int], cached: bool
 ) -> list[str]:
-    """Return why the proxies' logs do not account for the requests; `shares` has their number for each proxy."""
+    """Return why the proxies' logs do not account for the requests; [] if they do.
+
+    `served` maps a proxy's number to its log. `shares` has how many requests the load sent through each proxy.
+    `cached` is true if the proxies have a cache."""
     firsts = {proxy.hosted.number for proxy in standing.firsts}
     return [
         f"proxy {number}: {why}"
@@ -66,7 +71,7 @@ def _served_reasons(
 
 
 def _read_proxy_logs(standing: RunningProxies) -> dict[int, RequestCounts]:
-    """Return the contents of each proxy's log, by number; bare proxies share a log, in which each has its port."""
+    """Return {proxy number: requests in its log}. Proxies that share a log are distinguished by their ports."""
     by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
     return {
         proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, RequestCounts())
@@ -75,7 +80,7 @@ def _read_proxy_logs(standing: RunningProxies) -> dict[int, RequestCounts]:
 
 
 def _client_reasons(standing: RunningProxies, served: Mapping[int, RequestCounts]) -> list[str]:
-    """Return a reason for each proxy that saw a wrong address of the clients.
+    """Return a reason for each proxy whose log has another client address than that of the client's role.
 
     This includes published proxies: publishing a port changes the destination of a request, not its source."""
     own = standing.wire.client.address
@@ -87,6 +92,8 @@ def _client_reasons(standing: RunningProxies, served: Mapping[int, RequestCounts
 
 
 def _source_reasons(standing: RunningProxies, seen: set[str]) -> list[str]:
-    """Return a reason unless the server saw exactly the addresses with which the attachment lets proxies connect."""
+    """Return a reason unless `seen`, the addresses in the server's log, are exactly those expected; else [].
+
+    Expected are `Proxy.seen_as` of all proxies or, without proxies, the client's address."""
     known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
     return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]

@@ -68,7 +68,7 @@ OWN_REQUESTS = 2  # requests through each proxy besides the load: its first answ
 
 @dataclass(frozen=True, slots=True)
 class MemoryInUse:
-    """The memory and the swap of a host that are in use, in bytes; `swap_bytes` is None on a host without swap."""
+    """The bytes of memory and of swap in use on a host. `swap_bytes` is None on a host without swap."""
 
     memory_bytes: int = 0
     swap_bytes: int | None = None
@@ -80,9 +80,9 @@ class MemoryInUse:
 
 @dataclass(frozen=True, slots=True)
 class RunningProxies:
-    """The running components of a trial. Without proxies, the clients ask the server directly.
+    """The running components of a trial. Without proxies, the clients send requests to the server directly.
 
-    `before` is what was in use on the DUT's host before the proxies were started."""
+    `before` is the memory in use on the DUT's host before the proxies were started."""
 
     wire: ThreeNodeTestbed
     platform: Platform
@@ -98,26 +98,26 @@ class RunningProxies:
 
     @property
     def firsts(self) -> list[Proxy]:
-        """The first proxy of each instance: bare proxies share an instance."""
+        """The first proxy of each instance, since bare proxies may share an instance."""
         found: dict[str, Proxy] = {}
         for proxy in self.proxies:
             found.setdefault(proxy.instance.spec.name, proxy)
         return list(found.values())
 
     def carried(self) -> dict[str, int]:
-        """Return the counters of what hosts the proxies; without proxies, nothing is hosted."""
+        """Return the counters of the attachment that hosts the proxies, by name; {} without proxies."""
         return self.links.carried(self.wire.dut.testbed) if self.proxies else {}
 
     @property
     def everyone(self) -> dict[str, Instance]:
-        """Instances by role; an instance of proxies has the number of its first proxy, as in `proxy0`."""
+        """All instances by role: 'client', 'server', and 'proxyN', with the number N of the instance's first proxy."""
         numbered = {f"proxy{proxy.hosted.number}": proxy.instance for proxy in self.firsts}
         return {"client": self.client, "server": self.server, **numbered}
 
 
 @contextmanager
 def disturbed(standing: RunningProxies, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
-    """Run the anomaly as bare processes on the DUT inside the block; yield None when it does nothing."""
+    """Run the anomaly as bare processes on the DUT inside the block; yield None if the anomaly does nothing."""
     dut = standing.wire.dut
     demanded_load = demanded(config, dut.testbed, timeout_s)
     if demanded_load is None:
@@ -174,7 +174,7 @@ def is_cached(standing: RunningProxies, config: Config) -> bool:
 
 
 def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_bytes: int, cached: bool) -> list[str]:
-    """Return reasons unless the clients' bytes came over their link and, without a cache, over the server's link."""
+    """Return reasons unless the payload crossed the clients' link and, without a cache, the server's link; else []."""
     hops = [(f"client.{wire.client.links['dut']}", "rx_bytes")]
     if not cached:
         hops.insert(0, (f"server.{wire.server.links['dut']}", "tx_bytes"))
@@ -184,8 +184,8 @@ def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_b
 def carried_reasons(standing: RunningProxies, before: Mapping[str, int], outcome: Outcome) -> list[str]:
     """Return a reason for each counter of the attachment that did not increase with the requests.
 
-    The increase of each since `before` is noted. Lasting counters are judged by their total, since requests before the
-    load may have made all connections."""
+    The increase of each counter since `before` is noted. A counter in `lasting` need only be above 0, since requests
+    before the load may have opened all connections."""
     now, lasting = standing.carried(), standing.links.lasting
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
     still = [name for name, count in now.items() if count <= (0 if name in lasting else before[name])]
@@ -193,14 +193,14 @@ def carried_reasons(standing: RunningProxies, before: Mapping[str, int], outcome
 
 
 def sent_in_all(outcome: Outcome) -> int:
-    """Return the number of requests that the instrument has sent, including those that it does not measure."""
+    """Return how many requests the instrument has sent, including requests that it does not measure."""
     return sum(sent_by_proxy(outcome))
 
 
 def sent_by_proxy(outcome: Outcome) -> list[int]:
-    """Return how many requests the instrument sent through each proxy in turn, or directly to the server.
+    """Return how many requests the instrument sent through each proxy, in the order of the proxies.
 
-    Raises: InstrumentError when the instrument does not report it."""
+    Without proxies, there is one number: of requests to the server. Raises: InstrumentError if none were reported."""
     http = outcome.notes.get("http")
     if not isinstance(http, dict) or "shares" not in http:
         raise InstrumentError("the instrument did not report how many requests it sent through each proxy")
@@ -235,9 +235,10 @@ def _account(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome)
 
 
 def _account_dut(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
-    """Report the DUT's CPU time and memory for the proxies, with work of its kernel that no instance is charged for.
+    """Record the DUT's CPU time and memory for the proxies; do nothing without proxies.
 
-    If other roles share its machine, the CPU time of their instances is not part of it, nor is Lastro's own."""
+    They include work of the DUT's kernel that no instance is charged for. The CPU time of Lastro, and of the
+    instances of other roles on the same machine, is not included."""
     if not standing.proxies:
         return
     here, sent = standing.wire.dut.testbed.host, max(1, sent_in_all(outcome))
@@ -261,7 +262,7 @@ def _account_dut(standing: RunningProxies, window: MeasuredWindow, outcome: Outc
 
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
-    """Return the rate of requests that the instrument measured, which excludes its start; else `otherwise`."""
+    """Return the rate of requests that the instrument measured, without its start; `otherwise` if it measured none."""
     rates = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in rates if rate is not None), otherwise)
 
@@ -271,7 +272,8 @@ def rates(outcome: Outcome) -> dict[str, float]:
 
 
 def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> None:
-    """Flag a generator-limited trial: the clients' result is within a tenth of that without proxies.
+    """Flag a generator-limited trial: the clients' result is within a tenth of their result without proxies.
 
-    The trial stays valid. A closed loop is judged by its rate; an open loop, whose rate is fixed, by its times."""
+    `straight` has that result by metric, or is None. The trial stays valid. A closed loop is judged by its rate; an
+    open loop, whose rate is fixed, by its request times."""
     judge_ceiling(outcome, straight, rates=(RATE,), times=("open_request_time",))

@@ -28,14 +28,14 @@ LoggedRequest = tuple[str, int, int]  # the client's address, the status of the 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A running server. `page` is what it serves."""
+    """A running HTTP server. `page` is the object that it serves."""
 
     instance: Instance
     page: RequestedPage
     process: Process
 
     def asked(self) -> Counter[LoggedRequest]:
-        """Return how often each request is in the server's log."""
+        """Return the requests in the server's log, counted by (client address, status, bytes)."""
         done = self.instance.run(["sh", "-c", f"sort {_LOG} | uniq -c"])
         requests: Counter[LoggedRequest] = Counter()
         for line in done.text.splitlines():
@@ -46,9 +46,10 @@ class Origin:
 
 @contextmanager
 def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iterator[Origin]:
-    """Run a server, which accepts connections inside the block.
+    """Run a server inside the block, for an object of `n_bytes`; the server accepts connections when the block begins.
 
-    Raises: InstrumentError, with its last output, when it does not accept them."""
+    `server` is its kind. Raises: InstrumentError, with the server's last output, when it does not accept
+    connections."""
     # The object is old: without an expiry time, a cache keeps for long what has not changed for long (RFC 9111, 4.2.2).
     make = (
         f"rm -rf {_PLACE}; mkdir -p {_FILES}; cat > {_CONFIG}; yes '{_LINE}' | head -c {n_bytes} > {_FILES}/object;"
@@ -65,7 +66,7 @@ def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iter
 
 
 def page(address: str, n_bytes: int) -> RequestedPage:
-    """Return the object as it must arrive."""
+    """Return the object of `n_bytes` as clients must receive it: its URL, length and hash."""
     line = f"{_LINE}\n".encode()
     return RequestedPage.of(f"http://{address}/object", (line * (n_bytes // len(line) + 1))[:n_bytes])
 

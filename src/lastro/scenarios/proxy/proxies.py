@@ -66,10 +66,11 @@ class _WithRoom(TimedPlatform):
 
 
 class Farm:
-    """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up.
+    """A maker of proxies on the DUT. The base network of `links` must be up.
 
-    With `shared`, for bare proxies only, all proxies are ports of one server. `confined` returns the specification of
-    an instance with its isolation."""
+    `client` is the instance that sends the first requests, and `page` the expected answer. `wanted` and `resources`
+    apply to each proxy. With `shared`, for bare proxies only, proxies are ports of one server. `confined` returns an
+    instance's specification with its isolation added."""
 
     def __init__(
         self, wire: ThreeNodeTestbed, platform: Platform, links: HostingAttachment, client: Instance,
@@ -84,8 +85,9 @@ class Farm:
         self.began_s = self.ended_s = 0.0  # of the last `add`, on the host's monotonic clock
 
     def add(self, stack: ExitStack, n: int) -> list[Proxy]:
-        """Add `n` proxies, each in its own instance unless they are ports of one server; they end with the stack.
+        """Start `n` more proxies, and return them when all have answered; they end with the stack.
 
+        Each has its own instance, unless proxies are ports of one server.
         Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
         testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
         self.began_s = time.monotonic()
@@ -112,7 +114,7 @@ class Farm:
         return [proxy for future in futures for proxy in future.result()]
 
     def stand_by(self, stack: ExitStack, n: int) -> None:
-        """Add `n` instances that are reachable like those of proxies, and run nothing; they end with the stack."""
+        """Start `n` instances that are reachable like those of proxies, but run nothing; they end with the stack."""
         testbed = self._wire.dut.testbed
         specs = [self._spec(self._made + number) for number in range(n)]
         idle = start_all(stack, _WithRoom(self._platform), testbed, specs, at_once=_AT_ONCE)
@@ -136,7 +138,9 @@ class Farm:
 
     @contextmanager
     def _answering(self, hosted: Sequence[HostedInstance], life: InstanceTimes) -> Iterator[list[Proxy]]:
-        """Run the proxies of one instance inside the block; yield them when each has answered."""
+        """Run the proxies of one instance inside the block; yield them when each has answered.
+
+        `hosted` has one entry for each proxy, and `life` the times of the instance."""
         began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
         with self._running(hosted) as running:
             # One after the other: with a cache, the first gets the object from the server for the others.
@@ -145,7 +149,7 @@ class Farm:
             yield proxies
 
     def _proxy(self, hosted: HostedInstance, running: RunningProxy, times: InstanceTimes, began_s: float) -> Proxy:
-        """Wait for the first answer of a proxy, and return the proxy with its times."""
+        """Wait for the first answer of a proxy, which was started at `began_s`; return the proxy with its times."""
         endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
         _first_answer(self._client, self._page, endpoint, running)
         answer_s = times.start_s + (time.monotonic() - began_s)
@@ -158,20 +162,24 @@ class Farm:
 
 
 def _end(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
-    """End proxies concurrently: each exec into an instance takes time."""
+    """End proxies concurrently, since each exec into an instance takes time."""
     for future in all_of([partial(proxy.__exit__, None, None, None) for proxy in proxies], _AT_ONCE):
         future.result()
 
 
 def ask(client: Instance, page: RequestedPage, endpoint: Endpoint | None) -> None:
-    """Send one request and check the whole answer: status, length and hash. Raises: PlatformError."""
+    """Send one request from `client` and check status, length and hash of the answer.
+
+    The request goes through the proxy at `endpoint`, or to the server if that is None.
+    Raises: PlatformError unless the answer is correct."""
     _require_whole(_request(client, page, endpoint, tries=1), page, endpoint)
 
 
 def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, running: RunningProxy) -> None:
-    """Send requests until the server answers, since it takes some time to start.
+    """Send requests until the proxy at `endpoint` answers, since it takes some time to start.
 
-    Raises: PlatformError when it has ended, does not listen in time, cannot be reached, or answers incorrectly."""
+    Raises: PlatformError when the proxy has ended, does not listen in time, cannot be reached, or answers
+    incorrectly."""
     deadline_s = time.monotonic() + _ANSWER_S
     while True:
         done = _request(client, page, endpoint, tries=_TRIES)
@@ -183,7 +191,9 @@ def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, run
 
 
 def _request(client: Instance, page: RequestedPage, endpoint: Endpoint | None, *, tries: int) -> Completed:
-    """Request the page, and print status, length and hash; retry while the connection is refused.
+    """Request the page from `client`; the command prints status, length and hash of the answer.
+
+    While the connection is refused, it is tried `tries` times.
 
     A refused connection means that the server does not listen yet. A missing route has the same exit code of curl, but
     is not retried: curl's message distinguishes them. Source: curl(1), exit codes."""
@@ -220,10 +230,10 @@ _LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would l
 
 
 class StartsWindow(Meters):
-    """Meters on each distinct host while Lastro starts many commands, whose CPU time is not foreign.
+    """Meters on each distinct host while the proxies start. The CPU time of Lastro's commands is not foreign.
 
-    On a remote host that CPU time is not known, so only the time that its hypervisor stole is judged there. In a guest
-    it is known: the guest is a process of the machine below, on which foreign load is measured."""
+    On a remote host, that CPU time is not known, so foreign load is not judged there, only stolen time. In a guest,
+    it is known, since the guest is a process of the machine below, on which foreign load is measured."""
 
     def __init__(self, wire: ThreeNodeTestbed, server: Instance, own_cgroups: Sequence[str]) -> None:
         beds = [place.testbed for place in wire.places]

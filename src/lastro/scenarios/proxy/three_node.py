@@ -15,8 +15,8 @@ A scenario writes the following, whether the roles are on one machine or on thre
     spec(…)     an instance of bare processes *inside the role's namespace*, on the role's CPUs, for `native` and any
                 platform that takes a namespace; an instance with its own namespace is made on `testbed`, as usual
 
-The DUT forwards packets (`net.ipv4.ip_forward`), and the others send all of 198.18.0.0/15 to it. So both sides reach a
-subnet of an attachment behind the DUT without another route, and the client reaches the server directly.
+The DUT forwards packets (`net.ipv4.ip_forward`). Client and server send packets for all of 198.18.0.0/15 to it. So both
+reach a subnet of an attachment behind the DUT without another route, and the client reaches the server without a proxy.
 
     198.19.1.10 client ── 198.19.1.1 dut 198.19.2.1 ── server 198.19.2.10
 
@@ -52,9 +52,9 @@ _FORWARDS = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0"
 
 @dataclass(frozen=True, slots=True)
 class RoleNode:
-    """A role with its testbed. `links` has the name of its interface to each other role, `addresses` its address there.
+    """A role with its testbed. `links` maps each adjacent role to the name of the interface towards it.
 
-    Addresses have no prefix length."""
+    `addresses` maps each adjacent role to the address of that interface, without prefix length."""
 
     role: str
     testbed: Testbed
@@ -69,7 +69,9 @@ class RoleNode:
         return next(iter(self.addresses.values()))
 
     def spec(self, name: str, resources: Resources | None = None, capabilities: tuple[str, ...] = ()) -> InstanceSpec:
-        """Return the spec of an instance in the role's namespace, on the role's CPUs. `name` need not be unique."""
+        """Return the specification of an instance in the role's namespace, on the role's CPUs.
+
+        `name` is made unique."""
         return InstanceSpec(
             self.testbed.session.unique(name),
             self.role,
@@ -127,7 +129,7 @@ def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
 
 @contextmanager
 def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
-    """Move a host's network card into the role's namespace inside the block; yield its name, and move it back after.
+    """Move the network card for the link to `other` into the role's namespace inside the block; yield its name.
 
     Raises: Unavailable when the host does not have the card, or uses it."""
     link = bed.cards[other]  # the testbed's file is refused without it

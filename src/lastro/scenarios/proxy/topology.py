@@ -26,8 +26,8 @@ def note_topology(
 ) -> None:
     """Note the topology of a trial with proxies in `outcome`.
 
-    `bare` are the instances of client and server, by role; `hosted` are those of the proxies; `how` are the levels of
-    the proxies' platform, attachment and isolation."""
+    `bare` maps the roles client and server to their instances. `hosted` are the proxies' instances. `how` has the
+    levels of the proxies' platform, attachment and isolation."""
     platform, attachment, isolation = how
     built = BuiltTopology(wire.dut.testbed)
     for place in wire.places:

@@ -108,7 +108,9 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """Estimate as for any scenario, plus three routers in a row for each platform and implementation."""
+        """Estimate the seconds of the probes as for any scenario, plus those of the rows of three routers.
+
+        One row is tried for each platform and implementation."""
         rows = {(platform_level(config), IMPLEMENTATION.of(config)): config for config in configs}
         return super().probing_s(configs) + sum(_boot_s(config, 3) + _ROW_S for config in rows.values())
 
@@ -116,7 +118,7 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Return a run that records the digest of a topology file, so that a change is noticed; none for a grid."""
+        """Return a run that records the digest of the topology file, so that a change is noticed; {} for a grid."""
         level = TOPOLOGY.of(config)
         return {f"topology/{level}": {TOPOLOGY.name: level}} if digest(level) else {}
 
@@ -138,7 +140,9 @@ class RoutingScenario(OnLinks):
         return _NO_CARRIER if found and blind else found
 
     def _routes(self, platform: str, implementation: str) -> Availability:
-        """Return whether three routers in a row learn each other's subnets on this platform; tried once."""
+        """Return whether three routers in a row learn each other's subnets on this platform.
+
+        Each platform and implementation is tried once."""
         key = (platform, implementation)
         if key not in self._probed:
             try:
@@ -226,5 +230,5 @@ def _boot_s(config: Config, n: int) -> float:
 
 
 def _asks_for_text(config: Config) -> bool:
-    """Return whether this is the calibration that reads a topology file, not a trial."""
+    """Return whether this is the configuration of the run that records a topology file's digest, not of a trial."""
     return set(config) == {TOPOLOGY.name}

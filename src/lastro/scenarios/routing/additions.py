@@ -74,7 +74,7 @@ FIGURES = (
 
 
 def size_of(topology: RouterTopology) -> tuple[int, int]:
-    """Return the numbers of routers and links."""
+    """Return (number of routers, number of links) of a topology."""
     return len(topology.names), len(topology.links)
 
 

@@ -34,12 +34,12 @@ def booted(
     observers: Observers,
     read: Callable[[], HostReading] | None = None,
 ) -> Iterator[RouterNetwork]:
-    """Boot a network, whose daemons answer inside the block. Platform and attachment must be prepared.
+    """Boot a network of routers, and yield it when all daemons answer. Platform and attachment must be prepared.
 
-    `network.marks` has the times of begin (the first start is requested), created, linked and booted (all daemons
-    answer). The time in which the watch starts, between linked and booted, and that of commands on their way to a
-    remote host are left out, by moving earlier marks later. `read` reads the host's CPU time around the start of the
-    watch. Raises: PlatformError with the routers that did not start."""
+    `network.marks` has four times: 'begin' (the first start is requested), 'created', 'linked' and 'booted' (all
+    daemons answer). Two durations are left out, by moving earlier marks later: that of the watch's start, between
+    linked and booted, and that of commands on their way to a remote host. `read` is called before and after the
+    watch's start, to set `network.watch_cpu_s`. Raises: PlatformError with the routers that did not start."""
     numbers = range(len(topology.names))
     ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
     plain_specs = [instance_spec(testbed, "router", CAPABILITIES, tuple(interfaces)) for interfaces in ports]
@@ -67,7 +67,7 @@ def booted(
 
 
 def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcome: Outcome) -> None:
-    """Record the topology of a network of routers in its trial."""
+    """Record the topology of a network of routers in `outcome`; `platform` is the level of the routers' platform."""
     built = BuiltTopology(testbed)
     for name, instance in zip(network.names, network.instances, strict=True):
         built.add(name, instance, platform, does=network.router.name)
@@ -77,7 +77,9 @@ def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcom
 
 
 def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list[Segment]:
-    """Return the links of a topology as segments between ports of `instances`, in the order of its names."""
+    """Return the links of a topology as segments, in the order of `topology.links`.
+
+    `instances` are the routers in the order of `topology.names`."""
     found = []
     for number, link in enumerate(topology.links):
         subnet = topology.subnet(number)
@@ -90,7 +92,9 @@ def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list
 
 
 def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Segment]) -> list[CapturePoint]:
-    """Return the capture points that show each packet on a link exactly once: at the link's ends, or its ports."""
+    """Return capture points that show each packet on a link exactly once.
+
+    They are at the links' ends if packets pass the DUT's namespace, and otherwise at the routers' ports."""
     if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
         ends = attachment.ends(testbed, segments).items()
         return [CapturePoint(netns, frozenset(names), outgoing=False) for netns, names in ends]

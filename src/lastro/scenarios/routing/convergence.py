@@ -1,6 +1,6 @@
 """The phases of a network's lifecycle, in order and on one monotonic clock, with the measurements of each.
 
-It is the clock of the testbed's host, on which causes and effects are. Only waits are on that of this machine."""
+It is the clock of the testbed's host, where the network runs. Only waits use the clock of this machine."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ def wait_for_routes(
     within_s: float,
     unasked_s: float = 0.0,
 ) -> list[str]:
-    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the differences that remain.
+    """Wait until nothing has changed for `quiet_s` and all routes are as expected; return remaining differences.
 
-    The list is empty if all routes are as expected within `within_s`. Routers with kernels of their own are polled only
-    after the first link-state update, or after `unasked_s`, because a query takes CPU time."""
+    The list is empty if this happens within `within_s`. `since_s` is when the phase began. Routers with kernels of
+    their own are polled, but only from the first link-state update on, or after `unasked_s`, because a query takes
+    CPU time."""
     watch, deadline_s, looked_at = network.watch, time.monotonic() + within_s, -1.0
     ahead_s = network.now_s() - time.monotonic()  # of the host's clock, to wait by
     polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's route changes are not seen
@@ -168,7 +169,7 @@ class Run:
     def _wait_for_convergence(
         self, what: str, expected: Sequence[Table], since_s: float, unasked_s: float = 0.0
     ) -> None:
-        """Wait until all routers have these routes. Raises: PlatformError, with what is missing."""
+        """Wait until all routers have the `expected` routes. Raises: PlatformError, with the differences, if not."""
         within_s, quiet_s = CONVERGE_S.of(self.work.config), QUIET_S.of(self.work.config)
         reasons = wait_for_routes(
             self.network, expected, since_s, quiet_s=quiet_s, within_s=within_s, unasked_s=unasked_s
@@ -195,7 +196,7 @@ class Run:
 
     @contextmanager
     def _first_ping(self) -> Iterator[_When]:
-        """Ping between the corners inside the block; yield an object that returns the time of the first answer."""
+        """Ping between the corners inside the block; yield a callable that returns the time of the first answer."""
         topology = self.network.topology
         a, b = topology.corners()
         source, target = (str(topology.address(end, topology.at[end][0])) for end in (a, b))
@@ -207,7 +208,9 @@ class Run:
 
     @contextmanager
     def _flow(self, spare: Sequence[int]) -> Iterator[Flow | None]:
-        """Run a flow over a path that the failure cuts; yield None if the topology has no such path."""
+        """Run a flow inside the block over a path that the failure of the links `spare` makes longer.
+
+        Yield None if the topology has no such path."""
         detour = self.network.topology.detour(spare)
         if detour is None:
             yield None
@@ -236,7 +239,7 @@ class Run:
         converged_s = self.network.now_s()
         rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
         answered = flow.answered()
-        if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are count_lost
+        if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are lost
             self.work.outcome.invalidate(
                 [f"the flow across the failure got no answer after the {phase}, with right routes"]
             )
@@ -246,7 +249,7 @@ class Run:
             self.work.record("failure_outage", 1000 * outage_s(answered))
 
     def _adjacencies(self) -> None:
-        """Measure when the adjacencies became full, from the routers' own logs."""
+        """Record from the routers' logs when the last adjacency became full; invalidate the trial if one did not."""
         network, work, ends = self.network, self.work, 2 * len(self.network.topology.links)
         network.read_clocks()
         work.outcome.invalidate(network.clock_reasons(MAX_DRIFT_PERCENT.of(work.config) / 100))
@@ -266,7 +269,7 @@ class Run:
                 work.record("recovery_adjacency", at_s - marks["back"])
 
     def _record_traffic(self) -> None:
-        """Report OSPF packets by type for each second from the first start on, and the marks of the phases."""
+        """Record series of OSPF packets by type and second since the first start, and the phases' marks."""
         network, outcome = self.network, self.work.outcome
         begin_s, now_s = network.marks["begin"], network.now_s()
         for name, counts in network.watch.per_second(begin_s, now_s).items():
@@ -279,7 +282,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """A function that returns the time of a ping's first answer, on the host's clock; call it after convergence."""
+    """A callable that returns the time of a ping's first answer, on the host's clock. Call it after convergence."""
 
     source: Instance
     process: Process

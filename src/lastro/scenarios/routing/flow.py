@@ -20,14 +20,14 @@ ANSWER = "bytes from"  # in each line of an answer, and not in that of an error
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A steady flow of echo requests from one router to another, until it is ended: a command of `Instance.during`."""
+    """A steady flow of echo requests from one router to another. `process` is the ping, from `Instance.during`."""
 
     source: Instance
     process: Process
     interval_ms: int
 
     def answered(self) -> list[tuple[float, int]]:
-        """End the flow; return the time of each answer, on the host's clock, and the number of its request."""
+        """End the flow; return (time on the host's monotonic clock, number of the request) of each answer."""
         self.process.send("give")
         self.process.ended_within(_END_S)
         text, offset_s = self.process.stop().text, wall_offset_s(self.source)
@@ -35,10 +35,10 @@ class Flow:
 
 
 def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
-    """Return the time of each answer in the output of `ping -D`, on its wall clock, and the number of its request.
+    """Return (time on ping's wall clock, number of the request) of each answer in the output of `ping -D`.
 
-    Numbers continue when those of the protocol wrap around. The time since the previous answer shows how often they
-    did, even after losses."""
+    Numbers continue when the 16-bit sequence numbers wrap around. The time since the previous answer shows how often
+    they wrapped, even after losses."""
     found: list[tuple[float, int]] = []
     for at, sequence in re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) ttl=", text, re.MULTILINE):
         at_s, number = float(at), int(sequence)
@@ -54,14 +54,17 @@ def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
 
 
 def count_lost(answered: Sequence[int]) -> int:
-    """Return the number of unanswered requests between the first and the last answered one."""
+    """Return how many requests between the first and the last answered one have no answer.
+
+    `answered` has the numbers of the answered requests."""
     return max(answered) - min(answered) + 1 - len(set(answered)) if answered else 0
 
 
 def outage_s(answered: Sequence[tuple[float, int]]) -> float:
-    """Return the time covered by unanswered requests.
+    """Return the seconds without answers: of each gap between answers, the part that unanswered requests take.
 
-    Gaps are measured, since the interval is not exact: `ping` of iputils sends every 25 ms when asked for 20 ms."""
+    `answered` has pairs (time, number of the request). The gaps are measured, since the interval is not exact:
+    `ping` of iputils sends every 25 ms when asked for 20 ms."""
     came_s: dict[int, float] = {}
     for at_s, number in sorted(answered):
         came_s.setdefault(number, at_s)
@@ -69,15 +72,17 @@ def outage_s(answered: Sequence[tuple[float, int]]) -> float:
 
 
 def ping_argv(source: str, target: str, interval_s: float, most_s: float) -> list[str]:
-    """Return a `ping` command that ends only by its number of requests, after `most_s` or a little later.
+    """Return a `ping` command that ends by its number of requests, after `most_s` or a little later.
 
-    With a deadline, or if it waits for one answer only, `ping` ends as soon as a router reports a missing route."""
+    A `ping` with a deadline, or for a single answer, would end as soon as a router reports a missing route."""
     number = math.ceil(most_s / interval_s)
     return ["ping", "-n", "-D", "-I", source, "-i", f"{interval_s:g}", "-c", str(number), target]
 
 
 def wait_for_answer(process: Process, within_s: float, otherwise: str) -> str:
-    """Return the first answer that a ping prints; errors from routers that cannot forward a request do not count."""
+    """Return the first line with an answer that a ping prints, not errors of routers that cannot forward a request.
+
+    Raises: PlatformError, whose message begins with `otherwise`, without an answer within `within_s`."""
     try:
         return process.wait_line(ANSWER, within_s)
     except LastroError as error:

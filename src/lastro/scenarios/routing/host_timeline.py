@@ -26,8 +26,8 @@ from lastro.testbed import Testbed
 class Observers:
     """The processes that watch a network, in the cgroup `group`. Their usage is neither the routers' nor foreign load.
 
-    `platform` is that of the routers; it reports usage that the host's /proc does not show. `pids` includes processes
-    that have ended."""
+    `platform` is that of the routers, or None; it reports their usage that the host's /proc does not show. `pids`
+    includes processes that have ended."""
 
     testbed: Testbed
     group: str
@@ -35,14 +35,14 @@ class Observers:
     pids: list[int] = field(default_factory=list)
 
     def spawn(self, netns: str, command: str) -> Process:
-        """Start a shell command in a network namespace; its errors come with its output, in order."""
+        """Start a shell command in a network namespace, in the observers' cgroup; its errors are part of its output."""
         enter = [*self.testbed.cgroups.entering(self.group), "ip", "netns", "exec", netns]
         process = self.testbed.host.spawn([*enter, "sh", "-c", f"exec {command} 2>&1"])
         self.pids.append(process.pid)
         return process
 
     def hidden(self) -> Usage:
-        """Return what the routers use that the host's /proc does not show."""
+        """Return the routers' usage that the host's /proc does not show."""
         return self.platform.hidden_usage(self.testbed) if self.platform else Usage()
 
     def cpus(self) -> int:
@@ -52,7 +52,7 @@ class Observers:
 
     @property
     def files(self) -> list[str]:
-        """The files that show the CPU time and the memory of the watching processes; first that of their CPU time."""
+        """The files to read for the observers' usage: first one for their CPU time, then one per process for memory."""
         return [str(self.testbed.cgroups.cpu_file(self.group)), *map(rollup, self.pids)]
 
     def cpu_s(self, texts: Mapping[str, str]) -> float:
@@ -68,7 +68,7 @@ class Observers:
 
 @contextmanager
 def observers(testbed: Testbed, platform: Platform | None = None) -> Iterator[Observers]:
-    """Make a cgroup for watching processes inside the block; at its end, the processes that still run there end."""
+    """Make a cgroup for watching processes inside the block; processes still in it end with the block."""
     group = f"{testbed.session.cgroup}/{testbed.session.unique('watch')}"
     with testbed.session.owned("cgroup", group):
         testbed.cgroups.make(testbed.host, group)
@@ -84,10 +84,11 @@ _NOT_BUSY = (3, 4, 7)
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """A reading of the host, at `at_s` of its monotonic clock: CPU seconds and bytes of memory taken.
+    """A reading of the host at the time `at_s` of its monotonic clock: CPU seconds and bytes of memory in use.
 
-    Only differences of `busy_s` have a meaning. Both exclude the observers, and `busy_s` excludes Lastro itself.
-    `commands_s` is the part of `busy_s` used by commands that Lastro ran and that have ended."""
+    Only differences of `busy_s` have a meaning. `busy_s` and `taken_bytes` exclude the observers; `busy_s` also
+    excludes Lastro itself. `commands_s` is the part of `busy_s` that was used by commands that Lastro ran and that
+    have ended."""
 
     at_s: float
     busy_s: float
@@ -99,7 +100,7 @@ class HostTimeline:
     """A time series of samples, with linear interpolation between them."""
 
     def __init__(self, read: Callable[[], HostReading], cpus: int) -> None:
-        """Make an empty series of readings of a host with this number of CPUs."""
+        """Make an empty series. `read` takes one sample of the host, which has this number of CPUs."""
         self._read, self.cpus = read, cpus
         self._samples: list[HostReading] = []
 
@@ -110,18 +111,18 @@ class HostTimeline:
         return sample
 
     def cpu_percent(self, from_s: float, until_s: float) -> tuple[float, ...]:
-        """Return the percentage of all CPUs that was busy in each whole second."""
+        """Return the busy percentage of all CPUs in each whole second from `from_s` to `until_s`."""
         samples = self._sorted()
         busy_s = [_between(samples, at_s, "busy_s") for at_s in _seconds(from_s, until_s)]
         return tuple(100 * max(0.0, b - a) / _EVERY_S / self.cpus for a, b in pairwise(busy_s))
 
     def taken_bytes(self, from_s: float, until_s: float) -> tuple[float, ...]:
-        """Return the bytes of memory taken at the end of each whole second."""
+        """Return the bytes of memory in use at the end of each whole second from `from_s` to `until_s`."""
         samples = self._sorted()
         return tuple(_between(samples, at_s, "taken_bytes") for at_s in _seconds(from_s, until_s)[1:])
 
     def mean_taken_bytes(self, from_s: float, until_s: float) -> float:
-        """Return the mean over a period, weighted by time: its samples need not be evenly spaced."""
+        """Return the mean bytes of memory in use over a period, weighted by time, since samples are unevenly spaced."""
         samples = self._sorted()
         inside = [each.at_s for each in samples if from_s < each.at_s < until_s]
         points = [(at_s, _between(samples, at_s, "taken_bytes")) for at_s in (from_s, *inside, until_s)]

@@ -53,7 +53,7 @@ class RouterNetwork:
         return self.testbed.host.glance().at_s
 
     def on_all(self, script: str) -> list[str]:
-        """Return the output of a shell script in each router; empty if it could not run there."""
+        """Run a shell script in each router; return the outputs in the routers' order, '' where it could not run."""
 
         def run(instance: Instance) -> str:
             try:
@@ -67,7 +67,7 @@ class RouterNetwork:
     # Routes
 
     def tables(self) -> list[Table]:
-        """Return each router's routes through other routers, as its kernel has them."""
+        """Return the table of each router: the routes through other routers in its kernel."""
         if all(instance.shares_kernel for instance in self.instances):
             lines = [f"ip -n {instance.netns} -j -4 route show; echo" for instance in self.instances]
             text = self.testbed.host.run(["sh"], stdin="\n".join(lines) + "\n", check=False).text
@@ -77,7 +77,7 @@ class RouterNetwork:
         return [table(text) for text in texts]
 
     def differences(self, expected: Sequence[Table]) -> list[str]:
-        """Describe the differences between the routers' tables and the expected ones; empty without any."""
+        """Return texts on the differences between the routers' tables and the `expected` ones; [] if there are none."""
         found = self.tables()
         if len(found) != len(expected):
             return [f"{len(found)} of {len(expected)} routers reported their routes"]
@@ -90,9 +90,9 @@ class RouterNetwork:
     # Failures of links
 
     def cut(self, links: Collection[int], *, carrier: bool) -> float:
-        """Cut links simultaneously, and return the time when that began.
+        """Cut the links with these indices simultaneously; return the time when that began.
 
-        The watch does not count packets that are sent to these links later."""
+        From then on, the watch does not count packets that are sent to these links."""
         segments = [self.segments[number] for number in links]
         with self.testbed.host.timed() as span:
             self.attachment.cut(self.testbed, segments, carrier=carrier)
@@ -100,7 +100,7 @@ class RouterNetwork:
         return span.began_s
 
     def mend(self, links: Collection[int], *, carrier: bool) -> float:
-        """Restore links after `cut`, and return the time when that began."""
+        """Revert `cut` for the links with these indices; return the time when that began."""
         segments = [self.segments[number] for number in links]
         with self.testbed.host.timed() as span:
             self.attachment.mend(self.testbed, segments, carrier=carrier)
@@ -110,7 +110,7 @@ class RouterNetwork:
     # Daemons and clocks
 
     def dead(self) -> list[str]:
-        """Return the routers with a daemon that has ended, and those that do not answer at all."""
+        """Return texts on the routers with a daemon that has ended, and on routers that do not answer; [] if none."""
         answers = self.on_all(self.router.dead_script() + "echo answered\n")
         return [
             f"{name}: {' and '.join(words[:-1]) or 'no answer'}"
@@ -119,7 +119,9 @@ class RouterNetwork:
         ]
 
     def changes(self) -> list[tuple[int, NeighbourChange]]:
-        """Return the logged changes of neighbours as (router's number, change), timed by the host's monotonic clock."""
+        """Return the neighbour changes in all routers' logs as (router's number, change).
+
+        Their times are converted to the host's monotonic clock."""
         found, by_host = [], _converter_by_host(self.host_clocks or [self.testbed.host.clock().reading])
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
             samples = [sample for clocks in self.clocks if (sample := clocks[number])]
@@ -129,13 +131,15 @@ class RouterNetwork:
         return found
 
     def read_clocks(self) -> None:
-        """Read the clocks of the host and of routers with their own. Call it before and after the times to convert."""
+        """Read the clocks of the host, and of routers with clocks of their own.
+
+        Call this before and after the times that are to be converted."""
         self.host_clocks.append(self.testbed.host.clock().reading)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             self.clocks.append(list(pool.map(lambda instance: instance.clock(), self.instances)))
 
     def clock_reasons(self, limit: float) -> list[str]:
-        """Return why the routers' times, and the timers of their protocol, are unreliable. `limit` is a fraction."""
+        """Return reasons if a router's clock was set, or drifted by more than the fraction `limit`; else []."""
         reasons, drifts = [], {}
         for name, before, after in zip(self.names, *self.clocks, strict=True):
             if before and after:
@@ -149,13 +153,13 @@ class RouterNetwork:
         return sum(instance.usage().cpu_s for instance in self.instances)
 
     def memory_bytes(self) -> int:
-        """Return the memory that is charged to the routers' own groups."""
+        """Return the bytes of memory that are charged to the routers' cgroups, all together."""
         return sum(instance.usage().memory_bytes for instance in self.instances)
 
     def proportional_bytes(self) -> int | None:
-        """Return the proportional set size of the routers' processes: shared memory is divided among them (proc(5)).
+        """Return the sum of the proportional set sizes, in bytes, of the routers' processes (proc(5)).
 
-        None when that of a running process cannot be read: a sum without it would be too small."""
+        None if the size of a running process cannot be read, since a sum without it would be too small."""
         pids = [pid for instance in self.instances for pid in instance.pids()]
         return proportional_bytes(self.testbed.host, pids)
 
@@ -169,9 +173,9 @@ def wall_offset_s(instance: Instance) -> float:
 
 
 def _converter_by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
-    """Return a function from the host's wall clock, which may be adjusted, to its monotonic clock, in seconds.
+    """Return a function that converts the host's wall clock to its monotonic clock, in seconds.
 
-    It uses the nearest of the readings."""
+    Since the wall clock may be adjusted, it uses the nearest of `readings`."""
 
     def on_host(real_s: float) -> float:
         near = min(readings, key=lambda each: abs(real_s - each.realtime_s))
@@ -181,16 +185,18 @@ def _converter_by_host(readings: Sequence[ClockReading]) -> Callable[[float], fl
 
 
 def _converter_by_samples(before: ClockSample, after: ClockSample) -> Callable[[float], float]:
-    """Return a function from an instance's wall clock to the host's monotonic clock, in seconds.
+    """Return a function that converts an instance's wall clock to the host's monotonic clock, in seconds.
 
-    It corrects the drift between the two samples if that is significant."""
+    It corrects the drift between the two samples if the drift is significant."""
     drift = validity.drift(before, after)
     rate = drift.ratio if drift.significant and drift.ratio > 0 else 1.0
     return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
 
 
 def table(text: str) -> Table:
-    """Parse next hops by destination from `ip -json route`, without a router's own subnets, which have no gateway."""
+    """Return {destination: its next hops} from the text of `ip -json route`; {} if it is not JSON.
+
+    A router's own subnets, which have no gateway, and the default route are left out."""
     try:
         entries = json.loads(text or "[]")
     except ValueError:
@@ -228,9 +234,10 @@ def far_ends(segments: Sequence[Segment]) -> frozenset[str]:
 def last_full(
     changes: Sequence[tuple[int, NeighbourChange]], from_s: float, until_s: float
 ) -> tuple[float | None, int]:
-    """Return the time when the last adjacency of a period became full, or None, and the number of ends full at its end.
+    """Return (time when the last adjacency became full, number of full ends at `until_s`).
 
-    An adjacency has two ends, one in each router; `changes` are those of all routers, with their numbers."""
+    The time is None if no end that is full at `until_s` became so since `from_s`. An adjacency has two ends, one in
+    each router. `changes` are pairs (router's number, change of a neighbour) of all routers."""
     states: dict[tuple[int, str, str], Any] = {}
     for number, change in sorted(changes, key=lambda each: each[1].at_s):
         if change.at_s <= until_s:

@@ -46,7 +46,7 @@ _RATE_S = 1.0  # two readings of the clocks that are nearer to each other show n
 
 @dataclass(frozen=True, slots=True)
 class CapturePoint:
-    """A namespace and the devices to watch in it, for packets that arrive at ends of links or that leave ports."""
+    """A namespace, and the devices on which to watch packets: sent ones if `outgoing`, otherwise received ones."""
 
     netns: str
     devices: frozenset[str]
@@ -63,7 +63,7 @@ class Packet:
 
 
 class Capture:
-    """All packets and changes of routes so far. Times are on the host's monotonic clock.
+    """The packets and the changes of routes that were seen so far. Times are on the host's monotonic clock.
 
     `links` are processes of tcpdump, each with its capture point; `routes` is a process of `ip monitor`, or None.
     `clock` reads the host's clocks."""
@@ -99,15 +99,15 @@ class Capture:
         return self._last_route_s
 
     def cut(self, devices: Iterable[str], at_s: float) -> None:
-        """Stop counting packets at these devices: from then on, what is sent to them goes nowhere."""
+        """Do not count packets at these devices from the time `at_s` on, since they do not arrive."""
         self._dead |= dict.fromkeys(devices, (at_s, math.inf))
 
     def mend(self, devices: Iterable[str], at_s: float) -> None:
-        """Count packets at these devices again."""
+        """Count packets at these devices again from the time `at_s` on."""
         self._dead |= {device: (self._dead[device][0], at_s) for device in devices}
 
     def per_second(self, from_s: float, until_s: float) -> dict[str, list[int]]:
-        """Return how many packets of each type came in each second of a period."""
+        """Return {name of a packet type: packets in each second from `from_s` to `until_s`}."""
         seconds = max(1, int(until_s - from_s) + 1)
         found = {name: [0] * seconds for name in TYPES.values()}
         for packet in self.packets:
@@ -119,7 +119,7 @@ class Capture:
         return Counter(packet.kind for packet in self.packets if from_s <= packet.at_s <= until_s)
 
     def end(self) -> list[str]:
-        """End the watch; return why it may have missed packets or changes of routes, empty if it did not."""
+        """End the watch; return why it may have missed packets or changes of routes, [] if it did not."""
         early, n_dropped, overrun = [], 0, False
         for process, _ in self._links:
             alive, done = process.alive(), process.stop()
@@ -170,7 +170,7 @@ class Capture:
 
 @contextmanager
 def watching(observers: Observers, places: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Capture]:
-    """Watch packets at the places, and changes of namespaces' routing tables, for as long as the block lasts.
+    """Watch packets at `places`, and changes of the routing tables of the namespaces `tables`, inside the block.
 
     Raises: Unavailable without tcpdump; CommandFailed when it does not start."""
     observers.testbed.host.require("tcpdump", REQUIREMENTS.install)
@@ -195,7 +195,7 @@ def watching(observers: Observers, places: Sequence[CapturePoint], tables: Seque
 
 
 def _assign_ids(observers: Observers, tables: Sequence[str]) -> None:
-    """Give each namespace an id in the DUT's namespace, unless a link has: a monitor there then sees its routes."""
+    """Give each namespace an id in the DUT's namespace, unless it has one, so that a monitor there sees its routes."""
     host, ip = observers.testbed.host, ["ip", "-n", observers.testbed.dut]
     known = {each.get("name") for each in host.run_json([*ip, "-j", "netns", "list-id"])}
     lines = [f"netns set {name} auto" for name in tables if name not in known]
@@ -204,7 +204,9 @@ def _assign_ids(observers: Observers, tables: Sequence[str]) -> None:
 
 
 def _to_monotonic(real_s: float, before: ClockReading, now: ClockReading) -> float:
-    """Convert a recent time of the wall clock, which may have been adjusted, to the monotonic clock."""
+    """Convert `real_s`, a recent time of a wall clock that may have been adjusted, to the monotonic clock.
+
+    `before` and `now` are readings of both clocks. The result is never later than `now`."""
     real, monotonic = now.realtime_s - before.realtime_s, now.monotonic_s - before.monotonic_s
     rate = monotonic / real if real > _RATE_S else 1.0
     # Never in the future, or the trial would wait for it after the clock was set back. It is invalid anyway.
@@ -217,5 +219,5 @@ def _exit_message(done: Completed) -> str:
 
 
 def totals(counted: Mapping[int, int]) -> dict[str, int]:
-    """Return the numbers of packets by type name."""
+    """Return {name of a packet type: packets} from `counted`, {number of the type: packets}."""
     return {name: counted.get(kind, 0) for kind, name in TYPES.items()}

@@ -41,7 +41,7 @@ _SENT_AGAIN_S = 2  # with a retransmit interval of 1 s and no answer, updates we
 
 
 class PhaseRecorder:
-    """State shared by the phases: the configuration, the outcome, readings of the host from before the first start."""
+    """State shared by the phases: configuration, outcome, and readings of the host since before the first start."""
 
     def __init__(
         self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: HostTimeline
@@ -61,7 +61,7 @@ class PhaseRecorder:
             self.outcome.measurements[name] = value
 
     def record_boot(self, begin_s: float, booted_s: float, watch_cpu_s: float) -> None:
-        """Record CPU time and memory of the boot, without the CPU seconds of the watch's start, `watch_cpu_s`."""
+        """Record CPU usage and memory of the boot, without `watch_cpu_s`, the CPU seconds of the watch's start."""
         self._boot.add(self.routers)
         now = self._end(self._boot, "boot", begin_s)
         self.record("memory_booted", self._taken_mib(now.at_s, now.at_s))
@@ -69,7 +69,7 @@ class PhaseRecorder:
         self.record("cpu_boot", self._percent(busy_s, booted_s - begin_s))
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
-        """Report the time series of the host's CPU and memory, for figures and later analysis."""
+        """Record the time series of the host's CPU and memory, for figures and later analysis."""
         self.outcome.series.append(Series(HOST_CPU, "%", self.course.cpu_percent(from_s, until_s)))
         taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))
         self.outcome.series.append(Series("host memory", "MiB", taken))
@@ -80,20 +80,22 @@ class PhaseRecorder:
         self._grown("memory_growth_after", {**self._memory_mib(), "quiet": quiet_mib}, "regular", "quiet")
 
     def record_drift(self) -> None:
-        """Record by how much the host's memory in use differs from before the trial, once the network is removed.
+        """Record how much more memory the host uses than before the trial. Call this when the network is removed.
 
-        The memory of a phase is that of the whole host. It includes memory that the kernel and a platform's daemons use
-        for the network, which no router's cgroup is charged for, but also that of unrelated programs. The drift is the
-        part that unrelated programs still use, or that the kernel has not yet freed."""
+        The memory of a phase is that of the whole host. It includes memory that the kernel and a platform's daemons
+        use for the network, which no router's cgroup is charged for, but also the memory of unrelated programs. The
+        drift is the memory that unrelated programs still use, or that the kernel has not yet freed."""
         now_s = self.course.take().at_s
         self.record("memory_drift", self._taken_mib(now_s, now_s))
 
     def _taken_mib(self, from_s: float, until_s: float) -> float:
-        """Return the mean memory that the network takes in a period."""
+        """Return the mean MiB that the host uses in a period, less those before the first start."""
         return (self.course.mean_taken_bytes(from_s, until_s) - self._empty_bytes) / MIB
 
     def record_growth(self, from_s: float, until_s: float) -> None:
-        """Record how memory grows from phase to phase, and when CPU usage has fallen to that of regular operation."""
+        """Record how memory grows from phase to phase, and when CPU usage has fallen to that of regular operation.
+
+        The CPU usage is looked at from `from_s` to `until_s`."""
         measured = self.outcome.measurements
         taken = self._memory_mib()
         self._grown("memory_growth", taken, "booted", "regular")
@@ -104,14 +106,15 @@ class PhaseRecorder:
             self.record("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
 
     def _memory_mib(self) -> dict[str, float]:
-        """Return the MiB that the network took in each measured phase, and at the end of the boot (`booted`)."""
+        """Return {phase: MiB that the network took} for the measured phases, and for the end of the boot ('booted')."""
         memory = {phase: self.outcome.measurements.get(f"memory_{phase}") for phase in _MOMENTS}
         return {phase: mib for phase, mib in memory.items() if mib is not None}
 
     def _grown(self, metric: str, taken: Mapping[str, float], before: str, after: str) -> None:
-        """Record the growth between two phases in percent; if other programs freed memory, a caveat instead.
+        """Record the growth of memory from phase `before` to phase `after` in percent, as `metric`.
 
-        Without one of the phases, nothing is recorded."""
+        `taken` has the MiB of each phase. If one of both is not positive, since other programs freed memory, add a
+        caveat instead. If a phase was not measured, do nothing."""
         if before not in taken or after not in taken:
             return
         if min(taken[before], taken[after]) > 0:
@@ -143,7 +146,8 @@ class PhaseRecorder:
     def _end(self, meters: Meters, phase: str, began_s: float) -> HostReading:
         """End the meters of a phase, record its memory, and return the reading of the host at its end.
 
-        The host is judged for each phase, since a disturbance of a short phase is small in a whole trial."""
+        The trial is invalid if the host was disturbed. This is judged for each phase, since the disturbance of a
+        short phase looks small in a whole trial."""
         ended = self.course.take()
         meters.stop()
         self.record(f"memory_{phase}", self._taken_mib(began_s, ended.at_s))
@@ -157,13 +161,15 @@ class PhaseRecorder:
 
 
 def fallen_s(percent: Sequence[float], level: float) -> float | None:
-    """Return the first second from which the busy percentage is at most `level`, as a mean over five; None if never."""
+    """Return the first second from which the mean busy percentage is at most `level`; None if there is none.
+
+    `percent` has a value for each second; the mean is over `_SETTLED_S` of them."""
     windows = range(len(percent) - _SETTLED_S + 1)
     return next((float(at) for at in windows if fmean(percent[at : at + _SETTLED_S]) <= level), None)
 
 
 def patient(config: Config) -> Availability:
-    """Return whether `quiet_s` is longer than every pause of the protocol in an exchange."""
+    """Return whether the setting `quiet_s` is longer than each pause that the protocol may make in an exchange."""
     pauses = []
     if TIMERS.of(config) != "fast" or not ROUTERS[IMPLEMENTATION.of(config)].all_timers:
         pauses.append((_HELD_BACK_S, "a router may hold back its next link-state update"))

@@ -27,12 +27,14 @@ def read_topology(text: str) -> RouterTopology:
 
 
 def digest(text: str) -> str | None:
-    """Return the SHA-256 of the named file; None for a grid. Raises: InputError when there is no such file."""
+    """Return the SHA-256 of the topology file `text`; None for a grid. Raises: InputError without such a file."""
     return None if grid_size(text) else hashlib.sha256(_read(text)).hexdigest()
 
 
 def require_same(text: str, known: str | None) -> None:
-    """Check that a topology file has the digest `known`, which the campaign recorded first. Raises: PlatformError."""
+    """Check that the topology file `text` still has the digest `known`; None is not checked.
+
+    Raises: PlatformError if the file has changed."""
     if known is not None and digest(text) != known:
         raise PlatformError(
             f"the topology file '{text}' has changed since the campaign's first trial with it",

@@ -28,7 +28,7 @@ class GuestAccount:
 
     @classmethod
     def of(cls, instance: Instance) -> GuestAccount | None:
-        """Read an instance's counters; None if the kernel is that of the host, or has no counters."""
+        """Read the counters of an instance's own kernel; None if it has no own kernel, or if that does not count."""
         if instance.shares_kernel:
             return None
         done = instance.run(["sh", "-c", _ACCOUNT])
@@ -44,7 +44,7 @@ class GuestAccount:
         return cls((user + nice + system + irq + softirq) / _TICKS, steal / _TICKS, used_kib << 10, up_s)
 
     def since(self, earlier: GuestAccount) -> dict[str, float]:
-        """Return CPU seconds and elapsed time by its own clock since an earlier reading, and the memory in use now."""
+        """Return busy, stolen and elapsed seconds since an earlier reading (guest's clock), and memory in use now."""
         busy_s, stolen_s = self.busy_s - earlier.busy_s, self.stolen_s - earlier.stolen_s
         seconds = {"busy_s": busy_s, "stolen_s": stolen_s, "elapsed_s": self.up_s - earlier.up_s}
         return {**{name: round(value, 3) for name, value in seconds.items()}, "used_bytes": self.used_bytes}
@@ -77,9 +77,10 @@ OVER_TIME = ("instance_cpus", "host_cpus")  # CPU time divided by the work's tim
 def with_account(
     reading: Reading, used: Usage, work_s: float | None, guest: GuestAccount | None, guest_after: GuestAccount | None
 ) -> Reading:
-    """Return the reading with METRICS, as counted by the host, and as counted by a machine's kernel with its own clock.
+    """Return the reading with METRICS added: the instance's CPUs and memory as the host and as a guest count them.
 
-    `work_s` is the duration of the work. If it is None, there is no rate of CPUs."""
+    `used` is what the host counted; `guest` and `guest_after` are readings of the guest's kernel before and after
+    the work, or None. `work_s` is the duration of the work; if it is None, `instance_cpus` is left out."""
     values = {"instance_memory": used.memory_peak_bytes / MIB}
     if work_s:
         values["instance_cpus"] = used.cpu_s / work_s

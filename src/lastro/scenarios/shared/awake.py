@@ -1,9 +1,9 @@
 """CPUs that do not halt while latency is measured.
 
-A CPU that halts takes a while to wake up for a packet, longer in a virtual machine. A neighbour that keeps it busy
-saves that time, so latency may fall beside a neighbour: an effect of idle states, not of the platform. The kernel keeps
-a CPU awake on request (PM QoS), if it has a driver for idle states. Where it has none, a loop at idle priority on each
-CPU does the same. Source: the kernel's power/pm_qos_interface, admin-guide/pm/cpuidle."""
+A CPU that halts takes a while to wake up for a packet, longer in a virtual machine. A neighbour that keeps the CPU busy
+saves that time, so latency may be lower with a neighbour than without: an effect of idle states, not of the platform.
+The kernel keeps a CPU awake on request (PM QoS), if it has a driver for idle states. If it has none, a loop at idle
+priority on each CPU does the same. Source: the kernel's power/pm_qos_interface, admin-guide/pm/cpuidle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _LIMIT_S, _START_S = 86_400, 10.0
 
 @dataclass(slots=True)
 class AwakeCpus:
-    """The CPUs of a testbed, awake inside the blocks of `keep_awake`, by processes in the cgroup `group`."""
+    """The CPUs of a testbed, which `keep_awake` keeps from halting by processes in the cgroup `group`.
+
+    `by_kernel` is true if the kernel does so on request; otherwise, the processes are loops. `elapsed_s` is the
+    total time."""
 
     testbed: Testbed
     group: str
@@ -60,16 +63,16 @@ class AwakeCpus:
         self.elapsed_s += time.monotonic() - began_s
 
     def note(self, outcome: Outcome) -> None:
-        """Note how the CPUs were keep_awake awake, and what it cost."""
+        """Note how the CPUs were kept awake, and the CPU time that this took."""
         how = "the kernel (PM QoS)" if self.by_kernel else "a loop at idle priority on each"
-        outcome.add_condition({"CPUs while latency is measured": f"keep_awake awake by {how}"})
+        outcome.add_condition({"CPUs while latency is measured": f"kept awake by {how}"})
         used = self.testbed.cgroups.usage(self.group)
         outcome.notes["awake"] = {"cpu_s": round(used.cpu_s, 3), "elapsed_s": round(self.elapsed_s, 3)}
 
 
 @contextmanager
 def awake_cpus(testbed: Testbed) -> Iterator[AwakeCpus]:
-    """Prepare to keep the CPUs of a testbed awake, by processes in a separate cgroup that yields to all others."""
+    """Prepare to keep the CPUs of a testbed awake: make a cgroup for the processes that yields to all others."""
     driver = testbed.host.view.read([_DRIVER]).get(_DRIVER, "").strip()
     group = f"{testbed.session.cgroup}/{testbed.session.unique('awake')}"
     with testbed.session.owned("cgroup", group):

@@ -28,7 +28,9 @@ NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
 
 
 class OnPlatforms(Scenario):
-    """A scenario whose instances run on the platforms of a pool. Its probes may also try attachments and isolations."""
+    """A scenario whose instances run on the platforms of a pool. Its probes may also try attachments and isolations.
+
+    `pool` and `attachments` have the parts that this session has prepared."""
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
@@ -37,7 +39,7 @@ class OnPlatforms(Scenario):
         self._probes = PartProbes(self.testbed, self.pool, self.attachments)
 
     def parts_available(self, config: Config) -> Availability:
-        """Return whether this host has the treatment's platform and, on it, its attachment and its isolations."""
+        """Return whether the treatment's platform works here and, on it, the treatment's attachment and isolations."""
         return first_unavailable(self._probe_parts(config))
 
     def _probe_parts(self, config: Config) -> Iterator[Availability]:
@@ -49,11 +51,13 @@ class OnPlatforms(Scenario):
             yield from (self._probes.isolation(part, level) for part in parts_of(isolation_level(config)))
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
-        """Return the commands that print the versions of the study's tools in the image, by tool."""
+        """Return {tool: command that prints its version} for the study's tools in the image."""
         return {}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the facts of the scenario by chapter; `not_told` has the error that prevented further facts."""
+        """Return the facts of the scenario by chapter of the provenance.
+
+        If an error prevented further facts, the chapter `not_told` has its message."""
         chapters: dict[str, Any] = {}
         try:
             for chapter, facts in self.facts_by_chapter(configs):
@@ -63,7 +67,7 @@ class OnPlatforms(Scenario):
         return chapters | self._attachment_facts(configs)
 
     def _attachment_facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the chapter `attachments`, with the facts of each by its level; an empty dict if none has facts."""
+        """Return {'attachments': {level: facts of this attachment}}; {} if no attachment of the study has facts."""
         facts_by_level: dict[str, Any] = {}
         for level in dict.fromkeys(links_level(config) for config in configs if "attachment" in config):
             with suppress(LastroError):  # its treatments have the reason
@@ -72,7 +76,7 @@ class OnPlatforms(Scenario):
         return {"attachments": facts_by_level} if facts_by_level else {}
 
     def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield (chapter of the provenance, facts): the first line that each tool in the image prints."""
+        """Yield pairs (chapter of the provenance, its facts). Here, one: ('image_tools', {tool: version line})."""
         if commands := self.version_commands(configs):
             spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
             with self.pool.get(Native.name).start(self.testbed, spec) as instance:
@@ -85,7 +89,7 @@ class OnPlatforms(Scenario):
             yield "image_tools", {name: printed[0] for name, printed in lines.items() if printed}
 
     def linked_level(self, config: Config) -> str:
-        """Return the platform on which the treatment's attachment is probed."""
+        """Return the level of the platform on which the treatment's attachment is probed."""
         return platform_level(config)
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
@@ -95,7 +99,9 @@ class OnPlatforms(Scenario):
         return records
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        """Return the residuals of the treatment's platform, and those of its functions' platforms with the level."""
+        """Return the residuals of the treatment's platform and of further platforms that its functions name.
+
+        The names of the latter begin with the level of the platform: 'docker: NAME'."""
         level, *further_levels = platform_levels(config)
         residuals = {**self.pool.residuals(level)}
         for further in further_levels:
@@ -114,5 +120,5 @@ class OnLinks(OnPlatforms):
 
 
 def first_unavailable(probes: Iterable[Availability]) -> Availability:
-    """Return the first result that is unavailable, else AVAILABLE. Later probes of a lazy `probes` do not run."""
+    """Return the first result that is unavailable, else AVAILABLE. If `probes` is lazy, later probes do not run."""
     return next((found for found in probes if not found), AVAILABLE)

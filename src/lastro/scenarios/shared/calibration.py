@@ -16,22 +16,22 @@ _AT_CEILING = 0.9  # of the ceiling: from this fraction on, the treatment is not
 
 
 def calibration_key(kind: str, config: Config, named: Sequence[str], without: tuple[str, ...]) -> str:
-    """Return a readable key of the settings that affect a calibration run.
+    """Return the key of a calibration run: equal for all configurations that need the same run.
 
-    The key shows the values of the settings `named`, and a digest of all settings whose names do not begin with one of
-    the prefixes `without`."""
+    The key is 'KIND/VALUE/…/DIGEST': the values of the settings `named`, and a digest of all settings whose names do
+    not begin with one of the prefixes `without`."""
     affecting = {key: value for key, value in config.items() if not key.startswith(without)}
     digest = hashlib.sha256(json.dumps(affecting, sort_keys=True).encode()).hexdigest()[:6]
     return "/".join((kind, *(str(config[name]) for name in named), digest))
 
 
 def calibrated(calibrations: Mapping[str, Any], kind: str) -> Any:
-    """Return a trial's calibration of a kind; None if it has none."""
+    """Return the first of a trial's calibration values whose key has this kind; None if there is none."""
     return next((value for key, value in calibrations.items() if key.startswith(f"{kind}/")), None)
 
 
 def on_bare_host(config: Config) -> dict[str, Any]:
-    """Return the configuration of a treatment on the bare host, without the options of its platform."""
+    """Return the treatment's configuration with the bare host as its platform, without its platform's options."""
     return {key: value for key, value in config.items() if not key.startswith("platform.")} | {"platform": Native.name}
 
 
@@ -43,11 +43,11 @@ def judge_ceiling(
     *,
     wanted: float | None = None,
 ) -> None:
-    """Flag a trial within a tenth of its ceiling: the treatment is not its bottleneck. The trial stays valid.
+    """Flag a trial whose result is within a tenth of its ceiling: its bottleneck is not the treatment.
 
-    The first metric that the trial and the ceiling share decides. `rates` are metrics for which higher is better,
-    `times` those for which lower is better. A rate that reaches `wanted`, in the trial or at the ceiling, is not
-    limited. Without a ceiling there is no flag."""
+    The trial stays valid. The first of `rates` and `times` that both the trial and `ceiling` have decides. `rates`
+    are metrics for which higher is better, `times` metrics for which lower is better. If the trial or the ceiling
+    reaches the rate `wanted`, the trial is not flagged. Without a ceiling, nothing is noted."""
     if not ceiling:
         return
     limited = None

@@ -1,7 +1,7 @@
 """A running chain of instances: source, function and sink, joined by an attachment, with the function installed.
 
 There may be several functions in a row, each in an instance of its own or all in one. The roles of their instances are
-`function`, `function2`, `function3` … Copies of a chain stand beside it, on links with addresses of their own."""
+`function`, `function2`, `function3` … A trial may have copies of a chain, on separate links with other addresses."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _MEMBER_PORT, _MEMBER = "load0", "198.18.0.20"
 class Chain:
     """A deployed chain. `path` has its addresses and interfaces; `segments` are its links.
 
-    `instances` are in the order of the path, by their roles in this chain; in `spec.role`, those of a copy have its
-    number, too, as in `source-2`. `counted` reads the functions' own counters. `copies` are the other chains of the
-    trial."""
+    `instances` maps roles in this chain to instances, in the order of the path. For a copy, the instance's
+    `spec.role` also has the copy's number: 'source-2'. `counted` reads the functions' own counters. `copies` are the
+    other chains of the trial."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
@@ -48,7 +48,7 @@ class Chain:
         return self.instances["sink"]
 
     def trial_role(self, name: str) -> str:
-        """Return a role as the trial knows it: with the chain's number for a copy, such as 'source-2'."""
+        """Return the trial's name of a role in this chain: 'source', or 'source-2' if this chain is the second one."""
         return self.instances[name].spec.role
 
 
@@ -74,8 +74,9 @@ def deployed(
 ) -> Iterator[Chain]:
     """Deploy `n` chains of these functions inside the block, verify each by a ping, and yield the first.
 
-    `hosts` are the platforms of the functions, in their order; by default, that of source and sink. `offloads` are
-    those of the chain's links; `ip` is the version of IP. `isolate` gets each specification with its platform.
+    The other chains are `copies` of the first. `platform` is that of source and sink. `hosts` are the platforms of
+    the functions, in order; empty means `platform` for all. `offloads` says whether the links keep their offloads;
+    `ip` is the version of IP. `isolate` returns the specification with which an instance is started on a platform.
     Raises: Unavailable for functions that cannot be in a row; PlatformError when the ends do not reach each other."""
     n_routers = int(attachment.router_prefix is not None)
     rows = [
@@ -114,21 +115,21 @@ def deployed(
 
 
 def _ports(row: FunctionRow, path: ForwardingPath) -> dict[str, tuple[str, ...]]:
-    """Return the ports of each role of a chain, in the order of the path."""
+    """Return {role: names of its ports} of a chain; roles are in the order of the path."""
     source, _, sink = ROLES
     return {source: (SOURCE_PORT,), **dict.fromkeys(row.roles, (path.inside, path.outside)), sink: (SINK_PORT,)}
 
 
 def _role_in_chain(role: str, number: int) -> str:
-    """Return a role as the trial knows it, such as 'source', or 'source-2' in the second chain, with number 1."""
+    """Return the trial's name of a role in chain `number`, counted from 0: 'source' in the first, then 'source-2'."""
     return f"{role}-{number + 1}" if number else role
 
 
 @contextmanager
 def joined(chain: Chain, third: Instance) -> Iterator[Port]:
-    """Make one more instance a member of the link from source to function inside the block; yield its port there.
+    """Put the instance `third` on the link from source to function inside the block; yield its port there.
 
-    Raises: Unavailable where the links or the platform do not allow that."""
+    Raises: Unavailable if the links, the platform or the version of IP do not allow that."""
     if third.takes_taps or third.starts_on_links:
         raise Unavailable(*TAKES_ALL_LINKS)
     if chain.path.version != "4":
@@ -139,9 +140,10 @@ def joined(chain: Chain, third: Instance) -> Iterator[Port]:
 
 
 def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads: bool = True) -> list[Segment]:
-    """Return the links from source to sink, with the routes of each port. The only path is through the functions.
+    """Return the links from source to sink; each port has routes such that the only path is through the functions.
 
-    What a function translates comes back to its own address, so routes lead there, too."""
+    Replies to packets whose source a function translated go to the function's address, so there are routes to it,
+    too."""
     source, *functions, sink = instances.values()
     hops = list(zip(functions, path.through(len(functions)), strict=True))
     near = [(source, SOURCE_PORT, path.source), *((each, hop.outside, hop.outside_address) for each, hop in hops)]
@@ -160,7 +162,7 @@ def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads:
 
 
 def hops_of(chain: Chain) -> list[tuple[str, str]]:
-    """Return the ports that a flow passes, as ('function.PORT', 'tx' or 'rx'), in the order of the path."""
+    """Return the ports that a flow passes as ('ROLE.PORT', 'tx' or 'rx'), in the order of the path."""
     hops = [(f"source.{SOURCE_PORT}", "tx")]
     for role in chain.instances:
         if role.startswith(FUNCTION):

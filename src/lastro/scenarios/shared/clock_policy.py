@@ -21,10 +21,11 @@ CLOCK = "clock of the tool"  # the key under which it is reported
 def by_good_clocks(
     reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> Reading:
-    """Return the reading without the metrics and series that a wrong clock of an instance timed; report them.
+    """Return the reading without what a wrong clock of the instance timed; add a caveat on the dropped metrics.
 
-    `by_host` names the metrics and series that the host timed; the instance's clock timed all others. A clock is wrong
-    if it drifts by more than `limit`, a fraction such as 0.001. Without a `drift`, the reading is returned as it is."""
+    `by_host` names the metrics and series that the host timed; the instance's clock timed all other ones. The clock
+    is wrong if it drifts by more than `limit`, a fraction such as 0.001. If `drift` is None or within the limit, the
+    reading is returned as it is."""
     if drift is None:
         return reading
     wrong = validity.drift_reasons({"instance": drift}, limit)
@@ -45,10 +46,10 @@ def by_good_clocks(
 def note_unverified_clock(
     instance: Instance, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Report the clock of a foreign kernel that could not be verified. The trial stays valid.
+    """Add a caveat if the clock of an instance with its own kernel could not be verified. The trial stays valid.
 
-    Call this after `by_good_clocks` and before the host's meters add their metrics. `by_host` names metrics that do not
-    depend on the instance's clock."""
+    The caveat is on all metrics in `outcome` except `by_host`, which do not depend on the instance's clock. So call
+    this after `by_good_clocks`, and before the host's meters add their metrics."""
     if instance.shares_kernel:
         outcome.add_condition({CLOCK: "the host's"})
         return
@@ -68,9 +69,10 @@ def judge_clock(
     *,
     own_series: bool = False,
 ) -> None:
-    """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's.
+    """Add the reading to `outcome`, without what a wrong clock timed, as `by_good_clocks` returns it.
 
-    With `own_series`, the instance timed all series, also those of metrics that the host or the receiver timed."""
+    The trial is invalid if the duration that a tool reports contradicts the one that the host measured. With
+    `own_series`, the instance's clock timed all series, even those of metrics that the host or the receiver timed."""
     checked = by_good_clocks(reading, by_host, drift, limit, outcome)
     reading = replace(checked, series=()) if own_series and checked is not reading else checked
     measured, reasons = reading.measurements, reading.invalid_because

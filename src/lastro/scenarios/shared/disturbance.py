@@ -1,4 +1,4 @@
-"""A load in a neighbour: the demand of the treatment, and whether the load reached its dose."""
+"""A neighbour's load: what the treatment demands, and whether the load reached that dose."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _PER_WORKER, _BESIDES = 2, 16  # processes of a load: stress-ng has two for each
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A load that runs in an instance; `through` is the role of the instance that its packets cross, if any.
+    """An anomaly that runs in a neighbour. `through` is the role of the instance that its packets cross, or empty.
 
-    `port` is the port of the instance on the link of a chain, if the load is sent over it."""
+    If the load is sent over a chain's link, `port` is the neighbour's port on that link; otherwise None."""
 
     neighbour: Neighbour
     anomaly: Anomaly
@@ -50,21 +50,21 @@ class Disturbance:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The fields of the neighbour in the topology of a trial."""
+        """The `Node` fields that describe the neighbour in the topology of a trial: what it does, and its anomaly."""
         does = " ".join(self.anomaly.argv(self.neighbour.demand))
         does += f" (through the {self.through})" if self.through else ""
         does += " (on the link from source to function)" if self.port else ""
         return {"does": does, "anomaly": self.anomaly.name}
 
     def judge_dose(self, dose: Dose, host: HostMeter, outcome: Outcome) -> None:
-        """Note the dose; invalidate the trial if it was missed."""
+        """Note the dose, with the host's pressure; invalidate the trial if it is less than was demanded."""
         outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
         unmet = self.anomaly.unmet(dose, self.neighbour.demand, self.neighbour.instance.spec.resources)
         outcome.invalidate([f"the anomaly missed its dose: {unmet}"] if unmet else [])
 
 
 def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomaly, Demand] | None:
-    """Return the treatment's anomaly and its demand in `testbed`; None when the anomaly does nothing."""
+    """Return (the treatment's anomaly, the load that it demands in `testbed`); None if the anomaly does nothing."""
     if part_name(config, "anomaly") == NONE:
         return None
     anomaly = chosen_part(Anomaly, config)
@@ -82,16 +82,18 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
 
 
 def require_own_link(config: Config, why: str) -> None:
-    """Check that the anomaly of a treatment needs no link of a chain, for the reason `why`. Raises: Unavailable."""
+    """Check that a treatment's anomaly does not send over a chain's link.
+
+    Raises: Unavailable if it does; `why` is the error message."""
     if part_name(config, "anomaly") != NONE and chosen_part(Anomaly, config).on_chain:
         raise Unavailable(why, 'choose the anomaly on a link of its own, or the scenario "chain"')
 
 
 def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpec:
-    """Return the specification of a neighbour with a limit on its number of processes, whether or not it is isolated.
+    """Return the specification of a neighbour with a limit on its number of processes, even if it is not isolated.
 
-    The limit is that of its isolation, or else `MOST_PROCESSES`. It is raised to the number of processes that the load
-    needs, and lowered to a quarter of those that the host can still start."""
+    The limit is that of its isolation, or else `MOST_PROCESSES`. It is raised to the number of processes that the
+    load needs. Then it is lowered to a quarter of the processes that the host can still start."""
     resources = spec.resources
     needed = _PER_WORKER * demand.n_workers + _BESIDES
     pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _SHARE)

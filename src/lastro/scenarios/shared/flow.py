@@ -14,7 +14,9 @@ from lastro.scenarios.shared.topology import note_witness
 
 
 def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
-    """Invalidate the trial if a packet counter of the links `name` has not increased; note the increases."""
+    """Note the increase of each packet counter of the attachment `name`; invalidate the trial if one has none.
+
+    `before` and `after` are its counters before and after the flow."""
     moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
     if moved:
         outcome.notes["links"] = moved
@@ -31,7 +33,7 @@ def rest(seconds: float) -> None:
 
 
 def difference(before: Mapping[str, CounterReading], after: Mapping[str, CounterReading]) -> dict[str, CounterReading]:
-    """Return the packets and bytes that a function counted between two readings, by counter."""
+    """Return {counter: packets and bytes counted between two readings} for the counters that both have."""
     return {
         name: CounterReading(now.packets - before[name].packets, now.bytes - before[name].bytes)
         for name, now in after.items()
@@ -47,7 +49,10 @@ def judge_crossings(
     implementation: str,
     outcome: Outcome,
 ) -> None:
-    """Invalidate the trial unless the function's counters account for a flow of this many bytes. `phase` names it."""
+    """Invalidate the trial unless the functions' counters account for a flow of `payload_bytes`.
+
+    `counted` has the counters' increases during the flow, and `phase` names the flow in messages. The counters are
+    also noted as a witness."""
     counts = IMPLEMENTATIONS[implementation].counts
     roles = [chain.trial_role(role) for role in chain.function.roles]
     note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(counted))}", roles)
@@ -55,7 +60,9 @@ def judge_crossings(
 
 
 def crossings(phase: str, chain: Chain, counted: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
-    """Return the reasons why the functions' counters do not account for a flow of this many bytes; empty if they do."""
+    """Return why the functions' counters do not account for a flow of `payload_bytes`; [] if they do.
+
+    `counted` has the counters' increases during the flow, and `phase` names the flow in the reasons."""
     reasons = []
     for name in chain.function.crossings:
         crossed, function = counted.get(name), name.rpartition(".")[0] or "the function"

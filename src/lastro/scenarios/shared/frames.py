@@ -1,7 +1,7 @@
 """The frames that the function of a chain receives: their mean size, against the MTU of its link.
 
-Links with offloads hand over segments of up to 64 kB. A function then does the work for a packet once for each segment,
-of which a wire would have made dozens of frames."""
+Links with offloads hand over segments of up to 64 kB. A function then does its work for a packet once for each segment,
+although a wire would have carried the segment as dozens of frames."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _HEADER_BYTES = 14  # of Ethernet, which the MTU does not include
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The mean size of frames in bytes: on the function's link, and as packets inside its kernel, with a header each.
+    """The mean size of frames in bytes, with Ethernet headers: on the function's link, and inside the function.
 
-    A kernel may merge what arrived one by one (GRO), so `inside` may be larger; it is 0 if nothing counts there."""
+    A kernel may merge frames that arrived one by one (GRO), so `inside` may be larger than `on_link`. It is 0 if
+    nothing counts packets inside. `mtu` is that of the function's port."""
 
     on_link: float
     inside: float
@@ -52,8 +53,9 @@ def frames_of(
 ) -> Frames | None:
     """Return the mean sizes of the frames that arrived at the function's inside port; None if they are unknown.
 
-    `counted` has the readings of the function's own counters over the same time. With `mixed`, the port also received
-    other traffic, so only these counters show the sizes of the flow's frames: without them, None."""
+    `meter` and `counted` have the increases of the interfaces' and of the function's own counters over the same time.
+    With `mixed`, the port also received other traffic. Then only `counted` shows the size of the flow's frames, and
+    None is returned without it."""
     port = f"function.{chain.path.inside}"
     moved = meter.moved.get(port)
     if not moved or not moved["rx_packets"]:
@@ -69,9 +71,10 @@ def frames_of(
 
 
 def judge_frames(frames: Frames | None, chain: Chain, offloads: str, outcome: Outcome) -> None:
-    """Add the mean size of frames to `outcome`.
+    """Add the mean size of frames to `outcome`, and judge it.
 
-    Frames beyond the MTU invalidate a trial without offloads; with them, they are a caveat on the throughput."""
+    If frames exceed the MTU, the trial is invalid if its offloads are off. If they are on, a caveat on the
+    throughput is added for functions that work on each packet."""
     if frames is None:
         return
     outcome.measurements[FRAME_SIZE.name] = frames.on_link

@@ -1,7 +1,7 @@
-"""The functions of a chain in the order of the path: where each one runs, and the counters that prove its place.
+"""The functions of a chain in the order of the path: where each one runs, and the counters that prove its position.
 
-A counter counts only packets whose header has the TTL of that place: each hop takes one from it, as each router does
-between two hops. So packets that took another way, or the same hops in another order, are not counted."""
+A function's counter counts only packets whose TTL fits its position: each hop decrements the TTL, and so does each
+router between two hops. So packets that took another path, or the same hops in another order, are not counted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FunctionRow:
 
     @property
     def roles(self) -> list[str]:
-        """The roles of the instances in which they run."""
+        """The roles of the instances in which the functions run, in order, each once."""
         return list(dict.fromkeys(hop.role for hop in self.hops))
 
     @property
@@ -68,7 +68,7 @@ class FunctionRow:
         return tuple(hop.counter(name) for hop in self.hops for name in hop.function.witnesses)
 
     def capabilities(self, role: str) -> tuple[str, ...]:
-        """Return the capabilities that the functions in an instance need; empty for a source or a sink."""
+        """Return the capabilities that the functions in the instance with this role need; empty for source and sink."""
         needed = (name for hop in self.hops if hop.role == role for name in hop.function.capabilities)
         return tuple(dict.fromkeys(needed))
 
@@ -76,7 +76,7 @@ class FunctionRow:
     def installed(
         self, instances: Mapping[str, Instance], implementation: str
     ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
-        """Run the functions inside the block; yield a function that reads the counters of all of them, by name."""
+        """Run the functions inside the block; yield a callable that returns the readings of all counters, by name."""
         with ExitStack() as stack:
             readers = [
                 (hop, stack.enter_context(hop.function.installed(instances[hop.role], hop.path, implementation)))
@@ -92,7 +92,7 @@ class FunctionRow:
 def in_row(
     functions: Sequence[Function], path: ForwardingPath, placement: str, implementation: str, *, n_routers: int
 ) -> FunctionRow:
-    """Return functions in a row, over links that each have this number of routers.
+    """Return these functions as a row. Each link between two instances has `n_routers` routers.
 
     Raises: Unavailable for functions that cannot be in such a row."""
     _require_combinable(functions, placement, implementation)

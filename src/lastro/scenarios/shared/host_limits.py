@@ -25,13 +25,15 @@ MAX_DRIFT_PERCENT = Setting("max_drift_percent", 0.1, "drift of a guest's clock 
 
 
 def host_limits(config: Config) -> validity.HostLimits:
-    """Return the limits of a treatment beyond which its hosts are disturbed."""
+    """Return the treatment's limits on stolen and foreign CPU time, beyond which a host is disturbed."""
     return validity.HostLimits(MAX_STEAL_PERCENT.of(config), MAX_FOREIGN_CPUS.of(config))
 
 
 @dataclass(slots=True)
 class HostClocks:
-    """The clocks of each distinct host when the object was made. Tools, and the kernel's counters, use them."""
+    """The clocks of each distinct host, read when this object is made, to compare them with later readings.
+
+    Tools and the kernel's counters use these clocks."""
 
     hosts: Sequence[Host]
     _before: dict[Host, validity.ClockSample] = field(init=False)
@@ -40,9 +42,10 @@ class HostClocks:
         self._before = {host: host.clock() for host in dict.fromkeys(self.hosts)}
 
     def judge(self, outcome: Outcome, limit: float | None) -> None:
-        """Invalidate the trial if a clock was set since then, or if that of a remote host drifted beyond the limit.
+        """Invalidate the trial if a clock was set since the first reading, or if a remote host's drifted too much.
 
-        `limit` is a fraction, such as 0.001; None if the trial does not depend on it. The drift is noted anyway."""
+        `limit` is the largest drift as a fraction, such as 0.001; None if the trial does not depend on the drift.
+        The drift of remote hosts is always noted."""
         for host, before in self._before.items():
             after = host.clock()
             reasons = validity.clock_reasons(before.reading, after.reading)
@@ -56,7 +59,7 @@ class HostClocks:
 
 
 def _note_drift(host: Host, drift: validity.ClockDrift, outcome: Outcome) -> None:
-    """Note the drift of a host's clock beside those of guests."""
+    """Note the drift of a remote host's clock, together with the drifts of guests."""
     clocks = outcome.notes.setdefault("clocks", {})
     assert isinstance(clocks, dict)
     clocks[host.name] = {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty}
@@ -64,9 +67,10 @@ def _note_drift(host: Host, drift: validity.ClockDrift, outcome: Outcome) -> Non
 
 @contextmanager
 def clock_kept(testbed: Testbed, config: Config, outcome: Outcome) -> Iterator[None]:
-    """Invalidate the trial if the host's clock was set while the block ran, or if that of a remote host drifted.
+    """Invalidate the trial if the host's clock was set while the block ran, or drifted too much on a remote host.
 
-    A drift may be `max_drift_percent`; in a scenario without this setting, the controller measures all times."""
+    The limit is `max_drift_percent`. A scenario without this setting has no limit, since the controller measures its
+    times."""
     clocks = HostClocks([testbed.host])
     yield
     clocks.judge(outcome, MAX_DRIFT_PERCENT.of(config) / 100 if MAX_DRIFT_PERCENT.name in config else None)

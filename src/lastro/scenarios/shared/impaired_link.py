@@ -1,10 +1,11 @@
 """The impairments of a chain's last link, from its function to its sink: delay, loss and a bit rate.
 
-Each direction has them, as if the link were a long or a slow cable, so a round trip takes twice the delay. They act on
-the device that sends in a direction: the port of the function or of the sink in its network namespace, or the tap
-behind which a virtual machine receives. Delay and loss are tc-netem(8); a rate is tc-tbf(8), alone or below netem.
+The impairments act in each direction, as if the link were a long or a slow cable, so a round trip takes twice the
+delay. They are set on the device that sends in a direction: the port of the function or of the sink in its network
+namespace, or the tap behind which a virtual machine receives. Delay and loss use tc-netem(8); a rate uses tc-tbf(8),
+alone or below netem.
 
-No setting is taken on trust. Before the neighbour starts, pings show that the delay acts once in each direction. When
+All settings are verified. Before the neighbour starts, pings show that the delay acts once in each direction. When
 the trial ends, the settings are read back, and the counters of netem show how many packets it lost."""
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Impairment:
 
     @classmethod
     def shown(cls, disciplines: Sequence[Mapping[str, Any]]) -> Impairment:
-        """Return what the queueing disciplines of a device do, as `tc -j qdisc` shows them."""
+        """Parse the impairment of one device from its queueing disciplines, as `tc -j qdisc` shows them."""
         options = {each.get("kind"): each.get("options", {}) for each in disciplines}
         netem, bucket = options.get("netem", {}), options.get("tbf", {})
         delay_s, loss = netem.get("delay", {}).get("delay", 0), netem.get("loss-random", {}).get("loss", 0)
@@ -83,7 +84,7 @@ class Impairment:
         return ", ".join(filter(None, words)) or "no impairment"
 
     def lines(self, device: str) -> list[str]:
-        """Return lines for `tc -batch` that impair what is sent to a device."""
+        """Return the `tc -batch` commands that impair the packets that `device` sends; [] without an impairment."""
         netem = [f"delay {self.delay_ms:g}ms"] if self.delay_ms else []
         netem += [f"loss {self.loss_percent:g}%"] if self.loss_percent else []
         lines = [f"qdisc add dev {device} {_ROOT} netem limit {_MOST_QUEUED} {' '.join(netem)}"] if netem else []
@@ -98,13 +99,13 @@ class Impairment:
         return all(math.isclose(a, b, rel_tol=_PRECISE) for a, b in pairs)
 
     def reasons(self, phase: str, reading: Reading) -> list[str]:
-        """Return why a reading cannot come from this link: it is faster than the link allows; empty if plausible."""
+        """Return why a reading is faster than this link allows, so that the impairment did not act; [] if it is not."""
         trips_ms = [value for series in reading.series if series.name.startswith("rtt") for value in series.values]
         found = self.delay_reasons(phase, min(trips_ms)) if trips_ms else []
         return found + (self.rate_reasons(phase, reading.payload_bytes, reading.lasted_s) if reading.lasted_s else [])
 
     def rate_reasons(self, phase: str, n_bytes: float, lasted_s: float) -> list[str]:
-        """Return a reason if more bytes arrived than the rate, the bucket and its queue allow in `lasted_s`."""
+        """Return a reason if more bytes arrived in `lasted_s` than rate, bucket and queue allow; [] otherwise."""
         if not self.rate_bps or 8 * n_bytes <= self.rate_bps * (_OVER * lasted_s + _BURST_S + _QUEUE_S):
             return []
         came, limit = 8 * n_bytes / lasted_s / 1e6, self.rate_bps / 1e6
@@ -121,7 +122,7 @@ class Impairment:
 
 @contextmanager
 def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator[None]:
-    """Impair the last link of a chain inside the block; invalidate the trial if the impairment did not act to the end.
+    """Impair the last link of a chain inside the block; invalidate the trial if the impairment did not act throughout.
 
     Raises: Unavailable when the kernel has no such queueing discipline."""
     if not impairment:
@@ -145,7 +146,7 @@ def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator
 
 
 def _devices(chain: Chain) -> dict[str, tuple[str, str]]:
-    """Return the (namespace, name) of the two devices that send over the last link, by the role that receives."""
+    """Return {receiving role: (namespace, name) of the device that sends to it} for both ends of the last link."""
     (near_end, near), (far_end, far) = chain.segments[-1].ends()
     found = {}
     for end, port, other in ((near_end, near, far), (far_end, far, near)):
@@ -168,14 +169,16 @@ def _impair(host: Host, netns: str, lines: Sequence[str]) -> None:
 
 
 def _fastest_ms(chain: Chain) -> float | None:
-    """Return the shortest of a few round trips from source to sink; None if no ping was answered."""
+    """Return the shortest of a few round-trip times from source to sink in ms; None if no ping was answered."""
     argv = ["ping", "-n", "-q", "-c", str(_PINGS), "-i", _PING_INTERVAL_S, "-W", "1", chain.path.sink]
     found = _FASTEST.search(chain.source.run(argv, timeout_s=20, check=False).text)
     return float(found[1]) if found else None
 
 
 def _unlike(delay_ms: float, plain_ms: float | None, delayed_ms: float | None) -> list[str]:
-    """Return why a link does not delay round trips once in each direction; empty if it does."""
+    """Return why a link does not delay packets once in each direction; [] if it does.
+
+    `plain_ms` and `delayed_ms` are the shortest round trips without and with the delay."""
     if plain_ms is None or delayed_ms is None:
         return ["the impaired link: no ping was answered, so its delay is not known"]
     if (reasons := Impairment(delay_ms).delay_reasons("the impaired link", delayed_ms)) or (
@@ -209,5 +212,5 @@ def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairmen
 
 
 def _plausible(lost: int, n: int, probability: float) -> bool:
-    """Return whether losing `lost` of n packets is plausible if each is lost with this probability."""
+    """Return whether `lost` of `n` packets is a plausible count if each is lost with this probability."""
     return abs(lost - n * probability) <= _SIGMAS * math.sqrt(n * probability * (1 - probability)) + 1

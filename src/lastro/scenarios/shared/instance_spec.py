@@ -27,9 +27,9 @@ ROUTER = {
 def instance_spec(
     testbed: Testbed, role: str, capabilities: tuple[str, ...] = (), ports: tuple[str, ...] = (), ip: str = "4"
 ) -> InstanceSpec:
-    """Return the specification of an instance whose links carry this version of IP.
+    """Return the specification of an instance with a unique name, whose links carry this version of IP.
 
-    Raises: Unavailable when the kernel does not have it."""
+    Raises: Unavailable for IPv6 if the host's kernel does not have it."""
     router = role.startswith(FUNCTION)
     sysctls = {**_PRECISE_ARP, **_NO_RP_FILTER, **(ROUTER if router else {})}
     if ip == "6":

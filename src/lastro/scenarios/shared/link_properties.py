@@ -52,7 +52,7 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
 
 
 def _vlan_frame(testbed: Testbed, a: Port, b: Port) -> Property:
-    """Send tagged frames from one member to the address of another's interface, where tcpdump looks for the tag."""
+    """Return whether a tagged frame (802.1Q) from member `a` arrives with its tag at the interface of member `b`."""
     try:
         testbed.host.require("tcpdump", "apt-get install tcpdump")
         come, to = (_interface(port) for port in (a, b))
@@ -76,7 +76,7 @@ def _interface(port: Port) -> dict[str, object]:
 
 
 def _tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
-    """Make a VXLAN tunnel between two members, and ping through it."""
+    """Return whether a ping passes a VXLAN tunnel between two members."""
     try:
         with ExitStack() as stack:
             for side, (own, other) in enumerate(((a, b), (b, a)), 1):
@@ -96,9 +96,10 @@ def _tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
 
 
 def _overheard(ports: Sequence[Port], third: Port | None) -> Property:
-    """Count what comes to a third member's interface while two others exchange pings, each a frame there and back.
+    """Return whether a third member's interface receives the frames of pings between the first two ports.
 
-    The frames are large: a few small ones, such as ARP requests, come to every member of a switch, too."""
+    `third` is None if no third member is on the link. The pings are large, so that the few small frames that a
+    switch sends to every member, such as ARP requests, do not count."""
     if third is None:
         return Property(SEEN, None, "a link has only two members")
     try:

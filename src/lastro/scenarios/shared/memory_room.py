@@ -28,7 +28,7 @@ def require_room(host: Host) -> None:
 
 
 def record_capacity(outcome: Outcome, end: SearchEnd) -> None:
-    """Record the number of instances that the host carried; a lower bound if the study ended the search."""
+    """Record the metric `capacity`, the number at which the search ended; a lower bound if a study's limit ended it."""
     outcome.measurements["capacity"] = end.n
     if end.stopped_by.startswith(ENOUGH):
         outcome.add_caveat(Remark(AT_LEAST, end.stopped_by, ("capacity",)))
@@ -40,7 +40,7 @@ def memory_taken(host: Host) -> int:
 
 
 def taken_bytes(text: str) -> int:
-    """Return the bytes that are not available, by the text of MEMINFO."""
+    """Return the bytes of memory in use, which are total less available, from the text of MEMINFO."""
     memory = meminfo(text)
     return memory["MemTotal"] - memory["MemAvailable"]
 
@@ -52,9 +52,9 @@ def swap_taken(host: Host) -> int | None:
 
 
 def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
-    """Return the proportional set size of processes; None when that of a running one cannot be read.
+    """Return the sum of the processes' proportional set sizes; None if that of a running process cannot be read.
 
-    A process that has ended, and a zombie, count as 0."""
+    A process that has ended, or is a zombie, counts as 0."""
     files = {pid: rollup(pid) for pid in pids}
     texts = host.view.read([*files.values()])
     pss = {pid: pss_bytes(texts.get(file, "")) for pid, file in files.items()}
@@ -70,6 +70,6 @@ def rollup(pid: int) -> str:
 
 
 def pss_bytes(text: str) -> int | None:
-    """Return the proportional set size in the text of a `rollup` file; None if the text does not have it."""
+    """Return the proportional set size in bytes from the text of a `rollup` file; None if the text lacks it."""
     matches = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
     return 1024 * int(matches[1]) if matches else None

@@ -69,7 +69,10 @@ IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 
 @dataclass(frozen=True, slots=True)
 class StandingChain:
-    """The objects deployed for a trial: chains, all instances by role, the neighbour's load, and daemons' cgroups."""
+    """The objects deployed for a trial. `everyone` maps roles to all instances, with the neighbour's.
+
+    `chain` is the first chain; `disturbance` is the neighbour's load, or None. `own_cgroups` are those of the
+    daemons of platforms and links."""
 
     chain: Chain
     everyone: Mapping[str, Instance]
@@ -81,19 +84,19 @@ class StandingChain:
         return (self.chain, *self.chain.copies)
 
     def on_links(self, chain: Chain) -> Mapping[str, Instance]:
-        """Return the instances with ports on the links of a chain: its own, and a neighbour that floods a link."""
+        """Return {role: instance} of the instances on a chain's links: its own, and a neighbour that floods a link."""
         neighbour = self.disturbance.neighbour.instance if self.disturbance and self.also_sent(chain) else None
         return {**({NEIGHBOUR: neighbour} if neighbour else {}), **chain.instances}
 
     def also_sent(self, chain: Chain) -> Mapping[str, str]:
-        """Map the port that a flood reaches to the neighbour's port that sends it; empty without a flood on this chain.
+        """Return {port that a flood reaches: the neighbour's port that sends it}; {} without a flood on this chain.
 
         A neighbour floods only the first of several chains."""
         port = self.disturbance.port if self.disturbance and chain is self.chain else None
         return {f"function.{chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
 
     def window(self, testbed: Testbed, config: Config) -> MeasuredWindow:
-        """Return the window of a measurement on the chain, with all witnesses that the chain has."""
+        """Return a new window for a measurement on the chains, with all their witnesses."""
         links, disturbance = self.chain.attachment, self.disturbance
         return MeasuredWindow(testbed, self.everyone, config, self.own_cgroups, links=links, disturbance=disturbance)
 
@@ -121,23 +124,23 @@ class OnChain(OnLinks):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind; of functions, only those that forward packets."""
+        """Return the names of the parts of a kind that a study may choose; functions must forward packets."""
         services = {name for name, info in registry.parts(kind).items() if info.cls and issubclass(info.cls, Service)}
         return super().part_names(kind) - services
 
     @classmethod
     def offloads_of(cls, config: Config) -> bool:
-        """Return whether the links of a treatment keep their offloads."""
+        """Return whether the links of a treatment keep their offloads on."""
         return OFFLOADS.of(config) != OFF
 
     @classmethod
     def ip_of(cls, config: Config) -> str:
-        """Return the version of IP of a treatment's flow."""
+        """Return the version of IP of a treatment's flow: '4' or '6'."""
         return IP.of(config)
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return the packages of the implementations, and ethtool if a virtual machine must switch off offloads."""
+        """Return the packages of the implementations, and ethtool if it must switch off offloads in a machine."""
         inside = any(
             not cls.offloads_of(config) and platform_class(level).guests
             for config in configs
@@ -147,7 +150,7 @@ class OnChain(OnLinks):
         return ImageAdditions((*needed, *(("ethtool",) if inside else ())))
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
-        """Return the specification of an isolated instance, restricted to the CPUs on which the scenario places it."""
+        """Return the specification, restricted to the CPUs for its role. By default, it is returned as it is."""
         return spec
 
     def availability(self, config: Config) -> Availability:
@@ -173,7 +176,9 @@ class OnChain(OnLinks):
             yield probes.member(links, level, ip)
 
     def _probed_on(self, level: str, config: Config, links: str, ip: str) -> Iterator[Availability]:
-        """Probe what one platform of a treatment must support: its links, their settings, sysctls and isolations."""
+        """Yield the results of probes of what a treatment needs on one of its platforms, `level`.
+
+        These are the attachment `links` with its settings, sysctls and isolations."""
         probes = self._probes
         yield probes.transit(links)
         yield probes.attachment(links, level)
@@ -188,7 +193,7 @@ class OnChain(OnLinks):
         yield from (probes.isolation(part, level) for part in parts_of(isolation_level(config)))
 
     def _impairable(self, config: Config, level: str, links: str) -> Availability:
-        """Return whether the last link can be impaired as a treatment asks."""
+        """Return whether the last link of the chain can be impaired as a treatment asks, on the platform `level`."""
         if LOSS.of(config) and self.offloads_of(config):
             return Availability(
                 f"with the kernel's offloads, {LOSS.name} loses segments of up to 64 kB, not packets",
@@ -198,14 +203,16 @@ class OnChain(OnLinks):
 
     @classmethod
     def profile_run(cls, config: Config) -> dict[str, Config]:
-        """Return the run that measures the needs of the undisturbed chain, if an isolation of the treatment asks."""
+        """Return {calibration key: run that measures the needs of the undisturbed chain}.
+
+        Empty if no isolation of the treatment needs this profile."""
         if not any(isolation.needs_profile for isolation in isolations_of(config)):
             return {}
         undisturbed = {**config, "isolation": NONE, "anomaly": NONE}
         return {calibration_key(PROFILE, undisturbed, CALIBRATED_FOR, NO_DIFFERENCE): undisturbed}
 
     def profile_of(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the profile that such a run has measured, as plain data."""
+        """Return the profile of the undisturbed chain from the outcome of a `profile_run`, as plain data."""
         noted: _Undisturbed = made(_Undisturbed, outcome.notes)
         return {
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
@@ -216,7 +223,9 @@ class OnChain(OnLinks):
 
     @classmethod
     def plain_forwarding(cls, config: Config) -> dict[str, Level]:
-        """Return a treatment's configuration with plain forwarding as its function, without isolation and anomaly."""
+        """Return a treatment's configuration with plain forwarding by the kernel, without isolation and anomaly.
+
+        The number of instances in the row, and their platforms, stay the same."""
         settings = {key: value for key, value in config.items() if not key.startswith("function.")}
         platforms = [split_platform(hop)[1] for hop in hops(functions_level(config))]  # "" for that of the treatment
         platforms = platforms[:1] if PLACEMENT.of(config) == TOGETHER else platforms
@@ -226,7 +235,7 @@ class OnChain(OnLinks):
 
     @contextmanager
     def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
-        """Deploy the chain and its neighbour inside the block, isolated, and note them with their limits.
+        """Deploy the chains and the neighbour inside the block, isolated; note their topology and limits in `outcome`.
 
         Raises: TrialError when something does not start."""
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
@@ -293,7 +302,9 @@ class OnChain(OnLinks):
     def _disturbance(
         self, config: Config, platform: Platform, isolated: Any, chain: Chain, outcome: Outcome
     ) -> Iterator[Disturbance | None]:
-        """Run the anomaly in a neighbour, on the same platform and under the same isolation; yield None without one."""
+        """Run the anomaly inside the block, in a neighbour on `platform`; yield None if there is no anomaly.
+
+        `isolated` returns the neighbour's specification under the treatment's isolation."""
         demanded_load = demanded(config, self.testbed, 2 * self.duration_s(config) + 60)
         if demanded_load is None:
             yield None
@@ -317,32 +328,32 @@ class OnChain(OnLinks):
 
 
 def functions_level(config: Config) -> str:
-    """Return the level of all functions in a treatment's chain, with their options: 'nat>nat' for a length of two."""
+    """Return the level of the whole row of functions in a treatment's chain, such as 'nat>nat' for a length of two."""
     return in_row([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
 
 
 def n_chains(config: Config) -> int:
-    """Return how many chains a treatment has side by side."""
+    """Return how many chains a treatment has at the same time."""
     return int(config.get(CHAINS.name, CHAINS.default))
 
 
 def hosts_levels(config: Config) -> list[str]:
-    """Return the platform's level of each function in a treatment's chain, in the order of the path."""
+    """Return the level of the platform of each function in a treatment's chain, in the order of the path."""
     return row_platforms(config) * int(config.get(LENGTH.name, LENGTH.default))
 
 
 def forwards_only(config: Config) -> bool:
-    """Return whether a treatment has no function besides plain forwarding."""
+    """Return whether all functions of a treatment are plain forwarding ('none')."""
     return set(functions_in(part_level(config, "function"))) == {NONE}
 
 
 def implementations_of(configs: Sequence[Config]) -> list[Implementation]:
-    """Return the implementations of functions in some treatments, by name."""
+    """Return the distinct implementations of functions in these treatments, sorted by name."""
     return [IMPLEMENTATIONS[name] for name in sorted({IMPLEMENTATION.of(config) for config in configs})]
 
 
 def starts_s(config: Config) -> float:
-    """Estimate the seconds that a treatment's instances take to start and stop, where many start at the same time."""
+    """Estimate the seconds that all instances of a treatment take to start and stop; several start at the same time."""
     first, *further = [platform_class(level).start_s for level in hosts_levels(config)]
     of_row = sum(further) if PLACEMENT.of(config) == EACH else 0.0
     of_copies = (n_chains(config) - 1) * (2 * platform_class(platform_level(config)).start_s + first + of_row)
@@ -351,9 +362,9 @@ def starts_s(config: Config) -> float:
 
 
 def _floodable(config: Config, level: str) -> Availability:
-    """Return whether a neighbour may flood the chain's link, as far as that is known without an instance.
+    """Return whether a neighbour may flood the chain's link, as far as that is known without starting an instance.
 
-    The function must drop what is sent to itself, so that the flood ends there."""
+    The function must drop packets that are addressed to itself, so that the flood ends there."""
     if platform_class(level).guests:
         return Availability(*TAKES_ALL_LINKS)
     if (by := IMPLEMENTATION.of(config)) not in ("click", "dpdk"):

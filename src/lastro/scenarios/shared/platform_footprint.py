@@ -16,7 +16,9 @@ _DEPENDS = (
 
 
 def footprint(testbed: Testbed, platform: Platform) -> list[Property]:
-    """Return the packages that a platform requires as they are installed here, and the size of its image."""
+    """Return two properties of a platform: the number of packages that it requires, and the size of its image.
+
+    A value is None if it cannot be found here, such as for packages that are not installed."""
     found = []
     for name, find in ((PACKAGES, _packages), (IMAGE, _image)):
         try:
@@ -27,7 +29,7 @@ def footprint(testbed: Testbed, platform: Platform) -> list[Property]:
 
 
 def _packages(testbed: Testbed, platform: Platform) -> Property:
-    """Count the packages and the program that the platform requires, with all that they depend on."""
+    """Count the packages that the platform requires, with dependencies, and its program if that has no package."""
     required, host = platform.requirements, testbed.host
     program = f"{required.program}, which Debian does not package" if required.program else ""
     if not required.packages:

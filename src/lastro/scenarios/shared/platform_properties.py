@@ -1,4 +1,4 @@
-"""Properties of a platform, found on an instance with many interfaces. Each is a ping from a peer on the bare host."""
+"""Properties of a platform, found on an instance with many interfaces, all linked to a peer on the bare host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _SEEN_S = 2.0  # for what was started or added to appear on the other side
 
 
 def platform_properties(testbed: Testbed, platform: Platform, native: Platform, links: Attachment) -> list[Property]:
-    """Return the properties of a prepared platform. `native` hosts the peer; `links` join one interface to it each."""
+    """Return the properties of a prepared platform.
+
+    `native` is the platform of the peer; `links` is the attachment that joins each interface of the instance to the
+    peer. If the instance does not start with many interfaces, fewer are tried."""
     refused, n = "", MOST_INTERFACES
     while n:
         try:
@@ -43,7 +46,7 @@ def _properties_with(
 ) -> list[Property]:
     """Return the properties found on one instance with `n` interfaces.
 
-    `refused` is the reason why it does not have more interfaces. Raises: LastroError when it does not start."""
+    `refused` is the error with more interfaces, or empty. Raises: LastroError when the instance does not start."""
     with ExitStack() as stack:
         peer = stack.enter_context(native.start(testbed, instance_spec(testbed, "peer")))
         names = tuple(f"eth{number}" for number in range(n))
@@ -67,13 +70,15 @@ def _daemon(testbed: Testbed, platform: Platform) -> Property:
 
 
 def _segment(number: int, peer: Instance, instance: Instance, name: str) -> Segment:
-    """Return the link of an interface. The peer's port comes first: it exists when the instance takes its own."""
+    """Return the link of interface `name` to the peer; `number` makes its addresses unique.
+
+    The peer's port comes first, so that it exists when the instance takes its own."""
     near, far = (f"198.18.{64 + number}.{side}/24" for side in (1, 2))
     return Segment(f"p{number}", (Port(peer, f"to{number}", near), Port(instance, name, far)))
 
 
 def _answered(peer: Instance, segments: Sequence[Segment]) -> int:
-    """Return how many links carry a ping from the peer."""
+    """Return over how many of these links the peer gets an answer to a ping."""
     return len(answering(peer, [segment.ports[1] for segment in segments], _PING_S))
 
 
@@ -83,7 +88,7 @@ def _answered(peer: Instance, segments: Sequence[Segment]) -> int:
 def _own_kernel(testbed: Testbed, instance: Instance) -> Property:
     """Return whether the instance has its own kernel, by its boot id.
 
-    Some containers see an invented boot id; so a process inside is also searched on the host."""
+    Some containers see an invented boot id. So Lastro also looks for a process of the instance among the host's."""
     try:
         inside = instance.run(["cat", _BOOT_ID], check=False).text.strip()
         release = instance.run(["uname", "-r"]).text.strip()
@@ -99,7 +104,7 @@ def _own_kernel(testbed: Testbed, instance: Instance) -> Property:
 
 
 def _is_on_host(testbed: Testbed, instance: Instance) -> bool:
-    """Start a process inside, and return whether the host has it in the instance's control group."""
+    """Start a process inside the instance; return whether the host's kernel has it in the instance's cgroup."""
     wanted, view = f"sleep\0{_MARK}\0", testbed.host.view
     process, deadline_s = instance.spawn(["sleep", _MARK]), time.monotonic() + _SEEN_S
     try:
@@ -118,7 +123,7 @@ def _is_on_host(testbed: Testbed, instance: Instance) -> bool:
 def _add_and_remove(
     testbed: Testbed, links: Attachment, peer: Instance, instance: Instance, number: int
 ) -> list[Property]:
-    """Add an interface to the running instance, and remove it; the times are those of the commands on the host."""
+    """Add an interface to the running instance, and remove it; return how long the commands on the host took."""
     if instance.takes_taps:
         why = "a running virtual machine gets a card only from its monitor, which Lastro does not ask"
         return unknown((ADDED, REMOVED), why)
@@ -160,7 +165,7 @@ def _wait_for_interface(instance: Instance, name: str) -> bool:
 
 
 def _root_is_unprivileged(testbed: Testbed, platform: Platform) -> Property:
-    """Return whether root inside is an unprivileged user of the host, by an instance in a user namespace."""
+    """Return whether root inside an instance can be an unprivileged user of the host, by a user namespace."""
     if "user_namespace" not in platform.confines:
         why = "Lastro starts its instances as root, and cannot put them into a user namespace"
         return Property(UNPRIVILEGED, None, why)

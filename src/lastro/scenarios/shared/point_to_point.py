@@ -22,9 +22,10 @@ _ARRIVAL_S = 5
 
 @dataclass(frozen=True, slots=True)
 class JoinedPair:
-    """An instance and its peer: bare processes in a separate namespace, with the same files and without limits.
+    """An instance, its peer and the link between them. `node` is `Attachment.node`.
 
-    `node` is that of the attachment."""
+    The peer consists of bare processes in a separate namespace, with the same files as the instance and without
+    limits."""
 
     instance: Instance
     peer: Instance
@@ -32,7 +33,9 @@ class JoinedPair:
     node: Testbed | None = None
 
     def built(self, testbed: Testbed, attachment: str, platform: str, **fields: Any) -> BuiltTopology:
-        """Return the topology of instance, peer and link; `platform` and `fields` describe the instance."""
+        """Return the topology of instance, peer and link. `attachment` and `platform` are levels.
+
+        `fields` are further fields of the instance's `Node`."""
         topology = BuiltTopology(testbed)
         topology.add(INSTANCE, self.instance, platform, **fields)
         topology.add(PEER, self.peer, Native.name)
@@ -48,10 +51,11 @@ class JoinedPair:
 def joined(
     testbed: Testbed, native: Platform, platform: Platform, attachment: Attachment, spec: InstanceSpec
 ) -> Iterator[JoinedPair]:
-    """Start an instance and its peer, and join them inside the block; a ping proves the link. Parts must be prepared.
+    """Start an instance and its peer, and join them inside the block; a ping proves the link.
 
-    An instance that sends by sockets of its host does not use the link; `flow_end` of the scenario `uplink` proves its
-    path. Raises: PlatformError when the instance does not reach its peer."""
+    Platforms and attachment must be prepared. An instance that sends by sockets of its host does not use the link,
+    so it does not ping here; `flow_end` of the scenario `uplink` proves its path. Raises: PlatformError when the
+    instance does not reach its peer."""
     peer_spec = instance_spec(testbed, PEER, ports=(PORT,))
     with ExitStack() as stack:
         peer = stack.enter_context(native.start(testbed, peer_spec))
@@ -67,7 +71,7 @@ def joined(
 
 
 def prove(instance: Instance, role: str, address: str) -> None:
-    """Ping an address from the instance. Raises: PlatformError when nothing answers; `role` says who should have."""
+    """Ping an address from the instance. Raises: PlatformError, which names `role` as the target, without an answer."""
     argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), address]
     done = instance.run(argv, timeout_s=_ARRIVAL_S + 15, check=False)
     if done.returncode != 0:

@@ -43,8 +43,8 @@ class MissingPlatform:
 class PlatformPool:
     """The platforms of a session, each prepared on first use and torn down with the session.
 
-    Platforms are keyed by level: `docker` and `docker:storage=vfs` are two. Those in `missing` are not available and
-    are not probed again; `spared_s` is the number of seconds that this has saved."""
+    Platforms are keyed by level: `docker` and `docker:storage=vfs` are two. `missing` has the platforms that are not
+    available; they are not probed again. `spared_s` is the seconds that this has saved."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
@@ -57,7 +57,7 @@ class PlatformPool:
         self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by platform
 
     def get(self, name: str) -> Platform:
-        """Return a prepared platform. Raises: any error of its preparation."""
+        """Return the platform with this level; prepare it on first use. Raises: any error of its preparation."""
         if name not in self._ready:
             platform = make_part(Platform, name)
             with self._testbed.host.recorded() as transcript:
@@ -100,7 +100,9 @@ class PlatformPool:
         return availability
 
     def residuals(self, name: str) -> dict[str, str]:
-        """Return the environment that an undisturbed instance sees, and the storage of its files; each is read once."""
+        """Return what an idle instance sees of its environment, and the storage of its files, by name; {} on an error.
+
+        An instance is started to find out, once for each level."""
         if name not in self._residuals:
             try:
                 platform = self.get(name)
@@ -114,7 +116,9 @@ class PlatformPool:
 
 
 def _with_guest_remedy(name: str, availability: Availability) -> Availability:
-    """Replace the remedy where a guest only lacks a platform's Debian packages: its testbed file can name them."""
+    """Return `availability` with a better remedy if a guest only lacks the Debian packages of the platform `name`.
+
+    The remedy is to name the platform in the guest's testbed file."""
     platform = registry.get(Platform, name)
     needs, below = platform.requirements, platform.hypervisor
     packaged = needs.program is None and needs.packages
@@ -134,7 +138,7 @@ class AttachmentPool:
         self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by attachment
 
     def get(self, name: str) -> Attachment:
-        """Return a prepared attachment. Raises: any error of its preparation."""
+        """Return the attachment with this level; prepare it on first use. Raises: any error of its preparation."""
         if name not in self._ready:
             attachment = make_part(Attachment, name)
             with self._testbed.host.recorded() as transcript:
@@ -144,13 +148,13 @@ class AttachmentPool:
         return self._ready[name]
 
     def residuals(self, name: str) -> dict[str, str]:
-        """Return what differs with these links, by '{level}: {name}'; empty unless the attachment is prepared."""
+        """Return `Attachment.residuals` of this level by '{level}: {name}'; {} unless the attachment is prepared."""
         residuals = self._ready[name].residuals(self._testbed) if name in self._ready else {}
         return {f"{name}: {what}": text for what, text in residuals.items()}
 
 
 def _seen_inside(instance: Instance) -> dict[str, str]:
-    """Return the environment that an instance sees, except facts that cannot be read."""
+    """Return the facts of its environment that an instance sees, by name, without facts that cannot be read."""
     script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
     lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
     return {name: line for name, line in zip(_SEEN_INSIDE, lines, strict=False) if line}

@@ -1,4 +1,4 @@
-"""Probes of the parts that this host can run, each tried once in a session; of a chain, also of its components."""
+"""Probes, which find out by trying which parts this host can run. Each probe runs once in a session."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SMALL = {"delay_ms": 10.0, "loss_percent": 1.0, "rate_bps": 1e8}  # an impairme
 
 
 class PartProbes:
-    """Probes of each kind of part on a platform. On an unavailable platform, the result is that of the platform."""
+    """Probes of each kind of part on a platform. If the platform is unavailable, its own result is returned instead."""
 
     def __init__(self, testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool) -> None:
         self._testbed, self._pool, self._attachments = testbed, pool, attachments
@@ -57,7 +57,10 @@ class PartProbes:
         )
 
     def _once(self, key: tuple[str, ...], probe: Callable[..., Availability]) -> Availability:
-        """Probe once per key. `key` is the kind of part, the platform, and the other arguments of `probe`."""
+        """Return the result of `probe`, which is called once for each key.
+
+        `key` is (kind of part, platform, further arguments of `probe`); the first argument of `probe` is the
+        platform."""
         if key not in self._probed:
             try:
                 availability = self.platform(key[1])
@@ -69,7 +72,7 @@ class PartProbes:
 
 
 def _without_guest_advice(availability: Availability) -> Availability:
-    """Return what was found in a guest, without the advice to measure in one."""
+    """Return a result that was found in a guest, without the advice in its remedy to measure in a guest."""
     return replace(availability, remedy=(availability.remedy or "").replace(f", {IN_A_GUEST}", "") or None)
 
 
@@ -85,13 +88,13 @@ class ChainProbes(PartProbes):
     ) -> Availability:
         """Return whether a function, or several in a row such as 'firewall>nat@docker', carries a ping.
 
-        The attachment matters where the implementation acts on the function's port, as `xdp` does, and where a function
-        names a platform of its own: the links then join instances of several platforms."""
+        The attachment matters in two cases: if the implementation acts on the function's port, as `xdp` does, and if a
+        function names its own platform, since the links then join instances of several platforms."""
         key = ("function", platform, name, implementation, ip, placement, attachment)
         return self._once(key, self._probe_function)
 
     def sysctls(self, values: Mapping[str, str], platform: str) -> Availability:
-        """Return whether an instance has these settings of the network, by reading them in one that was given them."""
+        """Return whether an instance can have these sysctls, by reading them in one that was started with them."""
         return self._once(
             ("sysctls", platform, *(f"{name}={value}" for name, value in values.items())), self._probe_sysctls
         )
@@ -99,7 +102,8 @@ class ChainProbes(PartProbes):
     def anomaly(self, level: str, platform: str, tool: str = "stress-ng") -> Availability:
         """Return whether an anomaly's program is in the image, and its set-up works.
 
-        The set-up on a link of the chain is left to `member`. Each trial checks that the anomaly reaches its dose."""
+        A set-up on a chain's link is not tried here, but by `member`. Each trial checks that the anomaly reaches its
+        dose."""
         if level == NONE:
             return self.platform(platform)
         part = make_part(Anomaly, level)
@@ -111,24 +115,25 @@ class ChainProbes(PartProbes):
         return self._once(("member", platform, attachment, ip), self._probe_member)
 
     def transit(self, attachment: str) -> Availability:
-        """Return whether an instance between two others can forward packets over such links."""
+        """Return whether an instance can forward packets between two links of this attachment; nothing is started."""
         try:
             return Availability(make_part(Attachment, attachment).no_transit)
         except LastroError as error:
             return unavailable(error)
 
     def offloads_off(self, attachment: str, platform: str) -> Availability:
-        """Return whether frames fit the MTU on such links without offloads, by sending some."""
+        """Return whether frames fit the MTU if the links' offloads are off, by sending some."""
         return self._once(("offloads", platform, attachment), self._probe_frames)
 
     def ipv6(self, attachment: str, platform: str) -> Availability:
-        """Return whether such links carry a ping over IPv6 through an instance."""
+        """Return whether two links of this attachment, with an instance between them, carry a ping over IPv6."""
         return self._once(("ipv6", platform, attachment), self._probe_ipv6)
 
     def impaired(self, attachment: str, platform: str, impairment: Impairment) -> Availability:
-        """Return whether the last link of a chain can be impaired in each of these ways, by a small impairment.
+        """Return whether the last link of a chain can be impaired in each way that `impairment` uses.
 
-        Its settings are read back. A few pings do not show whether packets are lost; each trial counts them."""
+        A small impairment is tried, and its settings are read back. A few pings do not show whether packets are
+        lost, but each trial counts lost packets."""
         kinds = [name for name, value in asdict(impairment).items() if value]
         return self._once(("impaired", platform, attachment, *kinds), self._probe_impaired)
 

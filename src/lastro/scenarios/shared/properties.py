@@ -1,6 +1,6 @@
-"""Properties of parts that are not speeds, each found by doing it once on started instances.
+"""Properties of parts other than performance. Each is found by trying it once on started instances.
 
-They are those that Corrêa and others (2011, section 3) require of virtualizers and of virtual links: isolation,
+Corrêa and others (2011, section 3) require these properties of virtualizers and of virtual links: isolation,
 flexibility, multiple access, extensibility."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lastro.testbed import Testbed
 
 @dataclass(frozen=True, slots=True)
 class PartProperties:
-    """The properties of a part, by its kind and level."""
+    """The properties of one part. `kind` is "platform" or "attachment"."""
 
     kind: str
     level: str
@@ -37,7 +37,9 @@ def probe_properties(
     attachments: Sequence[str],
     say: Callable[[str], None],
 ) -> list[PartProperties]:
-    """Find the properties of these levels. Only what the pools prepared is left. `say` hears of each part before it."""
+    """Find the properties of the parts with these levels: first `platforms`, then `attachments`.
+
+    `say` is called with 'KIND LEVEL' before each part. Afterwards, only what the pools prepared remains on the host."""
     return [*_platforms(testbed, pool, links, platforms, say), *_links(testbed, pool, links, attachments, say)]
 
 
@@ -56,7 +58,9 @@ def _platforms(
 def _links(
     testbed: Testbed, pool: PlatformPool, links: AttachmentPool, levels: Sequence[str], say: Callable[[str], None]
 ) -> Iterator[PartProperties]:
-    """Try links between instances on the bare host: what they carry does not depend on the platform."""
+    """Yield the properties of each attachment, tried between instances on the bare host.
+
+    What links carry does not depend on the platform."""
     if not levels:
         return
     with ExitStack() as stack:

@@ -12,9 +12,10 @@ from lastro.units import significant
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of a part: a count, MiB, a time in ms, or whether the part has it. `value` is None if it is not known.
+    """A property of a part. `value` is a count (int), a time in ms (float), a yes or no, or None if it is not known.
 
-    `how` says how it was found, or why it is not known. With `at_least`, the true value may be larger."""
+    A count is in MiB if `name` ends with '_mib'. `how` says how the value was found, or why it is not known. With
+    `at_least`, the true value may be larger."""
 
     name: str
     value: bool | int | float | None
@@ -34,7 +35,7 @@ class Property:
 
 
 def answering(instance: Instance, ports: Sequence[Port], within_s: int) -> list[Port]:
-    """Return the ports that an instance reaches by a ping. All are tried at the same time."""
+    """Return those of `ports` that answer a ping from the instance in time. All are tried at the same time."""
     limit_s, *targets = quoted(within_s, *(port.ip for port in ports))
     each = f"(ping -n -q -c 1 -w {limit_s} $to >/dev/null 2>&1 && echo $to) &"
     script = f"for to in {' '.join(targets)}; do {each} done; wait\n"
@@ -43,5 +44,5 @@ def answering(instance: Instance, ports: Sequence[Port], within_s: int) -> list[
 
 
 def unknown(names: Sequence[str], why: str) -> list[Property]:
-    """Return properties that are not known, all for one reason."""
+    """Return a property without a value for each name, all for the reason `why`."""
     return [Property(name, None, why) for name in names]

@@ -1,4 +1,4 @@
-"""The CPUs and the memory of one instance: settings, the specification made from them, and checks that it has them."""
+"""The CPUs and the memory of one instance: settings, the specification made from them, and checks of the instance."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ RESOURCES = (CPUS, CPUSET, MEMORY)
 
 
 def expected_cpus(config: Config) -> float:
-    """Return how many CPUs an instance has on this machine, for plans."""
+    """Return how many CPUs an instance would have on this machine, for plans. `cpus` of 0 means all."""
     return CPUS.of(config) or len(os.sched_getaffinity(0))
 
 
 def cpus_and_memory(config: Config, testbed: Testbed) -> Resources:
-    """Return the limits, equal on every platform. Raises: Unavailable when this host has fewer CPUs."""
+    """Return the limits on CPUs and memory, equal on every platform. Raises: Unavailable if the host lacks CPUs."""
     usable = len(testbed.usable_cpus)
     if (wanted := CPUS.of(config) or usable) > usable:
         raise Unavailable(f"this host has {usable} CPUs, but the study requires {wanted}", "set fewer `cpus`")
@@ -57,7 +57,9 @@ def cpus_and_memory(config: Config, testbed: Testbed) -> Resources:
 
 
 def resources(config: Config, testbed: Testbed) -> Resources:
-    """Return the limits, with the CPUs to which an instance is pinned. Raises: Unavailable if the host lacks CPUs."""
+    """Return the limits on CPUs and memory, with the CPUs to which an instance is pinned, if any.
+
+    Raises: Unavailable if the host lacks these CPUs."""
     usable, cpuset, limits = testbed.usable_cpus, CPUSET.of(config), cpus_and_memory(config, testbed)
     wanted = int(limits.cpus or 0)
     pinned = usable[:wanted] if cpuset == AUTO else sorted(parse_cpus(cpuset))
@@ -80,7 +82,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
-    """Return all isolations. Raises: Unavailable when one of them would set other limits."""
+    """Return `isolations` as they are. Raises: Unavailable if one of them sets limits of its own."""
     for isolation in isolations:
         if isolation.needs_profile:
             raise Unavailable(
@@ -91,7 +93,9 @@ def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
 
 
 def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:
-    """Return the spec of an instance. Raises: Unavailable if the host lacks resources or isolation changes them."""
+    """Return the specification of an instance with the treatment's limits and isolations.
+
+    Raises: Unavailable if the host lacks CPUs, or if an isolation sets limits of its own."""
     spec = InstanceSpec(testbed.session.unique(role), role, resources=resources(config, testbed))
     return isolate(spec, without_limits(isolations_of(config)), None)
 
@@ -101,17 +105,17 @@ KERNEL_BYTES = 96 << 20
 
 
 def check_resources(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, Any]]:
-    """Return the reasons for which an instance's resources differ from its specification, and notes of their values.
+    """Return (reasons: how an instance's resources differ from its specification, notes: the values that were read).
 
     CPUs, and the size of a machine's memory, are read inside. From outside, the kernel shows the limits on the
-    instance's group, and the CPUs on which each of its threads may run; a machine's threads are its monitor's."""
+    instance's cgroup, and the CPUs on which each of its threads may run; a machine's threads are its monitor's."""
     reasons, inside = _inside(instance)
     more, outside = _outside(testbed, instance)
     return reasons + more, {"seen inside": inside, "seen outside": outside}
 
 
 def limits_of(spec: InstanceSpec) -> dict[str, Any]:
-    """Return the limits in an instance's specification, to be noted."""
+    """Return {name: value} of the limits in an instance's specification, without those that are None."""
     return {name: value for name, value in asdict(spec.resources).items() if value is not None}
 
 
@@ -136,7 +140,7 @@ def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:
 
 
 def cpus_inside(wanted: Resources, shares_kernel: bool) -> int | None:
-    """Return the number of CPUs that `nproc` must count; None means all CPUs of the host (no pinning).
+    """Return the number of CPUs that `nproc` must print inside; None if an unpinned instance sees all of the host's.
 
     A machine counts its own CPUs; an instance on the host's kernel counts those it may run on, regardless of quota."""
     if not shares_kernel:
@@ -151,7 +155,7 @@ _LOOK = (
 
 
 def _mapped_bytes(ranges: Sequence[str]) -> int:
-    """Return a machine's memory by its firmware's map; 0 if the kernel hides the map (proc_iomem(5))."""
+    """Return the bytes in these ranges of a machine's memory map; 0 if the kernel hides the map (proc_iomem(5))."""
     total = 0
     for line in ranges:
         first, _, last = line.partition("-")
@@ -195,7 +199,7 @@ def _limit(testbed: Testbed, file: str) -> str:
 
 
 def _allowed(testbed: Testbed, pid: int) -> list[str]:
-    """Return the CPUs of each thread of a process, without threads that have ended. Source: proc_pid_status(5)."""
+    """Return the list of allowed CPUs of each thread of a process that runs. Source: proc_pid_status(5)."""
     view, tasks = testbed.host.view, f"/proc/{pid}/task"
     texts = view.read([f"{tasks}/{thread}/status" for thread in view.names(tasks)]).values()
     lines = [line for text in texts for line in text.splitlines()]

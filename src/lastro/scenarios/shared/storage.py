@@ -1,6 +1,6 @@
 """The storage of a workload's files: the file system that an instance sees, and the host's storage under it.
 
-A disk benchmark in a container often measures another file system than its author expects, so each trial names it."""
+A disk benchmark in a container often measures another file system than its author expects, so each trial records it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _KNOWN = {"root filesystem": "root filesystem", "kept in": "instance's disk"}  #
 
 
 def storage(platform: Platform, instance: Instance) -> dict[str, str]:
-    """Describe the storage of WORK_DIR, inside and on the host; "path" and "in short" sum it up. Sizes are in bytes."""
+    """Return facts on the storage of WORK_DIR by name: the file system inside, and the host's storage under it.
+
+    The facts "path" and "in short" sum up the others, as `sentence` and `in_short` format them. Sizes are in bytes."""
     host = instance.testbed.host
     script = f"{' '.join(_DF)} {WORK_DIR}; echo {_LOOK}; cat /proc/self/mountinfo"
     done = instance.run(["sh", "-c", script], check=False)
@@ -35,13 +37,15 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
 
 
 def reported_storage(found: Mapping[str, str]) -> dict[str, str]:
-    """Return those facts of `storage` that a report shows; they are the same in each trial of a platform."""
+    """Return the facts from `storage` that a report shows: those that do not differ between trials of a platform."""
     names = {"file system": "in short", "kept in": "kept in", "root filesystem": "root filesystem"}
     return {name: found[key] for name, key in names.items() if key in found}
 
 
 def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
-    """Parse the mount at `target` from proc_pid_mountinfo(5): an overlay's layer, or the directory of a device."""
+    """Return the layer of an overlay mounted at `target`, or the directory of a device that is mounted there.
+
+    `mountinfo` is the text of proc_pid_mountinfo(5). Return {} if neither applies."""
     facts: dict[str, str] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -57,7 +61,7 @@ def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
 
 
 def sentence(found: Mapping[str, str], *, machine: bool) -> str:
-    """Format the storage in one line.
+    """Format the facts from `storage` in one line. `machine` is true for an instance with its own kernel.
 
     Examples: 'overlay, its layer in /x on ext4 (/dev/sda1)', 'ext4 (/dev/vda), its disk in /y on xfs (/dev/sdb)'."""
     words, host = _named(found), _named(found, "host's ")
@@ -72,7 +76,7 @@ def sentence(found: Mapping[str, str], *, machine: bool) -> str:
 
 
 def in_short(found: Mapping[str, str], *, machine: bool) -> str:
-    """Format the storage without paths, which differ between trials.
+    """Format the facts from `storage` without paths, which differ between trials.
 
     Examples: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
     words, host = _named(found), _named(found, "host's ")
@@ -90,7 +94,9 @@ def _row(table: str) -> dict[str, str]:
 
 
 def _host_row(host: Host, path: str) -> dict[str, str]:
-    """Return the host's file system of a directory, or of its nearest existing parent; empty if it cannot be read."""
+    """Return the device and the file system of a directory on the host; {} if they cannot be read.
+
+    If the directory does not exist, they are those of its nearest existing parent."""
     script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
     row = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
     return {key: row[key] for key in ("device", "file system") if key in row}

@@ -1,4 +1,4 @@
-"""The times of an instance's lifecycle: the seconds to start, to answer, to be reached, and to stop."""
+"""The times of an instance's lifecycle: the seconds until it starts, answers, is reached, and stops."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from lastro.testbed import Testbed
 
 @dataclass(slots=True)
 class InstanceTimes:
-    """The times of one instance, in seconds on the host's monotonic clock.
+    """The times of one instance, in seconds on the monotonic clock. All but `began_s` are durations.
 
-    began: when its start was requested. create: until `start` has returned. port: the time in which the instance takes
-    its port; a virtual machine boots here. Neither includes the time in which the attachment makes the links."""
+    `began_s` is when its start was requested. `create_s` is the time until `start` has returned. `port_s` is the
+    time in which the instance takes its port; a virtual machine boots then. Neither includes the time in which the
+    attachment makes the links. `command_s` and `packet_s` are how long the first command and the first packet took.
+    `stop_s` is the time to remove the instance."""
 
     began_s: float
     create_s: float = 0.0
@@ -40,7 +42,7 @@ class InstanceTimes:
 
 
 class TimedPlatform(Platform):
-    """A platform whose instances are timed; `times_by_name` has their times by the names of instances."""
+    """A wrapper of a platform that times its instances; `times_by_name` maps the names of instances to their times."""
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
@@ -63,7 +65,7 @@ class TimedPlatform(Platform):
 
 
 def _clock_port(instance: Instance, life: InstanceTimes) -> None:
-    """Replace `plug` and `ready` of an instance by versions that record the time from one to the other as `port_s`."""
+    """Wrap `plug` and `ready` of an instance, to record the time from the one to the end of the other as `port_s`."""
     plug, ready = instance.plug, instance.ready
     began_s = time.monotonic()
 

@@ -1,14 +1,14 @@
 """The topology of a trial, recorded while it runs, from the same objects that were started and joined.
 
-    built = Built(self.testbed)
+    built = BuiltTopology(self.testbed)
     built.add("source", source, level)
     built.join(links.level, segments)
     built.note(outcome)
     note_load(outcome, "ping", "source", "sink")
     note_meter(outcome, meter)
 
-The devices between two ports are read from the kernel, not reported by the part that made them. This takes one command
-for each host, which is not a step of the trial, so transcripts do not contain it."""
+The devices between two ports are read from the kernel, not reported by the part that made them. One command for each
+host reads them. It is not a step of the trial, so transcripts do not contain it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ IpLink = Mapping[str, Any]  # an interface as `ip -json -details address` shows 
 
 @dataclass(frozen=True, slots=True)
 class Plug:
-    """One end of a link: the interface `port` of a role in a namespace, and the other end in the DUT's namespace.
+    """One end of a link: the interface `port` of a role in `netns`, and the device `far` in the DUT's namespace.
 
-    Both names are empty if there is no such interface, or if it is not visible, as inside a virtual machine. Where the
-    platform itself made the link, its address and its other end are empty, and read from the kernel."""
+    `netns` and `port` are empty if there is no such interface; `netns` alone, if it is not visible, as inside a
+    virtual machine. If the platform made the link, `address` and `far` are empty; they are then read from the
+    kernel."""
 
     role: str
     testbed: Testbed
@@ -58,12 +59,12 @@ class BuiltTopology:
         self._links: list[tuple[str, Plug, Plug]] = []
 
     def add(self, role: str, instance: Instance, platform: str, **fields: Any) -> None:
-        """Add an instance of a platform's level; `fields` are other fields of `Node`."""
+        """Add an instance; `platform` is the level of its platform, and `fields` are other fields of `Node`."""
         self._roles[id(instance)] = role
         self._nodes.append(Node(role, platform, host=instance.testbed.host.name, **fields))
 
     def place(self, role: str, testbed: Testbed, does: str) -> None:
-        """Add a role that has only its own namespace."""
+        """Add a role without an instance, which has only a namespace; `does` says what it does."""
         self._nodes.append(Node(role, does=does, host=testbed.host.name))
 
     def join(
@@ -73,14 +74,15 @@ class BuiltTopology:
         testbed: Testbed | None = None,
         node: Testbed | None = None,
     ) -> None:
-        """Join instances by segments. `testbed` is that of the segments; by default, that of this object.
+        """Add the links of these segments between instances that were added before.
 
-        `node` is that of the attachment."""
+        `attachment` is its level. `testbed` is where the segments are, by default that of this object. `node` is
+        `Attachment.node`."""
         for segment in segments:
             self.link(attachment, *(self._plug(*each, testbed or self._testbed, node) for each in segment.ends()))
 
     def join_member(self, attachment: str, port: Port, segment: Segment, node: Testbed | None = None) -> None:
-        """Join one more port, with its instance, to the link of a segment."""
+        """Add one more port, whose instance was added before, to the link of a segment."""
         ends = ((MEMBER_END, port), segment.ends()[1])
         self.link(attachment, *(self._plug(*each, self._testbed, node) for each in ends))
 
@@ -106,7 +108,7 @@ class BuiltTopology:
         return "" if instance.takes_taps else instance.netns
 
     def _look(self) -> dict[str, dict[str, IpLink]]:
-        """Return interfaces by namespace and name; empty if there are too many to read, or none is visible."""
+        """Return {namespace: {name: interface}}; {} if there are too many namespaces to read, or none is visible."""
         spaces: dict[Host, dict[str, None]] = {}
         for _, *plugs in self._links:
             for plug in plugs:
@@ -148,9 +150,10 @@ def _devices_between(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, IpLink]])
 
 
 def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> list[Device]:
-    """Return the devices from a port inwards: its link's end in the DUT's namespace, its bridge or parent, a tunnel.
+    """Return the devices behind a port in the DUT's namespace: the link's end, its bridge or parent, a tunnel.
 
-    If the port itself is on a parent device there, return that device."""
+    If the port itself is a slave of a parent device in the DUT's namespace, return only the parent. `seen` is as
+    returned by `_look`."""
     there = seen.get(plug.testbed.dut, {})
     port = seen.get(plug.netns, {}).get(plug.port, {})
     names: list[str | None] = []
@@ -167,7 +170,9 @@ def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> list[Devic
 
 
 def _other_end(plug: Plug, port: IpLink, there: Mapping[str, IpLink]) -> str:
-    """Return the name of the other end of a veth pair in the DUT's namespace; empty if the port itself is there."""
+    """Return the name of the device `there` that is the other end of a veth port.
+
+    Empty if the port is not a veth, or is itself in the DUT's namespace."""
     if plug.netns == plug.testbed.dut or _kind(port) != "veth":
         return ""
     return next((name for name, each in there.items() if each.get("ifindex") == port.get("link_index")), "")
@@ -179,7 +184,7 @@ def _address(seen: IpLink) -> str:
 
 
 def _kind(seen: IpLink) -> str:
-    """Return an interface's kind as ip-link(8) names it, but 'tap' for a tap, which has the kind tun there."""
+    """Return an interface's kind as in ip-link(8), such as 'veth'; for a tap, return 'tap' instead of 'tun'."""
     info = seen.get("linkinfo", {})
     kind = str(info.get("info_kind", ""))
     return str(info.get("info_data", {}).get("type", kind)) if kind == "tun" else kind
@@ -191,7 +196,7 @@ def note_load(outcome: Outcome, instrument: str, source: str, target: str) -> No
 
 
 def note_meter(outcome: Outcome, meter: Meter) -> None:
-    """Note a meter as a witness of the whole host, or of its instances, several of which may share a role."""
+    """Note a meter as a witness: of the whole host, or of the roles of the instances that it measures."""
     if isinstance(topology := outcome.notes.get(TOPOLOGY), dict):
         known = {node["role"] for node in topology["nodes"]}
         watched = {} if meter.whole_host else meter.instances
@@ -200,12 +205,12 @@ def note_meter(outcome: Outcome, meter: Meter) -> None:
 
 
 def note_witness(outcome: Outcome, name: str, watches: str, at: Iterable[str] = ()) -> None:
-    """Note another witness, such as counters; `at` are roles, and empty means the whole host."""
+    """Note a witness that is not a meter. `at` are the roles that it watches; empty means the whole host."""
     _noted(outcome, "witnesses", asdict(Witness(name, watches, tuple(at))))
 
 
 def _noted(outcome: Outcome, key: str, value: dict[str, Any]) -> None:
-    """Add a value to the topology of a trial, once; do nothing if none was recorded."""
+    """Add a value to the list `key` in the topology of a trial, unless it is there; do nothing without a topology."""
     topology = outcome.notes.get(TOPOLOGY)
     if isinstance(topology, dict) and value not in topology[key]:
         topology[key] = (*topology[key], value)

@@ -1,8 +1,8 @@
-"""The measured window of a trial: what is read around a measurement, and how it is judged and noted.
+"""The measured window of a trial: what is read before and after a measurement, and how it is judged and noted.
 
-Every scenario measures in such a window, so none forgets a witness. What a scenario does not have, such as links or a
-neighbour, is not given to its window. Readings are taken from the outside inwards, and at the end in reverse order:
-the neighbour's dose, clocks, links, a guest's own account, the use of instances, and the use of hosts."""
+Every scenario measures in such a window, so that none forgets a witness. A scenario without links or without a
+neighbour does not pass them to its window. The first readings are taken in this order, the second ones in reverse
+order: the neighbour's dose, clocks, links, a guest's own account, the usage of instances, and the usage of hosts."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from lastro.testbed import Testbed
 class Meters(Watch):
     """The resource usage of hosts and instances, from the start of a measurement to its end.
 
-    `instances` exist when it starts; `add` adds instances that start later, which are counted since their start.
-    `own_cgroups` are those of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of the trial.
-    With `with_commands`, the commands that Lastro runs are part of the work."""
+    `instances` exist when the measurement starts. `add` adds instances that start later; they are counted since
+    their start. `own_cgroups` are those of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of
+    the trial. With `with_commands`, the CPU time of commands that Lastro runs is not foreign."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Meters(Watch):
         self._with_commands = with_commands
 
     def add(self, instances: Mapping[str, Instance]) -> None:
-        """Count instances that started in the window."""
+        """Also measure these instances, which started after the meters, since their start."""
         self.usage.instances = {**self.usage.instances, **instances}
 
     def start(self) -> None:
@@ -76,7 +76,7 @@ class Meters(Watch):
             self.stop()
 
     def foreign_cpus(self, meter: HostMeter) -> float:
-        """Return the CPUs of a host used by processes that belong neither to Lastro nor to the trial."""
+        """Return how many CPUs of the meter's host were used by processes outside of Lastro and the trial."""
         used_s = sum(usage.user_s for usage in self._used_on(meter))
         return meter.foreign_cpus(used_s + (meter.commands_user_s if self._with_commands else 0.0))
 
@@ -88,7 +88,7 @@ class Meters(Watch):
         return [usage for role, usage in self.usage.used.items() if instances[role].testbed.host is host]
 
     def judged(self, config: Config) -> Reading:
-        """Return notes on each host, and reasons for invalidity if one was disturbed, as a reading without values."""
+        """Return notes on each host, and reasons for invalidity if one was disturbed, without measurements."""
         notes: dict[str, object] = {}
         found: list[str] = []
         limits = host_limits(config)
@@ -104,9 +104,9 @@ class Meters(Watch):
     def beside_s(self) -> float:
         """The CPU seconds of a chain's neighbour, and of programs that belong neither to the chain nor to Lastro.
 
-        Many kernels charge the time of an interrupt, in which they forward packets, to the interrupted process, too.
-        So the system time of the neighbour is limited to the host's system time outside of interrupts, less that of
-        the chain and of Lastro."""
+        Many kernels also charge the time of an interrupt, in which they forward packets, to the interrupted process. So
+        the system time of the neighbour is limited to the host's system time outside of interrupts, less the system
+        time of the chain and of Lastro."""
         host, used = self.host, self.usage.used
         neighbours = [usage for role, usage in used.items() if role == NEIGHBOUR]
         chain_system_s = sum(usage.system_s for role, usage in used.items() if role != NEIGHBOUR)
@@ -115,7 +115,10 @@ class Meters(Watch):
         return user_s + min(most_system_s, sum(usage.system_s for usage in neighbours))
 
     def work_s(self, apparatus_s: float) -> float:
-        """Return the CPU seconds of the host without the neighbour, other programs, and `apparatus_s` of Lastro's own.
+        """Return the CPU seconds of the host without those of the neighbour, of other programs and of Lastro.
+
+        `apparatus_s` is the CPU time of Lastro by its own account; the larger of that and the meter's reading is
+        used.
 
         What remains is the work of the chain: its programs, its monitors, the daemons of its links, and what the kernel
         does for its packets in the name of the process that it interrupts."""
@@ -123,11 +126,11 @@ class Meters(Watch):
 
 
 class MeasuredWindow(Meters):
-    """The window of a trial's measurement: meters, and witnesses by which `judge` finds whether the trial is valid.
+    """The window of a trial's measurement: meters, and witnesses by which `judge` decides whether the trial is valid.
 
-    Clocks of guests are read in scenarios with the setting `max_drift_percent`. `workload` is the role of an instance
-    with a workload: its kernel may have counters, too, and only its clock is read. If that clock is wrong, the trial
-    stays valid, since the scenario drops what it timed."""
+    Clocks of guests are read in scenarios with the setting `max_drift_percent`. `workload` is the role of an
+    instance with a workload, or empty. With it, only that instance's clock is read, and also the counters of its
+    kernel. If that clock is wrong, the trial stays valid, since the scenario drops what the clock timed."""
 
     guest: GuestAccount | None = None
     guest_after: GuestAccount | None = None
@@ -181,12 +184,12 @@ class MeasuredWindow(Meters):
             super().__exit__(kind, *rest)
 
     def _read_clocks(self) -> dict[str, validity.ClockSample]:
-        """Return a sample of the clock of each timed instance with its own clock, by role."""
+        """Return {role: sample of its clock} for the instances to be timed that have a clock of their own."""
         readings = {role: instance.clock() for role, instance in self._timed.items()}
         return {role: reading for role, reading in readings.items() if reading is not None}
 
     def judge(self, outcome: Outcome) -> None:
-        """Note all witnesses in `outcome`, and invalidate the trial for each witness that contradicts it."""
+        """Note all witnesses in `outcome`, and add a reason for invalidity for each that contradicts the trial."""
         if self.drifts:
             note_witness(outcome, "clocks", "the guests' clocks against the host's", self.drifts)
             outcome.notes["clocks"] = {
@@ -217,11 +220,11 @@ class MeasuredWindow(Meters):
     def record_workload(
         self, reading: Reading, by_host: Collection[str], work_s: float | None, outcome: Outcome, **how: bool
     ) -> None:
-        """Judge the window of a workload, and record its reading with its CPU time and memory.
+        """Judge the window of a workload, and record the workload's reading with its CPU time and memory.
 
-        `by_host` are the metrics that the host's clock timed; `how` are options of `judge_clock`. A memory peak since
-        the start of the instance, not of the workload, gets a remark. `work_s` is the duration of the work; if it is
-        None, no number of CPUs is recorded."""
+        `by_host` are the metrics that the host's clock timed; `how` are options of `judge_clock`. If the memory peak
+        could only be measured since the start of the instance, not of the workload, a remark reports this. `work_s`
+        is the duration of the work; if it is None, no metric of CPUs on the host is recorded."""
         role, by_host = self._workload, BY_HOST.union(by_host)
         drift, limit = self.drifts.get(role), MAX_TOOL_DRIFT.of(self._config) / 100
         reading = with_account(reading, self.usage.used[role], work_s, self.guest, self.guest_after)

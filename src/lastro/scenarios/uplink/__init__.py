@@ -99,13 +99,15 @@ class UplinkScenario(OnLinks):
         return AVAILABLE
 
     def linked_level(self, config: Config) -> str:
-        """Return the bare host where an instance sends to its host by sockets of that host, and uses no link itself."""
+        """Return the level of the platform on which the treatment's attachment is probed.
+
+        It is the bare host if the instance sends to its host by that host's own sockets, since it then uses no link."""
         level = platform_level(config)
         by_sockets = TOWARDS.of(config) == HOST and self.pool.availability(level) and self.pool.get(level).sends_by_host
         return Native.name if by_sockets else level
 
     def _version(self, instrument: str) -> str:
-        """Return the line with which an instrument's tool in the image prints its version; each tool runs only once.
+        """Return the first line that an instrument's tool prints as its version; it is run once in a session.
 
         Raises: LastroError when the tool does not run."""
         if instrument not in self._versions:
@@ -164,9 +166,10 @@ class UplinkScenario(OnLinks):
     def _measure(
         self, config: Config, pair: JoinedPair, end: FlowEnd, own_cgroups: Sequence[str], outcome: Outcome
     ) -> None:
-        """Run the flow with a witness around it, and with meters and clocks around only the sender's command.
+        """Run the flow, and add the results to `outcome`. Meters and clocks are read around the sender's command only.
 
-        CPU time and its divisor are those of that command."""
+        So CPU time, and the time by which it is divided, are those of that command. The witness counts the bytes of the
+        whole flow."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = ((f"{INSTANCE}.{_leaves_by(pair.instance)}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool = chosen_part(Instrument, config)
@@ -192,15 +195,18 @@ def _tools(configs: Sequence[Config]) -> list[str]:
 
 
 def _bare(config: Config) -> dict[str, Any]:
-    """Return the configuration on the bare host: towards the host itself, with its own stack and no link."""
+    """Return the configuration of the same flow from the bare host.
+
+    If the flow is towards the host itself, the bare host sends by its own network stack, without a link."""
     bare = {**on_bare_host(config), "isolation": NONE}
     return {**bare, "platform": OWN_STACK} if TOWARDS.of(config) == HOST else bare
 
 
 def _leaves_by(instance: Instance) -> str:
-    """Return the interface by which an instance's packets leave: the loopback device if it sends by its host's sockets.
+    """Return the interface by which an instance's packets leave.
 
-    A virtual machine behind a NAT of its monitor has a card of its own."""
+    It is the loopback device if the instance sends by its host's sockets. A virtual machine behind a NAT of its
+    monitor still has a network card of its own."""
     return "lo" if instance.sends_by_host and instance.shares_kernel else PORT
 
 
@@ -210,5 +216,5 @@ def _is_bare(config: Config) -> bool:
 
 
 def _timed_by_host(tool: Instrument, reading: Reading) -> frozenset[str]:
-    """Return the metrics that the sender's clock does not time: the receiver times all of TCP, except its series."""
+    """Return the metrics in the reading that the receiver times, not the sender. For TCP, these are all metrics."""
     return tool.by_receiver if isinstance(tool, UdpLoad) else frozenset(reading.measurements)

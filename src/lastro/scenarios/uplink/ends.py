@@ -1,4 +1,4 @@
-"""The end of a flow: the peer, or the instance's host, which is between the two if the attachment routes."""
+"""The end of a flow: the peer, or the instance's host, which is between instance and peer if the attachment routes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FlowEnd:
 
 
 def require_host_address(attachment: type[Attachment]) -> None:
-    """Check that the host has an address on the attachment's links. Raises: Unavailable if it has none."""
+    """Check that the instance's host has an address on the attachment's links. Raises: Unavailable if it has none."""
     if attachment.router_prefix is None:
         raise Unavailable(
             f"over {attachment.name} the host has no address that an instance could send to",
@@ -70,7 +70,7 @@ def flow_end(
 
 
 def note_topology(built: BuiltTopology, pair: JoinedPair, end: FlowEnd, attachment: str, outcome: Outcome) -> None:
-    """Record the pair, and the instance's host if the flow ends there, on the same link."""
+    """Record the topology: the pair in `built` and, if the flow ends at the instance's host, that host."""
     if end.role == HOST:
         testbed = end.instance.testbed
         (near,) = (

@@ -28,7 +28,7 @@ def check_offered(text: str) -> None:
 
 
 def share_of(text: str) -> float | None:
-    """Parse a percentage: '120%' -> 1.2; None for an absolute rate. Raises: InputError when it is not usable."""
+    """Parse a percentage: '120%' -> 1.2; return None for text without '%'. Raises: InputError if it is out of range."""
     if "%" not in text:
         return None
     match = _SHARE.fullmatch(text.strip())
@@ -43,7 +43,9 @@ OFFERED_RATE = replace(
 
 
 def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Outcome) -> dict[str, Any]:
-    """Return the configuration with its percentage of the capacity as a rate in bit/s, and note the calculation."""
+    """Return the configuration with its percentage of the capacity replaced by a rate in bit/s, and note both.
+
+    An absolute rate, or one of which the capacity is not known, is left as it is."""
     share = share_of(OFFERED_RATE.of(config))
     if share is None or capacity is None or ACHIEVED.name not in capacity:
         return dict(config)
@@ -54,7 +56,7 @@ def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Out
 
 
 def rates(outcome: Outcome) -> dict[str, float]:
-    """Return the measurements that show the speed of a trial's generator, in Mbit/s."""
+    """Return by metric the offered, achieved and TCP rates that a trial measured, in Mbit/s."""
     names = (OFFERED.name, ACHIEVED.name, _THROUGHPUT)
     return {name: outcome.measurements[name] for name in names if name in outcome.measurements}
 
@@ -62,7 +64,8 @@ def rates(outcome: Outcome) -> dict[str, float]:
 def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
     """Flag a generator-limited trial, which stays valid: the bare host is not faster over the same links.
 
-    Trials on the bare host are their own ceiling. They are flagged at UDP rates that it cannot reach, and with TCP."""
+    `ceiling` has the bare host's rates, or is None if unknown. Trials on the bare host are their own ceiling. They
+    are flagged with TCP, and at UDP rates that the bare host cannot reach."""
     if ceiling is None:  # it could not be measured
         return
     is_udp = OFFERED.name in outcome.measurements and OFFERED.name in ceiling
