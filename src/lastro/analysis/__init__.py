@@ -1,7 +1,8 @@
 """The statistical analysis of a campaign: for each metric, the effects of the factors and how certain they are.
 
-Pure: a report in, frozen data out. The analysis never fails: a result that cannot be computed is None, with a reason.
-`analyse` takes seconds on large campaigns, so only code that shows its results calls it."""
+Pure: it takes the results of a campaign and returns frozen data. The analysis never fails: a result that cannot be
+computed is None, with a reason.
+`analyse` takes seconds on large campaigns, so call it only where its results are shown."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
 
 
 def _two_modes(view: MetricView) -> TwoModes | None:
-    """Return the second mode of a metric with the trials of each treatment that lie apart; None without one."""
+    """Return the second mode of a metric, with the number of its trials by treatment; None without a second mode."""
     mode = view.second_mode
     if mode is None:
         return None

@@ -1,10 +1,10 @@
 """Advise how many blocks the next campaign needs for a desired precision. Pure.
 
-Precision is half the width of an interval that the report of the next campaign prints, as a fraction of its estimate:
-of the ratios to the baseline, whose confidence is simultaneous, or, without a baseline, of the means. The advice is for
-all ratios of a metric together, and takes into account how uncertain the spread of this campaign is
-(`stats.blocks_needed`). It assumes that means and the scale of the model do not change, nor the fraction of lost
-trials."""
+The precision of an interval is half its width, as a fraction of the estimate. It is that of the intervals which the
+report of the next campaign prints: simultaneous intervals of the ratios to the baseline or, without a baseline,
+intervals of the means. The advised number is enough for all ratios of a metric together, and takes into account how
+uncertain the spread of this campaign is (`stats.blocks_needed`). It assumes that the means, the scale of the model and
+the fraction of lost trials do not change."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ _CONSTANT = N_("nothing varied between blocks")
 
 @dataclass(frozen=True, slots=True)
 class BlocksAdvice:
-    """The number of blocks with which all `intervals` of a metric are narrow enough.
+    """The number of blocks with which all intervals of a metric are narrow enough.
 
-    `n` is the number of blocks measured so far, and `half_width` the largest relative half width of their intervals;
-    infinite if an interval is missing. `likely` and `sure` are enough with the probabilities `LIKELY` and `SURE`. `low`
-    to `high` is the interval of the number that the true noise requires, with a probability of `PROBABLE`; an end is
-    None above a million. `widest` is the treatment whose interval is most probably too wide with `likely` blocks."""
+    `intervals` is the number of intervals. `n` is the number of blocks measured so far. `half_width` is the largest
+    relative half width of the intervals so far; infinite if an interval is missing. `likely` and `sure` are the numbers
+    of blocks that are enough with probability `LIKELY` and `SURE`. The number that the true noise requires is between
+    `low` and `high` with probability `PROBABLE`; an end above a million is None. `widest` is the label of the treatment
+    whose interval is most probably too wide with `likely` blocks."""
 
     intervals: int
     n: int
@@ -52,13 +53,15 @@ class BlocksAdvice:
 
     @property
     def vague(self) -> bool:
-        """True if this campaign is too small to know the number."""
+        """True if the campaign is too small to estimate the number: `high` exceeds `VAGUE` times `low`, or is None."""
         return self.low is None or self.high is None or self.high > VAGUE * self.low
 
 
 @dataclass(frozen=True, slots=True)
 class MetricAdvice:
-    """The number of blocks that one metric needs; None if its spread is not known, with the reason."""
+    """The number of blocks that one metric needs, or the reason why it is not known.
+
+    `blocks` is None if the spread of the metric is not known; then `absent_because` is the reason."""
 
     metric: Metric
     blocks: BlocksAdvice | None
@@ -70,8 +73,8 @@ class Advice:
     """Advice on the number of blocks for each metric.
 
     `precision` is the desired relative half width: of ratios to the baseline if `of_ratio`, else of means. `block_s` is
-    the time of a block of this campaign, in seconds, including repetitions of invalid trials; None before any trial has
-    run. `guest` is the virtual machine in which the campaign ran; None for a real host."""
+    the duration of a block of this campaign in seconds, including repetitions of invalid trials; None before any trial
+    has finished. `guest` is the virtual machine in which the campaign ran; None for a real host."""
 
     directory: str
     title: str
@@ -87,12 +90,14 @@ class Advice:
     def likely_blocks(self) -> int | None:
         """The blocks that suffice with probability `LIKELY` for each metric whose spread is known.
 
-        None if there is no such metric, or if one of them needs more than a million."""
+        None if the spread of no metric is known, or if a metric needs more than a million blocks."""
         return _most([metric.blocks.likely.blocks for metric in self.metrics if metric.blocks])
 
     @property
     def sure_blocks(self) -> int | None:
-        """The same as `likely_blocks`, with probability `SURE`."""
+        """The blocks that suffice with probability `SURE`, for each metric whose spread is known.
+
+        None as for `likely_blocks`."""
         return _most([metric.blocks.sure.blocks for metric in self.metrics if metric.blocks])
 
     @property
@@ -102,22 +107,24 @@ class Advice:
 
     @property
     def vague(self) -> tuple[str, ...]:
-        """The names of the metrics for which this campaign is too small to know the number."""
+        """The names of the metrics for which this campaign is too small to estimate the number of blocks."""
         return tuple(metric.metric.name for metric in self.metrics if metric.blocks and metric.blocks.vague)
 
     def duration_s(self, blocks: int | None) -> float | None:
-        """Return the time that this many blocks take, in seconds; None if either number is not known."""
+        """Return the duration of this many blocks, in seconds; None if `blocks` or `block_s` is None."""
         return None if blocks is None or self.block_s is None else blocks * self.block_s
 
 
 def _most(blocks: Sequence[int | None]) -> int | None:
-    """Return the largest of the numbers; None if any is None, or without numbers."""
+    """Return the largest of the numbers; None if any is None, or if there are none."""
     known = [n for n in blocks if n is not None]
     return max(known) if known and len(known) == len(blocks) else None
 
 
 def advise(report: CampaignResults, precision: float) -> Advice:
-    """Return the blocks needed for a desired relative half width: `precision` is above zero, 0.05 for ± 5 %."""
+    """Return how many blocks each metric of the report needs for intervals of this precision.
+
+    `precision` is the desired relative half width, above zero: 0.05 for ± 5 %."""
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
     return Advice(
         directory=report.directory,
@@ -133,9 +140,9 @@ def advise(report: CampaignResults, precision: float) -> Advice:
 
 
 def _block_s(report: CampaignResults) -> float | None:
-    """Return the duration of a block in seconds: one trial of each runnable treatment, by the mean of those finished.
+    """Return the duration of a block in seconds: the mean time of a finished trial, times the runnable treatments.
 
-    None before any trial has finished."""
+    Invalid attempts count as time of the trial. None before any trial has finished."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in report.rows)
@@ -147,9 +154,10 @@ def _block_s(report: CampaignResults) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class OpenCandidate:
-    """An undecided candidate, and how many more blocks decide on it with probability `LIKELY` and `SURE`.
+    """An undecided candidate, and the number of additional blocks that are needed to decide on it.
 
-    A number is None above 1,000. `holds` is the probability that the candidate holds all service levels."""
+    `likely` and `sure` are the numbers that suffice with probability `LIKELY` and `SURE`; None above 1,000. `holds` is
+    the probability that the candidate holds all service levels."""
 
     label: str
     holds: float
@@ -159,10 +167,10 @@ class OpenCandidate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionAdvice:
-    """The blocks that a decision by service levels still needs.
+    """The numbers of blocks that a decision by service levels still needs.
 
-    `open` has the undecided candidates: all of them, or only those that may cost less than a recommended one. `block_s`
-    is the time of a block of all candidates, in seconds; None before any trial has finished."""
+    `open` has the undecided candidates: all of them or, if a candidate is recommended, only those that may cost less
+    than it. `block_s` is the duration of a block of all treatments, in seconds; None before any trial has finished."""
 
     decision: SlaDecision
     open: tuple[OpenCandidate, ...]
@@ -170,7 +178,7 @@ class DecisionAdvice:
 
 
 def advise_on_decision(decision: SlaDecision) -> DecisionAdvice:
-    """Return how many more blocks decide on each open candidate that can change the recommendation."""
+    """Return how many more blocks are needed to decide on each open candidate that can change the recommendation."""
     choice = decision.choice
     relevant = [at for at in decision.order() if choice.verdict(at) == "open"]
     if choice.recommended is not None:
@@ -189,9 +197,10 @@ def advise_on_decision(decision: SlaDecision) -> DecisionAdvice:
 
 
 class _Treatment(NamedTuple):
-    """A treatment with its interval in this campaign: the relative half width, and the form that predicts other widths.
+    """A treatment, by its label, with its interval in this campaign.
 
-    `interval` is None if the noise of the treatment is not known."""
+    `half_width` is the relative half width of the interval. `interval` is what `stats.blocks_needed` needs to predict
+    the width with other numbers of blocks; None if the noise of the treatment is not known."""
 
     treatment: str
     half_width: float
@@ -199,7 +208,7 @@ class _Treatment(NamedTuple):
 
 
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
-    """Return the number of blocks that a metric needs for the desired precision of its ratios, or of its means."""
+    """Return the number of blocks that a metric needs for this precision of its ratios (if `of_ratio`) or means."""
     treatments = list(_ratios(view) if of_ratio else _means(view))
     known = [(each.treatment, each.interval) for each in treatments if each.interval is not None]
     varying = [(treatment, interval) for treatment, interval in known if interval.error > 0]
@@ -231,7 +240,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
 
 
 def _ratios(view: MetricView) -> Iterator[_Treatment]:
-    """Yield the interval of each ratio to a baseline, on logarithms, with its error by the model of the report."""
+    """Yield each treatment with the interval of its ratio to the baseline, by the model and on logarithms."""
     from lastro.stats.blocks_needed import PilotInterval
 
     for row, cell in view:
@@ -246,7 +255,7 @@ def _ratios(view: MetricView) -> Iterator[_Treatment]:
 
 
 def _means(view: MetricView) -> Iterator[_Treatment]:
-    """Yield the interval of each mean, with its error by the values of its treatment alone."""
+    """Yield each treatment with the interval of its mean, computed from the values of this treatment only."""
     from lastro.stats.blocks_needed import PilotInterval
 
     for row, cell in view:

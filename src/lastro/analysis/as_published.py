@@ -1,9 +1,9 @@
 """The printed tables and figures of a source, with the means of this campaign for each of their cells and bars.
 
-A mean is over the measured treatments of its levels, with the interval of the study's confidence. The bars of a panel
-are over the same conditions, as are the sides of a claim. A mark is where a bar would end if the published figure held
-here: a published ratio is applied to this campaign's mean of the side that the source compares with. Pure: a report in,
-numbers out."""
+A mean is over the measured treatments that have its levels, with an interval of the study's confidence. All bars of a
+panel are means over the same conditions, as are the sides of a claim. A mark is where a bar would end if the published
+value were true of this host: a published ratio is multiplied by the mean that this campaign measured for the side that
+the source compares with. Pure: it takes the results of a campaign and returns numbers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MatchedMean:
-    """The mean of this campaign at some levels; None, with the reasons in `why`, if it was not measured.
+    """The mean of this campaign at some levels.
 
-    It is over `strata` of the `all_strata` conditions of the design. `bounded` is True if some of its values are only
-    lower bounds. `stand_in` are levels that were measured in place of published ones."""
+    `mean` is None if it was not measured; then `why` has the reasons. It is over `strata` of the `all_strata`
+    conditions of the design. `bounded` is True if some of its values are only lower bounds. `stand_in` are the levels
+    that were measured in place of published levels."""
 
     mean: Estimate | None
     strata: int = 0
@@ -42,9 +43,11 @@ class MatchedMean:
 
 @dataclass(frozen=True, slots=True)
 class PublishedBar:
-    """A bar of a published figure, by its `group` and its place in the group, with the mean of this campaign.
+    """A bar of a published figure, with the mean that this campaign measured for it.
 
-    `bar` is None for the mean over all bars of the group, to which a mark applies that does not distinguish them."""
+    `group` is the index of the bar's group in the figure, and `bar` the index of the bar in the group. `bar` is None
+    for the mean over all bars of a group, which is compared with a published value for the whole group. `mark` is the
+    published value; None if there is none."""
 
     group: int
     bar: int | None
@@ -62,7 +65,9 @@ class PublishedPanel:
 
 @dataclass(frozen=True, slots=True)
 class MatchedTable:
-    """A printed table, and for each row the means of this campaign, cell by cell, with the metrics of the columns."""
+    """A printed table, with the mean that this campaign measured for each of its cells.
+
+    `rows` has a mean for each row and column. `metrics` has the metric of each column; None if it was not measured."""
 
     table: PrintedTable
     metrics: tuple[Metric | None, ...]
@@ -79,7 +84,9 @@ class MatchedBars:
 
 @dataclass(frozen=True, slots=True)
 class MatchedLines:
-    """A figure of lines, and its marks, each a horizontal line across a panel. The report loads the series."""
+    """A figure of lines, and its marks: published limits, each a horizontal line across a panel.
+
+    The report loads the time series of the lines."""
 
     figure: LineFigure
     marks: tuple[PublishedMark, ...]
@@ -87,7 +94,7 @@ class MatchedLines:
 
 @dataclass(frozen=True, slots=True)
 class AsPublished:
-    """The tables and figures of the source of the claims on a study, in the order of their file."""
+    """The tables and figures of the publication from which a study's claims come, in the order of the claims file."""
 
     tables: tuple[MatchedTable, ...] = ()
     figures: tuple[MatchedBars | MatchedLines, ...] = ()
@@ -97,7 +104,7 @@ class AsPublished:
 
 
 def as_published(claims: Claims, report: CampaignResults) -> AsPublished:
-    """Return the printed tables and figures of the source of these claims, with the means of this campaign."""
+    """Return the tables and figures of the publication from which the claims come, with the means of this campaign."""
     figures = tuple(_figure(figure, claims, report) for figure in claims.figures)
     return AsPublished(tuple(_table(table, report) for table in claims.tables), figures)
 
@@ -127,7 +134,7 @@ def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
 
 
 def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:
-    """Return the mean at the levels of a cell, or at their stand-ins where only these were measured."""
+    """Return the mean at the levels of a cell, or at their stand-ins where only the stand-ins were measured."""
     from lastro.analysis.claims.claim import Statement  # imports pydantic
 
     stated = Statement(metric=column.metric, at={**table.at, **row, **column.at})
@@ -157,7 +164,7 @@ def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResu
 def _panel(
     figure: BarFigure, metric: Metric, marked: Sequence[Claim], claims: Claims, report: CampaignResults
 ) -> PublishedPanel:
-    """Return the panel of a metric; `marked` are the claims whose published values are its marks."""
+    """Return the panel of a metric; `marked` are the claims whose published values are marks of the figure."""
     of_panel = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
     marks = [mark for mark in of_panel if mark is not None]
     separated = {name for bar in figure.bars for name in bar}
@@ -178,13 +185,13 @@ def _panel(
 
 
 def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
-    """Return whether a mark is of these levels, under the conditions of the figure or over them."""
+    """Return whether a mark has exactly these levels, and the figure's level of each other factor that it names."""
     wanted = {**{name: at for name, at in figure.at.items() if name in mark.levels}, **levels}
     return all(set(mark.levels.get(name, ())) == set(of_factor) for name, of_factor in wanted.items())
 
 
 def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels], at: Levels) -> list[MatchedMean]:
-    """Return the means of sides over the conditions in which all of them were measured.
+    """Return the mean of each side over the conditions in which all sides were measured.
 
     A side that was measured nowhere has no mean, and restricts no condition. Without a common condition, each mean is
     over its own conditions."""
@@ -206,10 +213,11 @@ def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels],
 
 
 def _mark(claim: Claim, claims: Claims, report: CampaignResults) -> PublishedMark | None:
-    """Return where the published value of a claim would lie here; None without a value, or a mean to apply it to.
+    """Return where the published value of a claim would lie in the figure of this campaign.
 
-    None also for a published difference of times or rates if this campaign ran in an emulated guest, whose speed is not
-    that of real hardware."""
+    None if the claim has no published value, or if this campaign lacks the mean to which a published ratio or
+    difference is applied. None also for a published difference of times or rates if this campaign ran in an emulated
+    guest, whose speed is not that of real hardware."""
     stated, published = claim.statement, claim.published
     emulated = report.guest is not None and report.guest.emulated
     if published and published.given == ["difference"] and emulated and depends_on_speed(published.unit):

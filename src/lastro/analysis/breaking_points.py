@@ -1,4 +1,4 @@
-"""The dose at which each candidate breaks each service level, along a numeric factor. Pure."""
+"""The dose (the level of a numeric factor) at which each candidate first breaks each service level. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lastro.study.service_level import ServiceLevel, is_choice
 
 @dataclass(frozen=True, slots=True)
 class BrokenLevel:
-    """The dose at which a candidate, given by its number in the decision, breaks a service level.
+    """The dose of `factor` at which a candidate breaks a service level.
 
-    `given` has the levels of the other conditions: 'anomaly = cpu'. `point` is None for a candidate that was not
-    measured at every dose."""
+    `candidate` is the index of the candidate in the decision. `given` has the levels of the other conditions as text:
+    'anomaly = cpu'. `point` is None for a candidate that was not measured at every dose."""
 
     factor: str
     level: ServiceLevel
@@ -29,7 +29,7 @@ class BrokenLevel:
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
     """Yield the breaking points of all service levels along each numeric factor that users do not choose.
 
-    The factor has two levels or more, and the design does not halve it."""
+    Such a factor has two or more levels, all numbers. Factors that a fractional design halves are left out."""
     report = decision.report
     halved = Fraction.of(report.study).halved  # no two doses have the same conditions
     for factor in report.varying:

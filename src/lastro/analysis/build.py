@@ -58,7 +58,8 @@ MANY_LOST = 0.10  # a larger fraction of the finished trials of a cell may bias 
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignResults:
     """Build the results of a campaign, finished or not.
 
-    With `all_metrics`, they include all metrics that its trials measured, not only those of the study."""
+    With `all_metrics`, the results include all metrics that the trials measured, not only the metrics that the study
+    lists."""
     study, data = data.study, _split_by_segment(data)
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
@@ -89,7 +90,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
 
 
 def _split_by_segment(data: CampaignData) -> CampaignData:
-    """Split each block that spans several segments of the host into one block for each segment."""
+    """Return the data, with each block that spans several segments of host time split into one block per segment."""
     attempts, old_blocks = apart(data.attempts, data.segments)
     members = []
     for member in data.members:
@@ -108,9 +109,9 @@ def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, .
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    """The valid attempts of one treatment, their marks by metric, and the number of its invalid trials.
+    """The valid attempts of one treatment, the marks on them as {metric: marks}, and the number of invalid trials.
 
-    `reference` is the index of its baseline, or its own index if it has none or is one."""
+    `reference` is the index of the treatment's baseline, or its own index if it has no baseline or is one."""
 
     valid: Sequence[Attempt]
     marks: Mapping[str, tuple[Mark, ...]]
@@ -119,7 +120,7 @@ class _Trials:
 
 
 class _MetricFit(NamedTuple):
-    """The fit of one metric: {treatment: its comparison with the baseline}, the model, and the second mode."""
+    """The fit of one metric: {treatment: comparison with its baseline}, the model, and the second mode."""
 
     compared: Mapping[int, MeanComparison]
     model: BlockModel | None
@@ -127,7 +128,7 @@ class _MetricFit(NamedTuple):
 
 
 def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[_MetricFit, ...]]:
-    """Return a row for each treatment, and a fit for each metric."""
+    """Return a row for each treatment, and a fit for each metric, in the order of `metrics`."""
     treatments = [row.treatment for row in data.treatments]
     references = baseline_indices(data.study, treatments)
     states: dict[int, Counter[str]] = defaultdict(Counter)
@@ -212,7 +213,8 @@ def _cells(
 def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
     """Yield the marks that the analysis adds to the `n` values of a cell.
 
-    `apart` is the number of values in the second mode; `most` is the larger of n and the baseline's number of values.
+    `apart` is the number of values in the second mode. `most` is the number of values of the treatment or of its
+    baseline, whichever is larger.
     """
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
@@ -230,9 +232,10 @@ def _fit(
     confidence: float,
     campaigns: Mapping[int, int] | None,
 ) -> _MetricFit:
-    """Fit the exact values of a metric, {treatment: points}; the comparisons with baselines are one family.
+    """Fit a model to the exact values of a metric, and compare each treatment with its baseline, as one family.
 
-    `references` is {treatment: its baseline, or itself without one}."""
+    `exact` is {treatment: points}. `references` is {treatment: its baseline, or the treatment itself if it has
+    none}."""
     from lastro.stats.modes import second_mode
 
     model = fit_model(metric, exact, campaigns)
@@ -247,7 +250,7 @@ def _fit(
 def fit_model(
     metric: Metric, points: Mapping[int, Sequence[Point]], campaigns: Mapping[int, int] | None, log: bool | None = None
 ) -> BlockModel | None:
-    """Fit the model of a metric to the points of each treatment; `log` as in `BlockModel.of`."""
+    """Fit the model of a metric to {treatment: points}; None without any points. `log` is as in `BlockModel.of`."""
     from lastro.stats.block_model import BlockModel
 
     cells = {index: centres(of_cell) for index, of_cell in points.items()}
@@ -256,13 +259,13 @@ def fit_model(
 
 
 def describe_points(metric: Metric, points: Sequence[Point], confidence: float, step: float) -> Summary:
-    """Describe the values of a metric, of which a tool reads steps of `step`. Raises: ValueError without points."""
+    """Return the summary of the values of a metric, whose resolution is `step`. Raises: ValueError without points."""
     values, bounded, widths = zip(*((p.value, p.at_least, p.width) for p in points), strict=True)
     return describe_bounded(values, bounded, confidence, step, widths=widths, non_negative=metric.non_negative)
 
 
 def decide(p_adjusted: float | None, alpha: float) -> Decision:
-    """Return "different" if the corrected test is significant, "same" if it is not, and "unknown" without a test."""
+    """Return "different" if `p_adjusted` is below `alpha`, "same" if it is not, and "unknown" if it is None."""
     if p_adjusted is None:
         return "unknown"
     return "different" if p_adjusted < alpha else "same"
@@ -271,7 +274,8 @@ def decide(p_adjusted: float | None, alpha: float) -> Decision:
 def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
     """Return the values of a metric in the valid attempts of a treatment, in the order of blocks.
 
-    Empty if some attempts have no value because of its size: the mean of the others would be biased."""
+    Empty if some attempts lack a value just because the value was too large or too small to measure: the mean of the
+    remaining values would be biased."""
     if lost_by_its_size(metric.name, attempts, marks):
         return ()
     bounded = bounded_by(attempts, metric.name) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
@@ -316,7 +320,7 @@ def _invalid_attempts(data: CampaignData) -> tuple[InvalidAttempt, ...]:
 
 
 def _gaps(data: CampaignData) -> tuple[Gap, ...]:
-    """Return the unavailable treatments by reason and remedy, largest gap first."""
+    """Return the unavailable treatments grouped by reason and remedy, the group with the most treatments first."""
     unavailable = ((row.unavailable, row) for row in data.treatments if row.unavailable is not None)
     groups = by_key(((reason, row.remedy), row.treatment) for reason, row in unavailable)
     lost = Counter(trial.treatment for trial in data.trials if trial.state == "unavailable")
@@ -328,9 +332,9 @@ def _gaps(data: CampaignData) -> tuple[Gap, ...]:
 
 
 def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
-    """Return the levels that these treatments have of each factor, unless all: 'isolation = apparmor, cgroups'.
+    """Return as text which levels these treatments have: 'isolation = apparmor, cgroups'.
 
-    Empty if they have all levels of every factor."""
+    A factor is left out if the treatments have all of its levels. Empty if that is so for every factor."""
     parts = []
     for factor in study.factors:
         present = {treatment.levels[factor.name] for treatment in treatments}

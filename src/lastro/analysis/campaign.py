@@ -1,6 +1,6 @@
 """The results of a campaign, as data: valid values, intervals and ratios to the baseline, by treatment and metric.
 
-They also include everything that is missing, with the reason. Pure: data in, frozen data out."""
+They also list everything that is missing, with the reason. Pure: data in, frozen data out."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ _TESTBEDS_IN = N_("{n} of {all} testbeds in {guests}")
 class Point(NamedTuple):
     """The value of one metric in one valid trial, in the metric's unit; a tuple, because there may be 400,000.
 
-    `at_least` is true if the value is only a lower bound, because the study ended the search for it. `width` is for a
-    value that a search found in a grid: the true value is between `value` and `value + width`, which may be negative.
+    `at_least` is true if the value is only a lower bound, because the search for it stopped at the limit of the study.
+    `width` is for a value that a search found in a grid: the true value is between `value` and `value + width`; `width`
+    may be negative.
     """
 
     trial: int
@@ -52,11 +53,12 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One treatment and one metric. `summary` is None without a valid value; `ratio` is None without a baseline.
+    """The values of one metric under one treatment, with their summary and their ratio to the baseline.
 
-    `comparison` is that with the baseline, in one family with the comparisons of all treatments: `ratio` has its
-    interval, and `decision` the result of its test. `marks` are the remarks of valid trials on this metric, including
-    the reasons for missing values. `missing` counts the valid trials without a value."""
+    `summary` is None without a valid value; `ratio` is None without a baseline. `comparison` is the comparison with the
+    baseline, in one family with the comparisons of all treatments. `ratio` has the interval of this comparison, and
+    `decision` the result of its test. `marks` are the remarks of valid trials on this metric, including the reasons for
+    missing values. `missing` is the number of valid trials without a value."""
 
     metric: Metric
     points: tuple[Point, ...]
@@ -82,8 +84,8 @@ class Cell:
 class Row:
     """One treatment: its status, and a cell for each metric, in the order of the report.
 
-    `reason` and `remedy` are those of an unavailable treatment. `trials` is {state: number of trials}. `baseline` may
-    be the treatment itself; None if it has none."""
+    `reason` says why the treatment is unavailable, and `remedy` how to make it available; None otherwise. `trials` is
+    {state: number of trials}. `baseline` may be the treatment itself; None if it has no baseline."""
 
     treatment: Treatment
     status: Status
@@ -116,7 +118,7 @@ class InvalidAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Treatments that cannot run here for the same reason; `where` names the levels that they have in common."""
+    """Treatments that cannot run here for the same reason; `where` describes them by their levels."""
 
     reason: str
     remedy: str | None
@@ -127,7 +129,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Trials by state, attempts made, seconds spent in them, and the UTC times of the first and the last."""
+    """The progress of a campaign: {state: number of trials}, the numbers of trials and attempts, and times.
+
+    `measured_s` is the total duration of all attempts in seconds. `first_utc` and `last_utc` are the UTC times at which
+    the first and the last attempt started; None before the first."""
 
     counts: Mapping[str, int]
     n_trials: int
@@ -149,18 +154,20 @@ def by_block(points: Iterable[Point]) -> dict[int, float]:
 
 
 def centres(points: Iterable[Point]) -> dict[int, float]:
-    """Return {block: value}; for a value that a search found in a grid, the middle of its interval of the grid."""
+    """Return {block: value}. A value that a search found in a grid is replaced by the middle of its grid interval."""
     return {point.block: point.value + point.width / 2 for point in points}
 
 
 def mean_width(points: Collection[Point]) -> float:
-    """Return the mean width of the intervals of the grid in which a search found the values; 0 without a search."""
+    """Return the mean width of the grid intervals in which a search found the values; 0 without a search."""
     return math.fsum(abs(point.width) for point in points) / max(1, len(points))
 
 
 @dataclass(frozen=True, slots=True)
 class MetricView:
-    """One metric of a report; `index` is its number there. Iteration yields each row with its cell of the metric."""
+    """One metric of a report, by its `index` in `report.metrics`.
+
+    Iteration yields each row with its cell of the metric."""
 
     report: CampaignResults
     index: int
@@ -181,12 +188,12 @@ class MetricView:
 
     @property
     def model(self) -> BlockModel | None:
-        """The model of the exact values of the metric; None without any."""
+        """The model that was fitted to the exact values of the metric; None if there are none."""
         return self.report.models[self.index]
 
     @property
     def second_mode(self) -> SecondMode[int] | None:
-        """The second mode of the exact values of the metric, by treatment; None without one."""
+        """The second mode of the exact values of the metric; None if they have only one."""
         return self.report.second_modes[self.index]
 
     @property
@@ -212,10 +219,10 @@ class MetricView:
 class MeasuredIn:
     """A virtual machine in which a campaign ran, such as 'a guest on KVM (2G, cgroup v2)'.
 
-    If it was `emulated` in software, its times are not comparable with those of any other host. If several campaigns or
-    testbeds ran in different places, `title` is a note that counts the guests and names each kind once. Then `emulated`
-    is true if any guest was emulated, and `partly` if other places were not emulated guests (or, if no guest was
-    emulated, not guests)."""
+    If it was `emulated` in software, its times are not comparable with the times of any other host. An instance may
+    also describe several campaigns or testbeds that ran in different places. Then `title` is a note that counts the
+    guests and names each kind once, and `emulated` is true if any guest was emulated. `partly` is true if some places
+    were different: not emulated or, if no guest was emulated, real hosts."""
 
     title: str
     emulated: bool
@@ -240,7 +247,7 @@ class MeasuredIn:
     def among(cls, places: Sequence[MeasuredIn | None], counted: str) -> MeasuredIn | None:
         """Return the guests among several places; None if all are real hosts.
 
-        `counted` is the message that counts them, with {n}, {all} and {guests}, unless all places are equal."""
+        `counted` is the message for places that differ: {n} of {all} places are guests, named {guests}."""
         guests = [place for place in places if place is not None]
         if not guests:
             return None
@@ -253,7 +260,7 @@ class MeasuredIn:
         return cls(title, emulated > 0, partly)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the guest as JSON-serializable data, as under the key `guest` of JSON documents."""
+        """Return the guest as JSON-serializable data, in the format of the key `guest` of JSON documents."""
         return {"title": self.title, "emulated": self.emulated, "partly": self.partly}
 
 
@@ -311,13 +318,13 @@ class CampaignResults:
 
     @property
     def on_logs(self) -> tuple[str, ...]:
-        """The names of the metrics with ratios of geometric means, because their model is of logarithms."""
+        """The names of the metrics whose ratios are of geometric means, because the model is of logarithms."""
         views = [view for view in self.views if view.model is not None and view.model.log]
         return tuple(view.metric.name for view in views if any(cell.comparison for cell in view.cells))
 
     @property
     def properties(self) -> PropertyTables:
-        """The side tables, built on first use."""
+        """The tables of usage, of the host, and of how the platforms were measured; built on first use."""
         return self.later_properties()
 
     @property
@@ -339,5 +346,5 @@ class CampaignResults:
 
     @property
     def kinds_of_marks(self) -> tuple[str, ...]:
-        """The kinds of remarks on any number of the report."""
+        """The kinds of remarks on the values of all cells, each kind once."""
         return in_order(mark.kind for row in self.rows for cell in row.cells for mark in cell.marks)

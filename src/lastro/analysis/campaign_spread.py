@@ -1,6 +1,6 @@
 """The spread between campaigns in which nothing changed, estimated from several A/A campaigns, and its format. Pure.
 
-The format in which a campaign stores it, beside its noise floors:
+A campaign stores the spread together with its noise floors, in this format:
 
     campaigns    the number of A/A campaigns
     first_utc, last_utc   when the first and the last of them began
@@ -21,7 +21,8 @@ from lastro.stats.sampled import CampaignSpread, between
 class BetweenCampaigns:
     """The spread between equal campaigns of this host, by metric; metrics without means above zero are absent.
 
-    The first of the `campaigns` campaigns began at `first_utc`, the last at `last_utc`; None if that is not known."""
+    `campaigns` is the number of campaigns. The first began at `first_utc`, the last at `last_utc`; None if not
+    known."""
 
     campaigns: int
     first_utc: str | None
@@ -55,13 +56,13 @@ def between_campaigns(reports: Sequence[CampaignResults]) -> BetweenCampaigns | 
 
 
 def _means(report: CampaignResults, index: int) -> dict[int, float]:
-    """Return {treatment: mean} of one metric, without means that are not above zero or only lower bounds."""
+    """Return {treatment: mean} of one metric, without means that are at most zero or only lower bounds."""
     cells = ((row.treatment.index, row.cells[index]) for row in report.rows)
     return {at: cell.summary.mean for at, cell in cells if cell.summary and cell.summary.mean > 0 and not cell.bounded}
 
 
 def read_between(noise_floor: Any) -> BetweenCampaigns | None:
-    """Return the spread that `lastro noise-floor --campaigns` stored in a campaign, beside its noise floors.
+    """Return the spread between campaigns that `lastro noise-floor --campaigns` stored, from a campaign's noise floors.
 
     None if it stored nothing, or a spread of fewer than two campaigns."""
     between = (noise_floor or {}).get("between")

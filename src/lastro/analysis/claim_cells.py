@@ -1,4 +1,4 @@
-"""The values of one metric by treatment and stratum, and the comparisons by which statements are tested on them.
+"""The values of one metric by treatment and stratum, and the comparisons of them by which statements are tested.
 
 A stratum is one combination of the levels of all factors that a statement does not compare."""
 
@@ -45,14 +45,14 @@ class Untestable(Exception):
 
 
 def not_varied(factor: str) -> Untestable:
-    """Return the exception for a statement on a factor that the study does not vary."""
+    """Return the exception to raise for a statement about a factor that the study does not vary."""
     return Untestable(Note(N_("this study does not vary {factor}"), factor=factor))
 
 
 class Comparisons(Protocol):
-    """The comparisons on which statements are tested: of one campaign (`MetricCells`), or of several hosts.
+    """The comparisons by which statements are tested: in one campaign (`MetricCells`), or across several hosts.
 
-    Weights come from `sides`, and differences of them from `stats.weights`."""
+    The weights that the methods take come from `sides`, and differences of weights from `stats.weights`."""
 
     @property
     def metric(self) -> Metric: ...
@@ -76,7 +76,10 @@ class Comparisons(Protocol):
 
 
 class MetricCells:
-    """The valid values of one metric by treatment, and the strata to which they belong."""
+    """The valid values of one metric by treatment, and the strata to which they belong.
+
+    `metric` is the name of the metric. `confidence` is that of the intervals, by default the study's. Raises:
+    Untestable if the metric was not measured."""
 
     def __init__(self, report: CampaignResults, metric: str, confidence: float | None = None) -> None:
         view = next((view for view in report.views if view.metric.name == metric), None)
@@ -111,9 +114,10 @@ class MetricCells:
         return model
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
-        """Return the weights of the mean of each side over the measured strata, the number of these, and of all strata.
+        """Return the weights of each side's mean over the measured strata, the number of measured strata, and of all.
 
-        A side is {factor: levels}, and `at` the levels of other factors. Raises: Untestable if no stratum was measured.
+        A side is {factor: levels}. `at` restricts the strata to these levels of other factors. The treatments with a
+        weight are added to `used`. Raises: Untestable if no stratum was measured.
         """
         strata, total = self.strata(sides, at)
         weights = mean_weights(strata.values())
@@ -123,7 +127,7 @@ class MetricCells:
     def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
         """Return {label: weights of the mean} of each measured stratum, and the number of all strata.
 
-        A label has the levels in which strata differ, or is the name of the metric for a single stratum. Raises:
+        A label has the levels in which strata differ; for a single stratum it is the name of the metric. Raises:
         Untestable if no stratum was measured."""
         strata, total = self.strata([{}], at)
         all_levels = [dict(stratum) for stratum in strata]
@@ -134,7 +138,7 @@ class MetricCells:
         return {label or self.metric.name: weights for label, weights in by_label.items()}, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
-        """Return {stratum: the treatments of each side} of the measured strata, and the number of all strata.
+        """Return {measured stratum: the treatments of each side}, and the number of all strata of the design.
 
         Raises: Untestable if no stratum was measured."""
         wanted = [self._canonical(side) for side in sides]
@@ -157,7 +161,7 @@ class MetricCells:
         return rows_of_sides, len(rows_of_sides) + len(lost)
 
     def bounds_used(self) -> str:
-        """Return the common levels of the compared treatments whose values are only lower bounds; empty without any."""
+        """Return as text the levels of compared treatments whose values are only lower bounds; empty without any."""
         rows = [row for index, row in self.bounded.items() if index in self.used]
         return _describe_levels(self.report, "", rows) if rows else ""
 
@@ -171,8 +175,8 @@ class MetricCells:
     def _canonical(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
         """Return the levels of a side, or of a condition, in canonical form.
 
-        Conditions that the study holds constant are left out. Raises: Untestable for a factor or level that the study
-        does not have."""
+        A condition on a factor that the study holds constant at one of these levels is left out. Raises: Untestable for
+        a factor or level that the study does not have."""
         canonical: dict[str, tuple[object, ...]] = {}
         for name, levels in side.items():
             known = self.factors.get(name)
@@ -188,7 +192,7 @@ class MetricCells:
         return canonical
 
     def _check_constant(self, name: str, levels: Sequence[Level], condition: bool) -> None:
-        """Raise Untestable unless this is a condition in which the study holds a factor constant."""
+        """Raise Untestable unless `condition`, and the study holds the factor constant at one of `levels`."""
         constant = self.report.study.settings.get(name)
         if constant is None:
             raise not_varied(name)
@@ -217,7 +221,7 @@ class MetricCells:
         return compare_one(self.model, of, to, self.confidence)
 
     def linear(self, weights: Weights) -> Estimate:
-        """Return a weighted sum of arithmetic means."""
+        """Return the sum of the treatments' arithmetic means, multiplied by `weights`."""
         return linear(self.model, weights, self.confidence)
 
     def share(self, of: Weights, to: Weights) -> Estimate:
@@ -227,20 +231,22 @@ class MetricCells:
     def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
         """Return the loss from `ideal` to `without` protection, the gain of `protected`, and the recovered fraction.
 
-        Gain and fraction are of arithmetic means, so that they agree."""
+        Gain and fraction are computed from arithmetic means, so that they agree."""
         loss, gain = self.compared(ideal, without).difference, less(protected, without)
         return RecoveredShare(loss, self.linear(gain), self.share(gain, less(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
-        """Return the p of the hypothesis that `of` is at most `bound` times `to`; None without a standard error."""
+        """Return the p-value of the hypothesis that mean `of` is at most `bound` times mean `to`.
+
+        None without a standard error."""
         return one_sided_p(self.model, of, to, bound)
 
     def p_above(self, of: Weights, level: float) -> float | None:
-        """Return the p of the hypothesis that an arithmetic mean is at most `level`, in the unit of the values."""
+        """Return the p-value of the hypothesis that the arithmetic mean `of` is at most `level`."""
         return p_above(self.model, of, level)
 
     def is_positive(self, side: Weights) -> bool:
-        """Return whether a mean is above zero, so that it can be the denominator of a ratio."""
+        """Return whether the mean of a side is above zero, so that it can be the denominator of a ratio."""
         return (self.linear(side).value or 0.0) > 0
 
     def under_floor(self, weights: Weights, deviation: float | None) -> bool:
@@ -250,7 +256,7 @@ class MetricCells:
         return bool(is_below_floor(self.floor.share if self.floor else None, deviation, weights.values()))
 
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
-        """Return whether a difference, as a fraction of the mean of all its cells, is smaller than the noise floor."""
+        """Return whether a difference `gap`, as a fraction of the mean of all cells in it, is below the noise floor."""
         total = math.fsum(map(abs, weights.values()))
         mean = self.linear({index: abs(weight) / total for index, weight in weights.items()})
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
@@ -260,13 +266,13 @@ class MetricCells:
 
 
 def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:
-    """Return the weights of the mean of each side over the strata."""
+    """Return for each side the weights of its mean over the strata: strata count equally, as do cells within one."""
     sides = zip(*strata, strict=True)
     return [{index: 1 / len(cells) / len(strata) for cells in side for index in cells} for side in sides]
 
 
 def _plain(level: Level) -> object:
-    """Return a level in canonical form: parts that are joined by '+' in alphabetical order."""
+    """Return a level in canonical form: if it has several parts, joined by '+', they are sorted."""
     return "+".join(sorted(part.strip() for part in level.split("+"))) if isinstance(level, str) else level
 
 

@@ -2,7 +2,8 @@
 
 A stratum is one combination of the levels of all factors that the statement does not compare. Means are over the strata
 in which every treatment that the statement needs was measured, so that both sides of a comparison have the same
-conditions. The numbers of these strata and of all strata are recorded. Pure: a report in, contrasts out."""
+conditions. The number of these strata and the number of all strata are recorded. Pure: it takes the results of a
+campaign and returns contrasts."""
 
 from __future__ import annotations
 
@@ -26,16 +27,17 @@ Measure = Literal["ratio", "difference", "share", "level"]
 class ClaimContrast:
     """A part of a statement: a contrast with its test. A statement is true if all of its parts are.
 
-    The test is of `effect`, in the unit of `measure`. `beside` is the same effect as a difference in the unit of the
-    metric; only comparisons have it. `p_for` is the p of the hypothesis that the part is false, and `p_against` that of
-    the hypothesis that it is true: a small `p_for` is evidence for the part, a small `p_against` evidence against it.
+    `effect` is the tested effect, a ratio, difference, share or level by `measure`. `beside` is the same effect as a
+    difference in the unit of the metric; None unless two means are compared. `p_for` is the p-value of the hypothesis
+    that the part is false, and `p_against` the p-value of the hypothesis that it is true: a small `p_for` is evidence
+    for the part, a small `p_against` evidence against it.
 
-    `under_floor` is True if the effect is smaller than the noise floor of this host, which changes no verdict.
-    `incomparable` is the reason why no published difference can be compared with `beside`, if any.
+    `under_floor` is True if the effect is smaller than the noise floor of this host; this does not change the verdict.
+    `incomparable` is the reason why a published difference cannot be compared with `beside`; None if it can.
 
     Where a mean is only a lower bound, `open_for` is True if the true mean could overturn the evidence for the part,
-    and `open_against` if it could overturn the evidence against the part. `bound` is the side of `effect` on which the
-    true effect then lies (`_opened`)."""
+    and `open_against` if it could overturn the evidence against the part. `bound` is then "≥" if the true effect is at
+    least `effect`, and "≤" if it is at most `effect` (`_opened`)."""
 
     label: str
     measure: Measure
@@ -58,9 +60,9 @@ class ClaimContrast:
 class ClaimEffects:
     """The parts of a statement, the number of measured strata, and the number of all strata in the design.
 
-    `nothing` is the reason if the data show that there is nothing to judge; such a statement still has a p, so that the
-    number of tests does not depend on their results. `bounded` describes the compared treatments with values that are
-    only lower bounds; empty without any."""
+    `nothing` is the reason if the data show that there is nothing to judge, else None; such a statement still has a
+    p-value, so that the number of tests does not depend on their results. `bounded` describes the compared treatments
+    whose values are only lower bounds; empty if there are none."""
 
     parts: tuple[ClaimContrast, ...]
     strata: int
@@ -75,10 +77,10 @@ def measured_effects(
     effects: Callable[..., ClaimEffects],
     confidence: float | None = None,
 ) -> ClaimEffects:
-    """Return what `effects` returns for the cells of these metrics, one `MetricCells` for each as its arguments.
+    """Call `effects` with the cells of each metric, one `MetricCells` per metric, and return its result.
 
-    `confidence` is that of the intervals, by default the study's. Raises: Untestable, with the reason, if the campaign
-    lacks the data."""
+    `bounded` of the result is set here. `confidence` is the confidence of the intervals, by default the study's.
+    Raises: Untestable, with the reason, if the campaign lacks the data."""
     of_metrics = [MetricCells(report, metric, confidence) for metric in metrics]
     measured = effects(*of_metrics)
     return replace(measured, bounded=next(filter(None, (cells.bounds_used() for cells in of_metrics)), ""))
@@ -141,7 +143,8 @@ def larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> Cl
 def farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference of means, a, is farther from zero than another, b, regardless of their signs.
 
-    |a| > |b| if a - b and a + b have the same sign. Both must be significant: the larger p counts (Berger 1982)."""
+    |a| > |b| if a - b and a + b have the same sign. Both must be significant, so the larger p-value counts (Berger
+    1982)."""
     apart = cells.linear(less(upper, lower))
     together = cells.linear(weighted_sum([(upper, 1.0), (lower, 1.0)]))
     signs = [math.copysign(1.0, cells.linear(weights).value or 0.0) for weights in (upper, lower)]
@@ -169,7 +172,9 @@ def level(label: str, of: Weights, low: float, high: float, cells: Comparisons) 
 
 
 def ratio_beyond(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Comparisons) -> ClaimContrast:
-    """Test that the ratio of two means lies above a bound, or below it."""
+    """Test that the ratio of two means lies above a bound (if `above`, else below it).
+
+    Raises: Untestable if the mean of `to` is not above zero."""
     _require_positive(to, cells)
     comparison, p_above = cells.compared(of, to), cells.one_sided_p(of, to, bound)
     ratio, difference = comparison.ratio, comparison.difference
@@ -180,7 +185,9 @@ def ratio_beyond(label: str, of: Weights, to: Weights, bound: float, above: bool
 
 
 def direction(label: str, of: Weights, to: Weights, higher: bool, cells: Comparisons) -> ClaimContrast:
-    """Test that a mean is higher (or lower) than another; the effect is their ratio if that is above zero."""
+    """Test that mean `of` is higher (if `higher`, else lower) than mean `to`.
+
+    The effect is their ratio if that is above zero, else their difference."""
     comparison = cells.compared(of, to)
     gap, ratio = comparison.difference, comparison.ratio
     slack = cells.slack(less(of, to))
@@ -192,11 +199,12 @@ def direction(label: str, of: Weights, to: Weights, higher: bool, cells: Compari
 
 
 def _opened(part: ClaimContrast, slack: tuple[bool, bool], higher: bool | None) -> ClaimContrast:
-    """Mark a part as open where means that are only lower bounds could overturn its evidence.
+    """Return the part, marked as open if means that are only lower bounds could overturn its evidence.
 
     `slack` is whether the true effect may lie above the measured one, and whether it may lie below. `higher` is the
     stated sign: a sign still holds if the true effect can only lie further on the same side. An equivalence or a
-    fraction (`higher` is None) is open on both sides. The size of the effect is not known, so its interval is removed.
+    fraction (`higher` is None) is always open for and against. The size of the effect is not known, so its interval is
+    removed.
     """
     above, below = slack
     if not (above or below):
@@ -215,7 +223,7 @@ def _opened(part: ClaimContrast, slack: tuple[bool, bool], higher: bool | None) 
 
 
 def _open_if_bounded(part: ClaimContrast, sides: Sequence[Weights], cells: Comparisons) -> ClaimContrast:
-    """Mark a part as open on both sides if any of these means is only a lower bound."""
+    """Return the part, marked as open both for and against if the mean of any side is only a lower bound."""
     return _opened(part, (True, True), None) if any(any(cells.slack(side)) for side in sides) else part
 
 
@@ -224,7 +232,8 @@ def _signed(
 ) -> ClaimContrast:
     """Return a part that states the sign of the `tested` contrast: above zero if `higher`, else below.
 
-    Its p is evidence for the part if the contrast has the stated sign, and evidence against it otherwise."""
+    The p-value of the contrast becomes `p_for` if the contrast has the stated sign, else `p_against`; the other is
+    1."""
     if tested.p is None or tested.value is None:
         return ClaimContrast(label, measure, effect, beside, None, None)
     has_sign = tested.value > 0 if higher else tested.value < 0
@@ -233,13 +242,15 @@ def _signed(
 
 
 def equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
-    """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
+    """Test that the ratio `of` / `to` is between 1/(1 + margin) and 1 + margin.
+
+    By two one-sided tests (Schuirmann 1987)."""
     comparison = cells.compared(of, to)
     return _between(label, comparison.ratio, comparison.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
 def deviation(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
-    """Test by two one-sided tests that a deviation from zero lies within ± `margin`, a fraction of the mean."""
+    """Test by two one-sided tests that the deviation `off` from zero is within ± `margin` times `mean`."""
     return _between(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
 
 
@@ -252,7 +263,9 @@ def _between(
     bounds: tuple[float, float],
     cells: Comparisons,
 ) -> ClaimContrast:
-    """Test that `of` / `to` lies between two bounds: a ratio if they are above zero, else a fraction."""
+    """Test that `of` / `to` lies between two bounds.
+
+    The effect is called a ratio if both bounds are above zero, else a share."""
     _require_positive(to, cells)
     is_ratio = bounds[0] > 0
     part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside, None, None)
@@ -271,7 +284,7 @@ def _require_positive(to: Weights, cells: Comparisons) -> None:
 
 
 def _p_above(of: Weights, level: float, cells: Comparisons) -> float | None:
-    """Return the p of the hypothesis that a mean is not above a level, which may be infinite."""
+    """Return the p-value of the hypothesis that a mean is not above `level`, which may be infinite."""
     return float(level > 0) if math.isinf(level) else cells.p_above(of, level)
 
 

@@ -1,10 +1,10 @@
 """Compare two campaigns of one study, treatment by treatment: two hosts, two days, or before and after a change.
 
-For each treatment and metric it computes the ratio of the means B / A with Fieller's interval, and the p-value of
-no difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are not paired.
-Where a campaign has stored the spread between campaigns, it is part of the variance of both means (`stats.sampled`).
-With a margin, the gate of `stats.margins` also tests for a regression of more than the margin (one-sided, corrected for
-all cells that it judges). Pure: two reports in, frozen data out."""
+For each cell (a treatment and a metric) it computes the ratio of the means B / A with Fieller's interval, and the
+p-value of no difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are
+not paired. If a campaign has stored the spread between campaigns, this spread is added to the variance of both means
+(`stats.sampled`). With a margin, the gate of `stats.margins` also tests for a regression of more than the margin
+(one-sided, corrected for all cells that it judges). Pure: two reports in, frozen data out."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 
 
 class Uncertainty(NamedTuple):
-    """The sources of uncertainty of means besides independent noise, by metric.
+    """The sources of uncertainty of means in addition to independent noise, each as {name of a metric: source}.
 
-    `order_a` and `order_b` have the order of the trials of A and of B, for metrics whose neighbouring trials correlate.
-    `between` is the spread between equal campaigns, and `steps` the resolution of the readings. `other_speed` is true
-    if only one campaign ran on emulated processors, so that times are not comparable."""
+    `order_a` and `order_b` have the order of the trials of A and of B, only for metrics whose consecutive trials are
+    correlated. `between` is the spread between equal campaigns, and `steps` the resolution of the values. `other_speed`
+    is true if only one campaign ran on emulated processors, so that times are not comparable."""
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]
@@ -68,11 +68,12 @@ def compare(
 ) -> Comparison:
     """Compare campaign B with campaign A, treatment by treatment.
 
-    `metrics` are names (default: the metrics of both studies), and `confidence` is by default that of A's study. With a
-    `margin`, a fraction, the gate judges the cells. With `fail_changed_host`, it also fails if a fact of the host
-    differs that does not match a pattern of `may_differ`.
+    `metrics` are names of metrics (default: those that both studies list). `confidence` is by default that of A's
+    study. With a `margin`, a fraction, the gate judges the cells. With `fail_changed_host`, the gate also fails if a
+    fact about the host differs between A and B, unless the name of the fact matches a pattern in `may_differ`.
 
-    Raises: InputError if the two are not campaigns of one study, or if a metric or fact is unknown."""
+    Raises: InputError if A and B are not campaigns of one study, if they are copies, or if a metric or fact is
+    unknown."""
     _check_same_study(a.study, b.study)
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
@@ -130,7 +131,7 @@ def _check_same_study(a: Study, b: Study) -> None:
 
 
 def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
-    """Raise InputError if one campaign is a copy of the other: the same attempts at the same times, and values."""
+    """Raise InputError if one campaign is a copy of the other, with equal values and attempts at the same times."""
     starts = [[(attempt.trial, attempt.started_utc) for attempt in report.attempts] for report in (a, b)]
     points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
     if a.attempts and starts[0] == starts[1] and points[0] == points[1] and a.directory != b.directory:
@@ -140,7 +141,8 @@ def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
 def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tuple[Metric, ...]:
     """Return the metrics with these names, by default those of both studies.
 
-    Raises: InputError for a metric that is not in both campaigns, or that differs, or if there is none."""
+    Raises: InputError for a metric that is not in both campaigns, or whose unit or better direction differs, or if the
+    studies have no metric in common."""
     known_a, known_b = ({metric.name: metric for metric in report.metrics} for report in (a, b))
     common = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
     for name in names:
@@ -167,7 +169,7 @@ def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tu
 
 
 def _levels(row: Row, study: Study) -> Levels:
-    """Return (factor, level) of a treatment, in the order of the factors of `study`."""
+    """Return the levels of a treatment as (factor, level) pairs, in the order of the factors of `study`."""
     return tuple((factor.name, row.treatment.levels[factor.name]) for factor in study.factors)
 
 
@@ -178,7 +180,7 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
 def _compare_cell(
     metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], noise: Uncertainty, confidence: float
 ) -> ComparedCell:
-    """Compare the values of one treatment and metric in both campaigns, without correction for other cells."""
+    """Compare the values of one treatment and metric in both campaigns; its p-value is not corrected yet."""
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))
     absent = tuple(MissingSide(side, row, cell) for side, (row, cell) in sides if cell.bounded or not cell.points)
@@ -218,7 +220,7 @@ def _compare_cell(
 
 
 def _judge_by_gate(cells: Sequence[ComparedCell], margin: float, alpha: float) -> list[ComparedCell]:
-    """Return the cells, each with the judgement of the gate if it was tested and its metric has a better direction."""
+    """Return the cells, with the judgement of the gate added to tested cells whose metric has a better direction."""
     candidates = {}
     for at, cell in enumerate(cells):
         if cell.means is not None and cell.test is not None and cell.metric.better != "neither":
@@ -245,9 +247,10 @@ def _unmatched(
 def _unexpected(
     a: CampaignResults, b: CampaignResults, differences: Sequence[CampaignDifference], may_differ: Sequence[str]
 ) -> tuple[CampaignDifference, ...]:
-    """Return the differences between the hosts that match no pattern of `may_differ`, without the version of Lastro.
+    """Return the differences between the hosts whose names do not match any pattern of `may_differ`.
 
-    Raises: InputError for a name in `may_differ` that neither campaign recorded."""
+    Facts about Lastro itself, such as its version, may always differ. Raises: InputError for a name in
+    `may_differ` that neither campaign recorded."""
     known = [name for side in (a, b) for name in (*named_facts(side.provenance), *recorded(side.provenance))]
     for name in may_differ:
         if "*" not in name and name not in known:
@@ -277,5 +280,5 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
 
 
 def _setting(study: Study, name: str) -> str | None:
-    """Return the value at which a study holds a factor or an option constant; None if it does not."""
+    """Return as text the value at which a study holds a factor or option constant; None if it does not."""
     return str(study.held[name]) if name in study.held else None

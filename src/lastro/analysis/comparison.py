@@ -23,7 +23,7 @@ Outcome = Literal["regressed", "shown", "undecided", ""]
 
 
 class MissingSide(NamedTuple):
-    """A campaign whose cell cannot be compared: it has no values, or some are only lower bounds."""
+    """A side of a comparison whose cell cannot be compared: it has no values, or some are only lower bounds."""
 
     side: Side
     row: Row
@@ -35,13 +35,14 @@ class ComparedCell:
     """One treatment and metric in both campaigns: their values, the ratio of their means, and its test.
 
     `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if the mean of A is
-    negative; if that mean is zero, the ratio has no value. Both cases are tested as differences. `absent` lists the
-    campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, if any.
-    `p_adjusted` is corrected for all cells. `judged` is the result of the gate, with its `margin`; None without a gate,
-    or if the metric has no better direction. `lost` is true if A has values for this treatment and B has none.
-    `factors` multiply the variances of the means of A and of B, because neighbouring trials are correlated
-    (`trends.TrialOrder`). `means` are these means, both divided by a common power of two; None where a campaign lacks
-    comparable values. `marks` are the kinds of remarks on the values of A and of B."""
+    negative or a side is absent. If the mean of A is zero, the ratio has no value. `test` is the test of no difference;
+    it also covers a mean of A that is negative or zero. None if nothing was tested. `absent` lists the campaigns that
+    lack comparable values. `no_test` is the reason why existing values cannot be tested; None if they can. `p_adjusted`
+    is the p-value of `test`, corrected for all cells. `judged` is the result of the gate, with its `margin`; None
+    without a gate, for an untested cell, or if the metric has no better direction. `lost` is true if A has values for
+    this treatment and B has none. `factors` multiply the variances of the means of A and of B, because consecutive
+    trials are correlated (`trends.TrialOrder`). `means` are the means of A and of B, both divided by a common power of
+    two; None if the values are not comparable. `marks` are the kinds of remarks on the values of A and of B."""
 
     metric: Metric
     levels: Levels
@@ -66,14 +67,17 @@ class ComparedCell:
 
     @property
     def least_found(self) -> float:
-        """The least loss that the gate would have found with a power of 80 %; infinite if it might miss any loss."""
+        """The smallest loss that the gate would have detected with a power of 80 %, as a fraction.
+
+        Infinite if the gate might miss a loss of any size, or does not judge this cell."""
         return math.inf if self.judged is None else self.judged.least_found
 
     @property
     def outcome(self) -> Outcome:
         """The outcome of the gate for this cell; empty where it does not judge.
 
-        "regressed", or "shown" if the interval of the ratio excludes a loss of more than the margin, or "undecided"."""
+        "regressed" if the cell regressed, "shown" if the interval of the ratio excludes a loss of more than the margin
+        (no regression is shown), else "undecided"."""
         if self.judged is None:
             return ""
         if self.judged.regressed:
@@ -83,7 +87,7 @@ class ComparedCell:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict by the corrected p; empty where nothing was tested."""
+        """How B differs from A by the corrected p-value: "worse", "same" and so on; empty where nothing was tested."""
         if self.p_adjusted is None or self.test is None:
             return ""
         if self.p_adjusted > self.alpha:
@@ -95,7 +99,7 @@ class ComparedCell:
     def loss(self) -> float:
         """The loss from A to B, as a logarithm: positive if B is worse; a sort key of the comparison.
 
-        It is infinite if a mean is zero, and minus infinity if nothing was tested. If the metric has no better
+        Plus or minus infinity if a mean is zero, and minus infinity if nothing was tested. If the metric has no better
         direction, it is the absolute change."""
         value = self.ratio.value if self.ratio is not None else None
         if value is not None and value > 0:
@@ -108,9 +112,9 @@ class ComparedCell:
 
     @property
     def allowed_loss(self) -> float | None:
-        """The largest relative loss that is within the interval of the ratio; infinite if the interval is unbounded.
+        """The largest relative loss that is within the interval of the ratio; infinite if the ratio has no interval.
 
-        None if the gate does not judge this cell, or if it has no ratio."""
+        None if the gate does not judge this cell, or if the cell has no ratio."""
         if self.judged is None or self.ratio is None or self.ratio.value is None:
             return None
         if self.ratio.interval is None:
@@ -122,8 +126,8 @@ class ComparedCell:
 class UnmatchedTreatments:
     """Treatments of one campaign that the other campaign does not have.
 
-    `lacking` are the levels that the other campaign lacks. If it is empty, the other campaign has all of their levels
-    but excludes these combinations of them."""
+    `levels` has the levels of each of these treatments. `lacking` are the levels among them that the other campaign
+    does not have at all. If it is empty, the other campaign has all levels, but not in these combinations."""
 
     only_in: Side
     levels: tuple[Levels, ...]
@@ -133,7 +137,8 @@ class UnmatchedTreatments:
 class CampaignDifference(NamedTuple):
     """A difference between the campaigns in provenance, settings or design.
 
-    `a` and `b` are the values of the item `what`; None where a campaign does not have it."""
+    `what` names the item that differs. `a` and `b` are its values in campaigns A and B; None where a campaign does not
+    have the item."""
 
     kind: Literal["provenance", "profile", "setting", "design"]
     what: str
@@ -146,8 +151,9 @@ class Comparison:
     """The comparison of two campaigns, A and B.
 
     `cells` are in order from worst to best; cells that could not be compared come last. `between` is the spread between
-    equal campaigns that A has stored, or else B; None where neither has. `changed_host` are the differences between the
-    hosts that fail the gate; None unless it judges them."""
+    equal campaigns that A has stored, or else B; None if neither has. `one_sided` are the treatments that only one
+    campaign has. `changed_host` are the differences between the hosts that make the gate fail; None if the gate does
+    not judge hosts."""
 
     a: CampaignResults
     b: CampaignResults
@@ -194,7 +200,7 @@ class Comparison:
 
     @property
     def dependent(self) -> dict[tuple[Side, Metric], float]:
-        """{(campaign, metric): the largest factor}, where neighbouring trials are correlated enough to matter."""
+        """{(campaign, metric): largest variance factor of a cell}, where consecutive trials correlate noticeably."""
         largest: dict[tuple[Side, Metric], float] = {}
         for cell in self.cells:
             for (side, _), factor in zip(self.sides, cell.factors, strict=True):
@@ -214,15 +220,15 @@ class Comparison:
 
     @property
     def most_allowed(self) -> tuple[float, ComparedCell] | None:
-        """The largest loss that the interval of a cell does not exclude, as a fraction, and that cell.
+        """The largest loss, as a fraction, that the interval of some cell does not exclude, and that cell.
 
-        None if all intervals exclude any loss, or without a gate."""
+        None without a gate, or if every interval excludes any loss."""
         losses = [(loss, cell) for cell in self.cells if (loss := cell.allowed_loss) is not None and loss > 0]
         return max(losses, key=lambda loss_and_cell: loss_and_cell[0], default=None)
 
     @property
     def sensitivity(self) -> tuple[ComparedCell, ...]:
-        """The cells that the gate judges, the smallest detectable loss first."""
+        """The cells that the gate judges, in ascending order of the loss that the gate can detect in them."""
         return tuple(sorted((cell for cell in self.cells if cell.judged), key=lambda cell: cell.least_found))
 
     @property
@@ -232,7 +238,9 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of the gate: regressed if any cell is, and undecided if any other is; empty without a gate."""
+        """The outcome of the gate: "regressed" if any cell regressed, else "undecided" if any is, else "shown".
+
+        Empty without a gate."""
         if self.margin is None:
             return ""
         if self.regressions:

@@ -1,8 +1,9 @@
 """Curves over a numeric factor, such as digits, threads, files or clients. Pure.
 
-A curve has a line for each platform and a panel for each combination of the other factors. Its numbers are the levels
-of a factor, as in `"instrument.threads" = [1, 1000]`, or an option inside the levels of a factor, as in `instrument =
-["pi:digits=1000", "pi:digits=10000"]`. Text such as 300M or 16K is a number with a prefix."""
+A curve has a line for each platform and a panel for each combination of the other factors. The numbers on its
+horizontal axis are the levels of a factor, as in `"instrument.threads" = [1, 1000]`, or the values of an option inside
+the levels of a factor, as in `instrument = ["pi:digits=1000", "pi:digits=10000"]`. Text such as 300M or 16K is a number
+with a prefix."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ _FIRST = "platform"  # the factor that provides the lines, where it varies
 
 @dataclass(frozen=True, slots=True)
 class CurveLine:
-    """One line of a curve: the row of a treatment for each number, None where the study has no treatment.
+    """One line of a curve: the row of the treatment at each number of the axis; None where the study has no treatment.
 
-    `is_baseline` is True if the other lines are compared with this one."""
+    `is_baseline` is True if the other lines are compared with this line."""
 
     name: str
     rows: tuple[Row | None, ...]
@@ -38,7 +39,7 @@ class CurveLine:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The lines for one combination of the levels of all factors other than those of the axis and of the lines."""
+    """The lines for one combination of levels of all factors but the axis and the factor that provides the lines."""
 
     levels: tuple[str, ...]
     lines: tuple[CurveLine, ...]
@@ -48,9 +49,9 @@ class Panel:
 class Curve:
     """The curve of one numeric factor or option.
 
-    `factor` is the axis, such as 'instrument.threads'; `labels` are its levels as the study writes them, in the order
-    of `numbers`. `lines` is the factor that provides the lines (empty: there is one line); `others` are the factors
-    that differ between panels."""
+    `factor` is the name of the axis, such as 'instrument.threads'. `numbers` are the numbers on the axis, in ascending
+    order, and `labels` the same numbers as the study writes them. `lines` is the factor that provides the lines (empty:
+    there is one line). `others` are the factors that differ between panels."""
 
     factor: str
     labels: tuple[Level, ...]
@@ -68,12 +69,12 @@ class Curve:
         return tuple(order)
 
     def measures(self, view: MetricView) -> bool:
-        """Return whether a line has values of the metric at two numbers or more."""
+        """Return whether some line has values of the metric at two or more numbers of the axis."""
         lines = [line for panel in self.panels for line in panel.lines]
         return any(sum(_n(row, view) > 0 for row in line.rows) > 1 for line in lines)
 
     def shows_all(self, view: MetricView) -> bool:
-        """Return whether every trial of the metric is a point of this curve."""
+        """Return whether this curve shows every value of the metric."""
         if not self.measures(view) or len(self.panels) > MOST_PANELS:
             return False
         n_shown = sum(_n(row, view) for panel in self.panels for line in panel.lines for row in line.rows)
@@ -108,15 +109,15 @@ def number_of(level: Level) -> float | None:
 
 
 def _numeric_options(factor: Factor) -> list[str]:
-    """Return the numeric options in which levels of a factor differ while the rest of the level is the same."""
+    """Return the names of numeric options in which some levels of a factor differ that are otherwise equal."""
     names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
     return [name for name in names if _split_levels(factor, name)]
 
 
 def _split_levels(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:
-    """Return {level: (number of the option as written, level without the option)}.
+    """Return {level: (the option's number as the study writes it, the level without the option)}.
 
-    Only levels whose remainder occurs with two or more numbers are included."""
+    A level is included only if its remainder occurs with two or more numbers."""
     split: dict[Level, tuple[Level, str]] = {}
     numbers: dict[str, set[float]] = {}
     for level in factor.levels:
@@ -132,7 +133,7 @@ def _split_levels(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]
 
 
 def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Level, tuple[Level, str]]) -> Curve:
-    """Return one curve; `places` maps each level of the factor to its place on the axis and the rest of the level."""
+    """Return the curve `name`; `places` is {level of `factor`: (its number on the axis, the rest of the level)}."""
     labels = sorted({text for text, _ in places.values()}, key=lambda text: number_of(text) or 0.0)
     rows = [row for row in report.rows if row.treatment.levels[factor] in places]
     others = [dict(_other_levels(report, row, factor, places)) for row in rows]
@@ -159,9 +160,9 @@ def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Leve
 def _other_levels(
     report: CampaignResults, row: Row, factor: str, places: Mapping[Level, tuple[Level, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (factor, level) of a treatment for all varying factors, without the number of the axis.
+    """Yield (factor, level) of a treatment for all varying factors; the level of `factor` is without the axis number.
 
-    The level of a part includes its options that vary, such as `platform.storage`."""
+    The level of a part, such as `platform`, includes its varying options, such as `platform.storage`."""
     levels = dict(row.treatment.levels)
     _, rest = places[levels.pop(factor)]
     if rest:
@@ -176,7 +177,7 @@ def _other_levels(
 
 
 def _panel(levels: tuple[str, ...], by_line: Mapping[str, Mapping[Level, Row]], labels: Sequence[Level]) -> Panel:
-    """Return the panel of these levels, from {line: {label: row}}."""
+    """Return the panel of these levels; `by_line` is {line: {label of a number: row}}."""
     baseline = {line for line, rows in by_line.items() if any(row.is_baseline for row in rows.values())}
     if len(baseline) == len(by_line) > 1:  # the baseline is a number of every line, not one of the lines
         baseline = set()

@@ -30,13 +30,13 @@ Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 @dataclass(frozen=True, slots=True)
 class SlaQuestion:
-    """A question: which candidate holds all service levels, and which of those costs the least?
+    """A question: which candidates hold all service levels, and which of these candidates costs the least?
 
-    A combination of levels is a candidate only if it has the `required` properties. The `wished` ones decide between
-    candidates whose costs are not distinguishable. `under` is {factor: levels} of the conditions in which the service
-    levels must hold; if empty, all conditions that were measured. `factors` are those whose levels a candidate
-    combines: by default all factors that users choose and that are not in `under`; if there are none, also those in
-    `under` and those with one level, which then name the candidates."""
+    A combination of levels is a candidate only if it has the `required` properties. The `wished` properties decide
+    between candidates whose costs are not distinguishable. `under` is {factor: levels} of the conditions in which the
+    service levels must hold; if empty, all conditions that were measured. `factors` are the factors whose levels a
+    candidate combines. By default, these are all varying factors that users choose, except those in `under`. If there
+    are none, they are all factors that users choose, even those in `under` or with one level."""
 
     levels: tuple[ServiceLevel, ...]
     cost: Cost | None = None
@@ -48,7 +48,7 @@ class SlaQuestion:
 
     @classmethod
     def of_study(cls, report: CampaignResults) -> SlaQuestion:
-        """Return the question in the file of the study, which may have no service levels."""
+        """Return the question that the study file asks; its `levels` are empty if the study has no service levels."""
         study, metrics = report.study, report.metrics
         return cls(
             tuple(ServiceLevel.parse(f"{name} {level}", metrics) for name, level in study.sla.items()),
@@ -69,7 +69,7 @@ class SlaQuestion:
         under: Mapping[str, Sequence[str]] | None = None,
         confidence: float | None = None,
     ) -> SlaQuestion:
-        """Parse the question of a user. Whatever is left out is as in the file of the study.
+        """Parse the question that a user asks on the command line; what the user leaves out is as in the study file.
 
         Raises: InputError for text that cannot be parsed, and for properties if the campaign did not record any."""
         of_study = cls.of_study(report)
@@ -106,8 +106,8 @@ class SlaQuestion:
 class Deployment:
     """A combination of levels that a user may choose; `label` names it: 'runc · macvlan-bridge · cgroups'.
 
-    `gaps` are the reasons why something was not measured, or why a requirement is not met. `wishes` has for each wish
-    whether it is met; None if that is not known."""
+    `gaps` are the reasons why treatments with these levels were not measured, or why requirements are not met. `wishes`
+    says for each wish of the question whether it is met; None if that is not known."""
 
     levels: Mapping[str, str]
     label: str
@@ -117,12 +117,14 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class SlaDecision:
-    """The answer to a question. `choice` is among `candidates`, which are in the order of the study.
+    """The answer to a question. Candidates are known by their indices in `candidates`, which has the study's order.
 
-    `lacking` are combinations that are not candidates, because a requirement is not met, or because that is not known.
-    `conditions` are the labels of the conditions. `given` is {factor: level} of the factors with one level in all
-    conditions. Among accepted candidates whose costs are not distinguishable, the recommended one meets the most
-    wishes; `cheapest` is the number of the one that costs the least."""
+    `choice` has the judgement of each candidate, and the recommended one. Among accepted candidates whose costs are not
+    distinguishable, it is the one that meets the most wishes. `cheapest` is the index of the candidate that would be
+    recommended without wishes; None if there is none. `lacking` are the combinations of levels that are not candidates,
+    because they do not meet a requirement, or because it is not known whether they do. `conditions` are the labels of
+    the conditions. `given` is {factor: level} of the factors that have one level in all conditions. `looks` are the
+    looks of the campaign that settled this question; empty if none did."""
 
     report: CampaignResults
     question: SlaQuestion
@@ -136,7 +138,7 @@ class SlaDecision:
     cheapest: int | None = None
 
     def candidate_of(self, treatment: Treatment) -> int:
-        """Return the number of the candidate that a treatment measures."""
+        """Return the index of the candidate that a treatment measures."""
         return next(
             number
             for number, candidate in enumerate(self.candidates)
@@ -144,16 +146,16 @@ class SlaDecision:
         )
 
     def more_blocks(self, chance: float, at: int | None = None) -> int | None:
-        """Return how many more blocks decide on a candidate with this probability, by default on the likeliest.
+        """Return how many more blocks are needed to decide on candidate `at` (default: the likeliest).
 
-        None if even the maximum number of blocks would not."""
+        `chance` is the probability with which they suffice. None if even the maximum number of blocks would not."""
         at = self.choice.likeliest if at is None else at
         assert at is not None
         alpha = (1 - self.question.confidence) / len(self.candidates)
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
     def order(self) -> list[int]:
-        """Return the numbers of all candidates: accepted by cost, open by probability, rejected, then missing."""
+        """Return the indices of all candidates: accepted by cost, open by probability, rejected, then not measured."""
         choice = self.choice
         open_ones = [at for at in range(len(choice.odds)) if choice.verdict(at) == "open"]
         open_ones.sort(key=lambda at: -choice.odds[at].holds)
@@ -162,7 +164,7 @@ class SlaDecision:
 
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
-    """Return the answer to the question in the file of the study; None without service levels, or without two blocks.
+    """Return the answer to the question in the study file; None without service levels, or with fewer than two blocks.
 
     `judge` replaces `stats.decision.choose`."""
     if not report.study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
@@ -171,10 +173,10 @@ def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecis
 
 
 def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
-    """Look at a campaign that grows, when this fraction of its maximum number of blocks has run.
+    """Decide the study's question on a running campaign, after this fraction of its maximum number of blocks.
 
-    The question is that in the file of the study. Return the decision so far, None without two blocks, and what all
-    looks including this one have settled."""
+    `before` is what earlier looks have settled. Return the decision so far (None with fewer than two blocks), and what
+    all looks including this one have settled."""
     after = [before]
 
     def judged(trials: Any, limits: Any, weights: Any, size: tuple[int, int], alpha: float) -> Choice:
@@ -188,8 +190,8 @@ def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[
 def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None = None) -> SlaDecision:
     """Judge every candidate by its valid trials in the conditions of the question.
 
-    If the campaign has looked at its trials by this question, what its looks accepted and rejected stays so, and
-    nothing is tested again. `judge` replaces `stats.decision.choose`.
+    If the campaign had looks that asked this question, the candidates that its looks accepted and rejected
+    stay so, and nothing is tested again. `judge` replaces `stats.decision.choose`.
 
     Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
     blocks."""
@@ -233,7 +235,7 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
 
 
 def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the factors whose levels a candidate combines, if a question names none (`SlaQuestion.factors`)."""
+    """Return the factors whose levels a candidate combines by default: see `factors` in `SlaQuestion`."""
     open_ones = [factor.name for factor in report.varying if factor.name not in under]
     return tuple(filter(is_choice, open_ones)) or tuple(
         factor.name for factor in report.study.factors if is_choice(factor.name)
@@ -241,9 +243,10 @@ def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) 
 
 
 def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
-    """Recommend the candidate that meets the most wishes, of the accepted ones whose costs are not distinguishable.
+    """Return the choice, with the recommendation moved to the candidate that meets the most wishes.
 
-    `n_met` is the number of wishes that each candidate meets. Without costs (`priced`), all accepted ones compete."""
+    Only accepted candidates whose costs are not distinguishable from the recommended one compete; without costs (not
+    `priced`), all accepted ones. `n_met` is the number of wishes that each candidate meets."""
     if choice.recommended is None:
         return choice
     near = (choice.recommended, *choice.alike)
@@ -266,7 +269,7 @@ def _looks_answer(report: CampaignResults, question: SlaQuestion, n_candidates: 
 
 
 def _after_looks(last: Look) -> Stage:
-    """Return the stage after the last look of a campaign, at which nothing more is accepted or rejected."""
+    """Return the stage after the last look: what it accepted and rejected stays so, and nothing else is settled."""
     return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
@@ -275,7 +278,7 @@ def _level(row: Row, name: str) -> str:
 
 
 def group_by_levels(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, str]], dict[int, int]]:
-    """Return the combinations {factor: level} of these factors, and {treatment: number of its combination}."""
+    """Return the combinations {factor: level} of these factors, and {treatment: index of its combination}."""
     numbers: dict[tuple[str, ...], int] = {}
     number_of = {}
     for row in rows:
@@ -287,7 +290,7 @@ def group_by_levels(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dic
 def _split_by_requirements(
     report: CampaignResults, question: SlaQuestion, chosen: Sequence[str]
 ) -> tuple[list[Row], tuple[Deployment, ...]]:
-    """Return the rows of candidates that meet all requirements, and the other candidates with the reasons."""
+    """Return the rows of the combinations that meet all requirements, and the other combinations with the reasons."""
     rows = [row for row in report.rows if is_under(report, row, question.under)]
     groups, number_of = group_by_levels(rows, chosen)
     first_rows = {number_of[row.treatment.index]: row for row in reversed(rows)}
@@ -306,14 +309,18 @@ def _split_by_requirements(
 def _deployment(
     report: CampaignResults, question: SlaQuestion, levels: Mapping[str, str], rows: Sequence[Row]
 ) -> Deployment:
-    """Return the candidate of these levels, with the gaps of its rows and whether it meets the wishes."""
+    """Return the candidate of these levels.
+
+    `rows` are its treatments. Its `gaps` are the reasons why some of them have no valid trial."""
     gaps = dict.fromkeys(row.reason or row.status for row in rows if not row.n_valid)
     wishes = tuple(_check(report, rows[0], wish)[0] for wish in question.wished)
     return Deployment(levels, label_of(levels, report), tuple(gaps), wishes)
 
 
 def _check(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, str]:
-    """Return whether a treatment meets a requirement, None if that is not known, and the recorded property as text."""
+    """Return whether a treatment meets a requirement, and the recorded property as text.
+
+    The first is None if it is not known; then the text is the reason."""
     part = column_of(report.study, row.treatment.levels, required.kind)
     table: Any = report.provenance
     for key in ("properties", required.kind, part, required.name):
@@ -329,9 +336,9 @@ def _check(report: CampaignResults, row: Row, required: Requirement) -> tuple[bo
 def metric_trials(
     report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple[int, int]], name: str
 ) -> MetricTrials:
-    """Return the values of a metric in these rows; `at` is {treatment: (number of candidate, number of condition)}.
+    """Return the values of a metric in these rows; `at` is {treatment: (index of candidate, index of condition)}.
 
-    Values that the load generator limited are lower bounds, too, if higher is better."""
+    Values that the load generator limited also count as lower bounds if higher is better."""
     index = next(number for number, metric in enumerate(report.metrics) if metric.name == name)
     cells: dict[tuple[int, int], dict[int, float]] = {}
     floors: set[tuple[int, int]] = set()

@@ -1,6 +1,6 @@
 """The doses of the neighbour in valid trials: the CPUs and the amounts of other resources that it really used.
 
-Pure. Notes are untrusted input: a part from a third party may have written anything into them."""
+Pure. The notes of trials are untrusted input: a part from a third party may have written anything into them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ Dose = dict[str, float]  # the quantities of one trial, by their names in the no
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity of a dose by its name in the notes; `rate` is true if it is shown per second of the measurement."""
+    """A quantity of a dose, by its name in the notes of trials.
+
+    `rate` is true if the quantity is shown per second of the measurement. `label` is the heading that people see."""
 
     name: str
     label: str
     rate: bool = False
 
     def text(self, value: float) -> str:
-        """Return a value for people: bytes with a prefix, other quantities with three significant digits."""
+        """Return a value of this quantity as text: bytes with a prefix, others with three significant digits."""
         return human_bytes(value) if self.name.endswith("_bytes") else significant(value, 3)
 
 
@@ -54,7 +56,7 @@ QUANTITIES = (
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The mean of trials, with the least and the greatest value."""
+    """The mean of a quantity over trials, with its least and its greatest value."""
 
     mean: float
     least: float
@@ -81,7 +83,9 @@ class DoseRow:
 
 @dataclass(frozen=True, slots=True)
 class UnequalDoses:
-    """Two platforms on which the same neighbour, with the same isolation, used `less` and `more` of a quantity."""
+    """Two platforms on which one neighbour, with equal isolation, used different amounts of a quantity.
+
+    `less` is the row of the platform on which it used less of `quantity`, and `more` the other."""
 
     less: DoseRow
     more: DoseRow
@@ -90,14 +94,16 @@ class UnequalDoses:
 
 @dataclass(frozen=True, slots=True)
 class Doses:
-    """A row for each combination of levels of `factors` with a neighbour; without rows if no trial noted a dose."""
+    """The doses of a campaign: a row for each combination of levels of `factors` that has a neighbour.
+
+    `rows` is empty if no trial noted a dose."""
 
     factors: tuple[str, ...]
     rows: tuple[DoseRow, ...]
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """The quantities that some trials noted: CPUs, and others of which some neighbour used more than zero."""
+        """The quantities to show: CPUs if any trial noted them, and others that some neighbour really used."""
         used = []
         for quantity in QUANTITIES:
             spreads = [row.spreads[quantity.name] for row in self.rows if quantity.name in row.spreads]
@@ -120,9 +126,9 @@ def doses_of(report: CampaignResults) -> Doses:
 
 
 def unequal_doses(doses: Doses) -> UnequalDoses | None:
-    """Return the two most unequal doses of a neighbour, on two platforms; None if all are within a factor of two.
+    """Return the two most unequal doses of one neighbour on two platforms; None if all are within a factor of two.
 
-    Only CPUs and rates are compared: a neighbour may hold the same amount of memory on both and yet do less."""
+    Only CPUs and rates are compared: a neighbour may hold equal memory on both platforms and yet do less on one."""
     if _PLATFORM not in doses.factors:
         return None
     place = doses.factors.index(_PLATFORM)
@@ -143,7 +149,7 @@ def unequal_doses(doses: Doses) -> UnequalDoses | None:
 
 
 def spreads_of(attempts: Sequence[Attempt]) -> dict[str, Spread]:
-    """Return {name of a quantity: its spread} over valid attempts; empty without a neighbour."""
+    """Return {name of a quantity: its spread over these valid attempts}; empty if none of them noted a dose."""
     return _spreads(_noted_doses(attempts))
 
 
@@ -161,9 +167,9 @@ def _spreads(doses: Sequence[Dose]) -> dict[str, Spread]:
 
 
 def _read_dose(note: Any) -> Dose:
-    """Return the quantities of the dose in a note, rates per second; empty if the note has no duration.
+    """Return the dose in a note as {name of a quantity: value}, rates per second; empty if the note has no duration.
 
-    Numbers that no reading can have are left out."""
+    Impossible numbers, negative or huge, are left out."""
     elapsed_s = note.get("elapsed_s") if isinstance(note, Mapping) else None
     if not is_number(elapsed_s) or elapsed_s <= 0:
         return {}

@@ -21,7 +21,7 @@ from lastro.stats.weights import less
 
 
 def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelEffect, ...]:
-    """Compare every level of every factor that varied with the factor's reference level, as one family."""
+    """Compare the levels of every varying factor with the factor's reference level; all comparisons are one family."""
     return level_effects(data, [(factor, {}) for factor in data.factors], floor)
 
 
@@ -30,8 +30,8 @@ def level_effects(
 ) -> tuple[LevelEffect, ...]:
     """Compare all levels of factors with their reference levels; all comparisons are one family.
 
-    `wanted` has (factor, {other factor: level}): only treatments with these levels of other factors count. `floor` is
-    the noise floor of one treatment against another, as a fraction."""
+    `wanted` has for each factor (factor, {other factor: level}): only treatments with these levels of the other factors
+    count. `floor` is the noise floor of a comparison of two treatments, as a fraction; None if it is not known."""
     if data.model is None:
         return ()
     pairs, sides = list[_LevelPair](), list[Sides]()
@@ -92,7 +92,10 @@ def with_marks(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelE
 
 
 def _kinds_of_marks(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
-    """Return the kinds of marks on treatments with the level or reference of an effect, at its given levels."""
+    """Return the kinds of marks on the values from which an effect is computed.
+
+    They are the values of treatments that have the level or the reference level of the effect, and its `given`
+    levels."""
     levels, given = {effect.level, effect.reference}, dict(effect.given)
     return in_order(
         mark.kind
@@ -106,10 +109,10 @@ def _kinds_of_marks(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
 def baseline_comparisons(
     view: MetricView, data: MetricValues, floor: float | None = None
 ) -> tuple[tuple[BaselineComparison, ...], Correction]:
-    """Return the comparisons of treatments with their baselines, and the method by which they are corrected.
+    """Return the comparisons of treatments with their baselines, and the method of their multiplicity correction.
 
-    They are those of the cells, in the order of the rows of the report. Up to twenty (planned) comparisons are judged
-    by their largest |t|; more than twenty, by Benjamini and Hochberg's method."""
+    The comparisons are those in the cells of the report, in the order of its rows. Up to twenty (planned) comparisons
+    are corrected by the distribution of the largest |t|; more than twenty, by Benjamini and Hochberg's method."""
     rows = [
         row
         for row in view.report.rows
@@ -142,7 +145,8 @@ def headline(
 ) -> Headline:
     """Return the headline of a metric: the factor that explains most, the widest effect, and counts of decisions.
 
-    The widest effect is the one whose ratio is farthest from 1: of those that differ significantly, or else of all."""
+    The widest effect is the significant effect whose ratio is farthest from 1 or, if none is significant, the farthest
+    of all. The decisions are those on the comparisons with baselines."""
     factors = [effect for effect in anova.effects if len(effect.factors) == 1] if anova else []
     factors = [effect for effect in factors if effect.name != "block"]
     leading = max(factors, key=lambda effect: effect.explained, default=None)

@@ -16,10 +16,10 @@ _MOST_NUMBERS = 40_000_000  # entries of the model matrix: 320 MB
 
 
 def analyse_variance(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
-    """Return the analysis of variance (or None), the reason why there is none (or None), and notes on it.
+    """Return the analysis of variance or None, the reason why there is none or None, and notes on the analysis.
 
-    It is of Type II, with blocks as a factor if there are several, with interactions up to the highest order that the
-    data allow, and on the scale (values or logarithms) of the model of the metric."""
+    The analysis is of Type II. Blocks are a factor if there are several. It includes interactions up to the highest
+    order that the data allow, and is on the scale (values or logarithms) of the model of the metric."""
     if why := _reason_for_none(data):
         return None, why, ()
     treatments, blocks, values = zip(*data.trials(), strict=True)
@@ -63,7 +63,8 @@ def _reason_for_none(data: MetricValues) -> Note | None:
 def _highest_order(data: MetricValues) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
-    It is at most two if cells are missing: higher interactions would be estimated from too few cells."""
+    Order 1 is main effects only. The order is at most two if cells are missing: higher interactions would be estimated
+    from too few cells."""
     highest, df = len(data.factors) if data.complete else min(2, len(data.factors)), 0
     for order in range(1, highest + 1):
         for group in combinations(data.factors, order):

@@ -1,11 +1,11 @@
 """The key findings of a campaign: which levels of a factor differ, are alike, or are undecided, and by how much.
 
-They are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor on the
-first metric, a finding on each further metric, and what is missing. The numbers on factors come from two families of
-comparisons, the main effects of a metric and all pairs of levels of all of its factors (`pairs`). The intervals of each
-family are simultaneous, so that any of them may be reported. A level differs if its interval excludes a difference of
-zero. Levels are alike if the intervals of all their pairs lie within `ALIKE`. All others are undecided. Pure: a report
-in, findings out."""
+The findings are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor
+on the first metric, a finding on each further metric, and the treatments and values that are missing. The numbers on
+factors come from two families of comparisons: the main effects of a metric, and all pairs of levels of each factor
+(`pairs`). The intervals of each family are simultaneous, so that any of them may be reported. A level differs if its
+interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within ± `ALIKE`. All
+other levels are undecided. Pure: it takes the results of a campaign and returns findings."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is co
 
 @dataclass(frozen=True, slots=True)
 class LevelGroups:
-    """The levels of one factor, grouped by what the data show.
+    """The levels of one factor, grouped by what the data show (see the module's docstring).
 
-    `differing` are the levels that differ from the reference, the farthest first. `group` has the reference and levels
-    that are all alike in pairs; `widest` is the pair of the group that may differ most, None without other levels than
-    the reference. `near` are levels that are alike to the reference, but not to the whole group."""
+    `differing` are the levels that differ from the reference, the farthest first. `group` has the reference and the
+    levels that are alike to it and to each other. `widest` is the pair of levels in `group` that may differ most; None
+    if `group` has only the reference. `near` are the levels that are alike to the reference, but not to the whole
+    group. `undecided` are all other levels."""
 
     differing: tuple[str, ...]
     group: tuple[str, ...]
@@ -57,7 +58,7 @@ class MetricFindings:
 
     @property
     def shared(self) -> frozenset[str]:
-        """The names of levels that several factors have."""
+        """The names of levels that more than one factor has, so that the name alone is ambiguous."""
         levels = Counter(level for names in self.data.factors.values() for level in names)
         return frozenset(level for level, times in levels.items() if times > 1)
 
@@ -68,17 +69,17 @@ class MetricFindings:
 
     @property
     def largest_first(self) -> list[FactorPairs]:
-        """The factors with a level that differs, by the largest difference; then the others."""
+        """The factors in descending order of their largest significant difference; those without one come last."""
         return sorted(self.factors, key=_largest_first)
 
     @property
     def compared(self) -> list[FactorPairs]:
-        """The factors with a level that is compared with the reference."""
+        """The factors for which at least one level is compared with the reference."""
         return [factor for factor in self.factors if factor.effects]
 
     @property
     def pairs(self) -> list[Pair]:
-        """Every two levels of a factor once: comparisons with the reference are main effects, others are pairs."""
+        """Every pair of levels of each factor once; pairs with the reference level come from the main effects."""
         result = [pair for factor in self.compared for pair in factor.effects.values()]
         for factor in self.compared:
             result += [factor.pairs[levels] for levels in factor.in_order if factor.reference not in levels]
@@ -91,7 +92,7 @@ class MetricFindings:
 
     @property
     def differing(self) -> list[Effect]:
-        """The levels that differ from their reference, farthest first; if none does, levels that differ in pairs."""
+        """The levels that differ from their reference, farthest first; if none does, other differing pairs."""
         with_reference, others = list[Effect](), list[Effect]()
         for factor in self.compared:
             with_reference += [(factor, level, factor.reference) for level in factor.others]
@@ -111,9 +112,11 @@ class MetricFindings:
 
 @dataclass(frozen=True, slots=True)
 class MissingTreatments:
-    """The gaps of a campaign. `lost` counts treatments whose trials were all invalid, with the common levels `where`.
+    """The treatments and values that are missing in a campaign.
 
-    `empty` are the names of metrics without a value, and `bounded` of metrics with values that are only lower bounds.
+    `gaps` are the unavailable treatments. `lost` is the number of treatments whose trials were all invalid, and `where`
+    describes these by their levels. `empty` are the names of the metrics without any value, and `bounded` the names of
+    the metrics with values that are only lower bounds.
     """
 
     gaps: tuple[Gap, ...]
@@ -125,10 +128,12 @@ class MissingTreatments:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The key findings. `covered` are the factors on which `interference` and `hops` report.
+    """The key findings of a campaign.
 
-    `hops` are (levels of the other factors, line of the first metric over the length of a chain). `first` and `others`
-    are the findings on the first metric and on all others, those with a better direction first."""
+    `interference` is None without a neighbour. `hops` has (levels of the other factors, the line fitted to the first
+    metric over the number of hops of a chain). `covered` are the names of the factors on which `interference` and
+    `hops` report. `first` are the findings on the first metric. `others` are the findings on all other metrics; metrics
+    with a better direction come first."""
 
     interference: Interference | None
     hops: tuple[tuple[tuple[str, ...], SizeRelation], ...]
@@ -201,9 +206,9 @@ def level_groups(factor: FactorPairs) -> LevelGroups:
 
 
 def _group_alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair | None]:
-    """Return the reference with the levels that are alike to it and to each other, and the pair that may differ most.
+    """Return the reference with the levels that are alike to it and to each other, and their pair that may differ most.
 
-    Levels join the group in order of their distance from the reference. The pair is None if none joins."""
+    Levels join this group in order of their distance from the reference. The pair is None if no level joins."""
     group, in_group = [factor.reference], list[Pair]()
     for level in sorted(levels, key=lambda level: factor.of(level).distance):
         pairs = [factor.of(level), *(factor.pairs.get((level, other)) for other in group[1:])]

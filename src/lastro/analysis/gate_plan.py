@@ -1,8 +1,8 @@
-"""Plan a gate: which losses it would find, and how probably it shows that there are none, by the number of blocks.
+"""Plan a gate: by number of blocks, which losses it would detect, and how probably it shows that there are none.
 
-The noise comes from a pilot: a campaign of the same study, or its A/A campaign. The spread of each treatment between
-blocks is drawn towards that of all treatments (`moderation.drawn_to_pooled`), with the uncertainty that the pilot
-leaves. Treatments that the pilot lacks are assumed to be as noisy as its noisiest one. Pure."""
+The noise is estimated from a pilot: a campaign of the same study, or its A/A campaign. The spread of each treatment
+between blocks is moderated: drawn towards the pooled spread of all treatments (`moderation.drawn_to_pooled`).
+Treatments that the pilot lacks are assumed to be as noisy as the noisiest treatment of the pilot. Pure."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _MOST_BLOCKS = 1000  # more are not proposed
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of one metric of one treatment: the standard deviation between blocks, as a fraction of the mean.
+    """The noise of one metric under one treatment.
 
-    `df` are its degrees of freedom. `assumed` is true if the pilot lacks the treatment. `between` is the spread between
-    equal campaigns that the pilot has stored; None without one."""
+    `spread` is the standard deviation between blocks, as a fraction of the mean, and `df` its degrees of freedom.
+    `assumed` is true if the pilot lacks the treatment. `between` is the spread between equal campaigns that the pilot
+    has stored; None if it has not stored one."""
 
     metric: Metric
     treatment: str
@@ -56,11 +57,11 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class GatePower:
-    """What a gate of two campaigns of this many blocks finds and shows.
+    """The power of a gate that compares two campaigns of `blocks` blocks each.
 
-    `median` and `noisiest` are the least losses found with a power of 80 %, in the median and the noisiest cell;
-    infinite if a loss of any size may be missed. `shown` is the probability of the outcome "shown" if nothing changed.
-    `duration_s` is the time of both campaigns."""
+    `median` and `noisiest` are the smallest losses detected with a power of 80 %, in the median and in the noisiest
+    cell, as fractions; infinite if a loss of any size may be missed. `shown` is the probability of the outcome "shown"
+    if nothing changed. `duration_s` is the duration of both campaigns together."""
 
     blocks: int
     median: float
@@ -71,12 +72,13 @@ class GatePower:
 
 @dataclass(frozen=True)
 class GatePlan:
-    """A gate that was planned from the noise of a pilot, whose directory is `pilot`.
+    """A gate that was planned from the noise of a pilot campaign, whose directory is `pilot`.
 
-    The gate judges `n_treatments` treatments by each of `metrics`. `cells` are sorted from the least noisy to the
-    noisiest. `unknown` are the names of the metrics whose noise the pilot does not show; they are judged, too.
-    `other_settings` are the names of the settings in which the pilot differs from the study. `duration_s(n)` is the
-    time of two campaigns of n blocks each. `guest` is that of the pilot; None for a real host."""
+    The gate judges `n_treatments` treatments by each of `metrics`. `cells` has the noise of each treatment and metric,
+    from the least noisy to the noisiest. `unknown` are the names of the metrics whose noise the pilot does not show;
+    the gate judges these metrics, too. `other_settings` are the names of the settings in which the pilot differs from
+    the study. `duration_s(n)` returns the duration of two campaigns of n blocks each. `guest` is the virtual machine in
+    which the pilot ran; None for a real host."""
 
     pilot: str
     margin: float
@@ -104,7 +106,7 @@ class GatePlan:
 
     @cached_property
     def powers(self) -> tuple[GatePower, ...]:
-        """The power with the study's own number of blocks, and with a few others."""
+        """The power with the number of blocks of the study, and with 5, 10, 20 and 40 blocks, in ascending order."""
         return tuple(
             GatePower(
                 blocks,
@@ -118,9 +120,9 @@ class GatePlan:
 
     @cached_property
     def blocks_to_find(self) -> dict[str, int | None]:
-        """{metric: the least number of blocks with which the gate finds a loss of twice the margin in every cell}.
+        """{metric: the least number of blocks with which the gate detects a loss of twice the margin in any cell}.
 
-        The number is None above 1,000. Metrics of unknown noise are absent."""
+        The power is 80 % in each cell. The number is None above 1,000. Metrics of unknown noise are absent."""
         cells = by_key((cell.metric.name, cell) for cell in reversed(self._kinds_of_noise))
         return {
             metric.name: _least_blocks(partial(self._finds_twice, cells[metric.name]))
@@ -130,7 +132,9 @@ class GatePlan:
 
     @cached_property
     def blocks_to_show(self) -> int | None:
-        """The least number of blocks that probably shows that nothing regressed, if so; None above 1,000."""
+        """The least number of blocks with which the outcome is "shown" with 80 % probability if nothing changed.
+
+        None above 1,000."""
         return _least_blocks(lambda blocks: self._shown(blocks) >= POWER)
 
     @property
@@ -139,7 +143,7 @@ class GatePlan:
 
     @cached_property
     def _kinds_of_noise(self) -> dict[Noise, int]:
-        """{noise: the number of cells with this noise}: cells with assumed noise have the same one."""
+        """{noise: the number of cells with this noise}; all cells of a metric with assumed noise share one."""
         return Counter(replace(cell, treatment="") for cell in self.cells)
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
@@ -148,13 +152,13 @@ class GatePlan:
         return math.inf if loss is None else loss
 
     def _finds_twice(self, cells: Sequence[Noise], blocks: int) -> bool:
-        """Return whether the gate finds a loss of twice the margin in each of these cells, with a power of 80 %."""
+        """Return whether the gate detects a loss of twice the margin in each of these cells with a power of 80 %."""
         return all(cell.precision(blocks).finds(2 * self.margin, self.margin, self._alpha) >= POWER for cell in cells)
 
     def _shown(self, blocks: int) -> float:
-        """Return the probability that every interval excludes the margin if nothing changed.
+        """Return the probability that the intervals of all cells exclude a loss of the margin if nothing changed.
 
-        Cells count as independent."""
+        The cells are treated as independent."""
         alpha = alpha_of(self.confidence) / 2
         return math.prod(
             cell.precision(blocks).shows(0.0, self.margin, alpha) ** n for cell, n in self._kinds_of_noise.items()
@@ -162,7 +166,7 @@ class GatePlan:
 
 
 def _least_blocks(is_enough: Callable[[int], bool]) -> int | None:
-    """Return the least number of blocks, 2 or more, that is enough; None above `_MOST_BLOCKS`."""
+    """Return the least number of blocks, 2 or more, for which `is_enough` is true; None above `_MOST_BLOCKS`."""
     blocks = bisect_left(range(_MOST_BLOCKS + 1), True, lo=2, key=is_enough)
     return blocks if blocks <= _MOST_BLOCKS else None
 
@@ -177,8 +181,8 @@ def gate_plan(
 ) -> GatePlan:
     """Plan a gate for these treatments of a study, with `margin` above zero.
 
-    `duration_s(n)` returns the duration of two campaigns of n blocks each. `metrics` lists names; empty means the
-    metrics of the study.
+    `duration_s(n)` returns the duration of two campaigns of n blocks each. `metrics` lists names of metrics (default:
+    the metrics of the study that have a better direction).
 
     Raises: InputError if the pilot is of another study, a metric is unknown, or the pilot shows no noise at all."""
     _check_same_study(study, pilot)
@@ -225,7 +229,8 @@ def _check_same_study(study: Study, pilot: CampaignResults) -> None:
 def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
     """Return the metrics with these names, by default those of the study that have a better direction.
 
-    Raises: InputError for a name that is unknown or has no better direction, or if there is none."""
+    Raises: InputError for a metric that is unknown or has no better direction, or if the study has no metric with
+    one."""
     listed, known = (
         {metric.name: metric for metric in metrics if metric.better != "neither"}
         for metrics in (study.metrics, (*study.metrics, *study.all_metrics))
@@ -240,7 +245,7 @@ def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
 
 
 def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> Iterator[Noise]:
-    """Yield the noise of each treatment; nothing if the pilot shows none for this metric."""
+    """Yield the noise of this metric for each treatment; nothing if the pilot does not show any for the metric."""
     order = correlated_orders([view], study.design.alpha).get(view.metric.name)
     between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}

@@ -1,8 +1,8 @@
 """The growth of each metric with the sizes of a factor's levels, such as the routers and links of topologies. Pure.
 
-It is determined for each combination of the other factors. With three sizes or more, a line is fitted to the means; its
-parameters and curvature have intervals by the model of the metric. Any two means lie on a line, so with two sizes the
-ratio of the means is compared with the ratios of the sizes. The scenario defines which factor has sizes."""
+The growth is determined for each combination of the other factors. With three sizes or more, a line is fitted to the
+means; its parameters and curvature have intervals by the model of the metric. Any two means lie on a line, so with two
+sizes the ratio of the means is compared with the ratio of the sizes. The scenario defines which factor has sizes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class SizeRelation:
 class Line:
     """The least-squares line through the means: slope, intercept, and `bend`, the quadratic coefficient.
 
-    They have no intervals if a mean is of one value. If the means bend, the slope is still that of the nearest line."""
+    These have no intervals if a mean is of a single value. If the means bend, `slope` is still that of the nearest
+    line."""
 
     slope: Estimate
     intercept: Estimate
@@ -67,7 +68,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class GrowthRow:
-    """One combination of the other factors' levels, with a growth for each metric, None if it has no value."""
+    """One combination of levels of the other factors, with the growth of each metric; None without a value."""
 
     levels: tuple[str, ...]
     metrics: tuple[Growth | None, ...]
@@ -77,7 +78,7 @@ class GrowthRow:
 class Growths:
     """The growth of all metrics; false if no metric was measured at two sizes.
 
-    `others` are the names of the factors that vary, without `sized`."""
+    `sized` is the factor with sizes. `others` are the names of the other factors that vary."""
 
     sized: SizedFactor
     others: tuple[str, ...]
@@ -90,7 +91,7 @@ class Growths:
 def growths(report: CampaignResults, sized: SizedFactor) -> Growths:
     """Return the growth of every metric in each combination of the other factors.
 
-    Empty if the factor with sizes does not vary, or if the report is of several campaigns."""
+    The result has no rows if the factor with sizes does not vary, or if the report is of several campaigns."""
     others = tuple(factor.name for factor in report.varying if factor.name != sized.factor)
     if len(others) == len(report.varying) or report.members:  # sizes of different campaigns have no line
         return Growths(sized, (), ())
@@ -106,7 +107,7 @@ def growths(report: CampaignResults, sized: SizedFactor) -> Growths:
 
 
 def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
-    """Return the size of each level as its trials recorded it; for a level without a trial, from its name."""
+    """Return {level: its size}, as its trials recorded it; for a level without such a trial, from its name."""
     recorded: dict[str, set[Size]] = defaultdict(set)
     levels = {row.treatment.index: str(row.treatment.levels[sized.factor]) for row in report.rows}
     for attempt in report.attempts:

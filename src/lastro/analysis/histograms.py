@@ -13,21 +13,22 @@ from lastro.stats.intervals import sample_mean
 
 @dataclass(frozen=True, slots=True)
 class PooledHistogram:
-    """The sum of the histograms of several attempts, and these attempts, in running order."""
+    """The sum of the histograms of several attempts, and the attempts themselves in running order."""
 
     histogram: Histogram
     attempts: tuple[Attempt, ...]
 
     def mean(self, metric: str) -> float | None:
-        """Return the mean of a measurement over these attempts, also if the study does not report it, or None."""
+        """Return the mean of a metric, which the study need not list, over the attempts; None if none has a value."""
         values = [attempt.measurements[metric] for attempt in self.attempts if metric in attempt.measurements]
         return sample_mean(values) if values else None
 
 
 def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
-    """Return {treatment: {name: sum of its histograms}} for these names; histograms without any event are left out.
+    """Return {treatment: {name: the sum of its valid trials' histograms of this name}}.
 
-    Trials are added up, so that a rare event counts as often as it occurred."""
+    Only histograms whose name is in `names` are included, and empty ones are left out. Trials are added up, not
+    averaged, so that a rare event counts as often as it occurred."""
     valid = [attempt for attempt in report.attempts if attempt.valid]
     stored = report.later_histograms([(attempt.trial, attempt.attempt) for attempt in valid])
     by_treatment: dict[int, dict[str, list[tuple[Attempt, Histogram]]]] = {}

@@ -1,9 +1,9 @@
 """Find changes in a history of campaigns: when a metric of a treatment changed, by how much, and with which host facts.
 
 A series is one metric of one treatment of one study on one host; its values are means of campaigns, in the order of
-measurement. A sentinel is a treatment that the software under test cannot change. With one, values are divided by the
-sentinel's value in the same campaign: their changes are changes of the software, and changes of the sentinel itself are
-changes of the host. All series that are judged share one error rate (`ALPHA`). Pure."""
+measurement. A sentinel is a treatment that the software under test cannot affect. If there is a sentinel, values are
+divided by the sentinel's value in the same campaign. Changes of the ratios are then changes of the software, and
+changes of the sentinel itself are changes of the host. All judged series share one error rate (`ALPHA`). Pure."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ Wanted = Mapping[str, Sequence[str]]  # {factor: levels}
 
 
 def point_of(report: CampaignResults, campaign: str, label: str = "") -> HistoryPoint:
-    """Return the point of a campaign in a history; `campaign` is its name there, and `label` one that a user gave it.
+    """Return the point that a campaign adds to a history.
 
-    Raises: InputError if the campaign is of several hosts or an unknown one, or has no valid trial."""
+    `campaign` is the name of the campaign in the history, and `label` another name that the user gave it. Raises:
+    InputError if the campaign ran on several hosts or on an unknown host, or has no valid trial."""
     host, *more = machine(report.provenance)
     if report.members or host is None or host == NAMELESS:
         why = "ran on several testbeds" if report.members else "does not say on which host it ran"
@@ -68,7 +69,9 @@ def _summaries(report: CampaignResults) -> Iterator[KeptSummary]:
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """A fact of the host that changed between the previous point and `point`; None where it was not recorded."""
+    """A fact of the host that changed between the previous point and `point`.
+
+    `before` and `after` are its values; None where the fact was not recorded."""
 
     point: HistoryPoint
     name: str
@@ -78,9 +81,10 @@ class FactChange:
 
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """A change of level in a series, with the facts of the host that changed within its range of possible places.
+    """A change of level in a series.
 
-    `acknowledged` is the remark by which a user acknowledged it; None without one."""
+    `facts` are the facts of the host that changed within the range of points at which the change may have happened.
+    `acknowledged` is the remark by which a user acknowledged the change; None without one."""
 
     point: ChangePoint
     verdict: Verdict
@@ -93,10 +97,11 @@ class HistoryChange:
 class KeptSeries:
     """One metric of one treatment in the campaigns that measured it; `summaries[i]` belongs to `points[i]`.
 
-    `judged` are the values in which changes are looked for: the means, or their ratios to the means of a sentinel, a
-    treatment with the levels `sentinel`. `left_out` counts the campaigns without an exact value of the treatment or of
-    the sentinel. `muted` is the remark by which a user muted the series. `place` distinguishes the series from others
-    of another study or host, or with another value of a constant; it is empty if there are none."""
+    `judged` are the values in which changes are looked for: the means, or their ratios to the means of the sentinel.
+    `sentinel` has the levels of this sentinel; None without one. `left_out` is the number of campaigns without an exact
+    value of the treatment or of the sentinel. `muted` is the remark by which a user muted the series; None without one.
+    `place` names the study, the host or the constants of the series if other series differ in them; else it is
+    empty."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
@@ -125,7 +130,7 @@ class KeptSeries:
 
     @property
     def alarms(self) -> tuple[HistoryChange, ...]:
-        """The changes for the worse that no user acknowledged; none of a sentinel, or of a muted series."""
+        """The changes for the worse that no user acknowledged; empty for a sentinel or a muted series."""
         if self.muted is not None or self.is_sentinel:
             return ()
         return tuple(change for change in self.changes if change.verdict == "worse" and change.acknowledged is None)
@@ -144,7 +149,7 @@ class HistoryReport:
 
 
 def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
-    """Look for changes in the series of a metric (empty: of all) and of the treatments with the levels `where`.
+    """Look for changes in the series of one metric (empty: all metrics) of the treatments with the levels `where`.
 
     Treatments with the levels of `sentinel` are sentinels. Raises: InputError for a metric, factor or level that the
     history lacks."""
@@ -164,7 +169,7 @@ def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> His
 
 
 def named_point(history: History, name: str) -> HistoryPoint:
-    """Return the newest point with this label, or of the campaign with this name. Raises: InputError without one."""
+    """Return the newest point whose label or campaign has this name. Raises: InputError if there is none."""
     for point in reversed(history.points):
         if name in (point.label, point.campaign):
             return point
@@ -173,7 +178,7 @@ def named_point(history: History, name: str) -> HistoryPoint:
 
 
 def fact_changes(points: Sequence[HistoryPoint]) -> Iterator[FactChange]:
-    """Yield the facts that changed from one point to the next."""
+    """Yield the facts of the host that changed from each point to the next."""
     for before, after in pairwise(points):
         for name, (was, is_) in changed(before.facts, after.facts).items():
             yield FactChange(after, name, was, is_)
@@ -183,7 +188,7 @@ def fact_changes(points: Sequence[HistoryPoint]) -> Iterator[FactChange]:
 
 
 def _all_series(history: History) -> Iterator[KeptSeries]:
-    """Yield a series for each metric of each treatment with exact values, from comparable points."""
+    """Yield a series for each metric of each treatment that has exact values; only comparable points share a series."""
     for points in _group_comparable(history.points):
         groups: dict[tuple[str, ...], list[tuple[HistoryPoint, Metric, KeptSummary]]] = {}
         for point in points:
@@ -202,9 +207,9 @@ def _all_series(history: History) -> Iterator[KeptSeries]:
 
 
 def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
-    """Group the points by study, host and constants.
+    """Group the points by study, scenario, host and the values of constants.
 
-    Only constants that both points have are compared: a new version of Lastro may add constants."""
+    Two points are compared only by constants that both have: a new version of Lastro may add constants."""
     groups: list[list[HistoryPoint]] = []
     for point in points:
         for group in groups:
@@ -220,7 +225,7 @@ def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]
 
 
 def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
-    """Return the study, host and constants of a series, as far as others among these series differ in them."""
+    """Return as text the study, host and constants of a series in which other series differ; empty if none differ."""
     this = series.last
     others = [other.last for other in among]
     parts = [this.study] if any(other.study != this.study for other in others) else []
@@ -233,10 +238,10 @@ def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
 
 
 def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries:
-    """Return a series with values relative to a sentinel, without campaigns that did not measure it.
+    """Return a series with its values divided by a sentinel's, without campaigns that did not measure the sentinel.
 
-    Of the sentinels in the same campaigns, it is the one with the most levels in common. Without one, the series is
-    returned unchanged."""
+    The sentinel is the one that has the most levels in common with the series, among those of the same campaigns. If
+    there is none, the series is returned unchanged."""
     common = [sentinel for sentinel in sentinels if sentinel.metric == series.metric and sentinel.last in series.points]
     if not common:
         return series
@@ -257,7 +262,7 @@ def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries
 
 
 def _with_changes(series: KeptSeries, is_sentinel: bool, alpha: float, remarks: Sequence[HistoryRemark]) -> KeptSeries:
-    """Return a series with its changes at the level `alpha`, and with the remarks of users on it."""
+    """Return a series with its changes at significance level `alpha`, and with the users' remarks on it."""
     remarks = [remark for remark in remarks if _is_about(remark, series)]
     muting = [remark for remark in remarks if remark.kind != "acknowledged"]
     cause: Cause = "unknown"
@@ -296,7 +301,9 @@ def _is_about(remark: HistoryRemark, series: KeptSeries) -> bool:
 
 
 def _known_levels(wanted: Wanted, all_series: Sequence[KeptSeries]) -> dict[str, frozenset[str]]:
-    """Return {factor: levels} for the words of a user. Raises: InputError for a factor or level that no series has."""
+    """Return the factors and levels that a user asked for, as {factor: levels}.
+
+    Raises: InputError for a factor or level that no series has."""
     levels = {}
     for factor, words in wanted.items():
         known = sorted({series.levels[factor] for series in all_series if factor in series.levels})

@@ -1,8 +1,8 @@
 """Comparisons of one metric on several hosts: the ratio of two means on each host, and the mean of these ratios.
 
-So are recoveries: the loss on each host, and the gain by a protection (`stats.recovery`). All means are over the strata
-that every host with data measured, so that hosts do not differ by the strata that they could measure. A host without
-data is left out, with the reason. Pure: reports in, frozen data out."""
+Recoveries are compared likewise: the loss on each host, and the gain by a protection (`stats.recovery`). All means are
+over the strata that every host with data measured, so that hosts do not differ by the strata that they could measure. A
+host without data is left out, with the reason. Pure: reports in, frozen data out."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from lastro.study.model import Levels
 
 @dataclass(frozen=True, slots=True)
 class HostEffect:
-    """The effect on one host, given by its number, as the logarithm of a ratio.
+    """The effect on one host, as the logarithm of a ratio.
 
-    The effect is None, with the reasons, if the host cannot show it. `interval` is that of the ratio on this host."""
+    `host` is the index of the host. `effect` is None if it cannot be estimated on this host; then `absent_because` has
+    the reasons. `interval` is that of the ratio (not of its logarithm)."""
 
     host: int
     effect: MeasuredEffect | None
@@ -39,10 +40,10 @@ class HostEffect:
 
 
 class HostCells:
-    """The valid values of one metric on several hosts, with the comparisons of the protocol `claim_cells.Comparisons`.
+    """The valid values of one metric on several hosts; implements the protocol `claim_cells.Comparisons`.
 
-    Weights are {(number of the host, index of the treatment there): weight}. Raises: Untestable if no host measured the
-    metric."""
+    Weights are {(index of the host, index of the treatment on this host): weight}. Raises: Untestable if no host
+    measured the metric."""
 
     def __init__(self, reports: Sequence[CampaignResults], metric: str, estimator: Estimator) -> None:
         self.estimator = estimator
@@ -59,9 +60,9 @@ class HostCells:
         self.metric, self.confidence, self.factors = first.metric, first.confidence, first.factors
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
-        """Return the weights for the mean of each side, the number of strata that they use, and that of all strata.
+        """Return the weights of each side's mean, the number of strata that are used, and the number of all strata.
 
-        The strata used are those that every host with data measured. Raises: Untestable if there is none."""
+        A stratum is used if every host with data measured it. Raises: Untestable if no stratum is."""
         by_host: dict[int, Strata] = {}
         total = 0
         for host, cells in self._cells.items():
@@ -82,7 +83,7 @@ class HostCells:
         return list(weights), len(common), total
 
     def on_each(self, of: Weights, to: Weights) -> tuple[HostEffect, ...]:
-        """Return the ratio of two means on every host, in the order of their numbers; hosts without data have none."""
+        """Return the ratio of two means on each host, in the order of hosts; its `effect` is None without data."""
         effects = []
         for host in sorted({*self._cells, *self._lacking}):
             if host in self._lacking:
@@ -113,15 +114,15 @@ class HostCells:
         return pool(measured, self.confidence, self.estimator) if len(measured) >= FEWEST else None
 
     def compared(self, of: Weights, to: Weights) -> MeanComparison:
-        """Compare two means by the mean of their ratios over hosts. `difference` is that of the logarithms.
+        """Compare two means by the mean of their ratios over hosts.
 
-        Raises: Untestable if fewer than three hosts have a ratio."""
+        The `difference` of the result is on logarithms. Raises: Untestable if fewer than three hosts have a ratio."""
         pool = self._pool(of, to)
         critical = t_quantile(self.confidence, pool.df)
         return MeanComparison(mean_ratio(pool), pool.estimate, pool.p, pool.p, pool.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
-        """Return the p of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
+        """Return the p-value of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
         return self._pool(of, to).p_of(math.log(bound), "above") if bound > 0 else 0.0
 
     def _pool(self, of: Weights, to: Weights) -> PooledMean:
@@ -188,7 +189,7 @@ _NOT_A_RATIO = N_(
 
 
 def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
-    """Return the reason why effects are not pooled."""
+    """Return the reason why these effects are not pooled: too few hosts have one."""
     return _too_few(sum(effect.effect is not None for effect in effects))
 
 

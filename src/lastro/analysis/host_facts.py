@@ -1,8 +1,8 @@
 """The facts of a host that a campaign recorded, so that all of them can be compared. Pure.
 
-The most important facts have names, such as "CPU model". All others are named by their place in the provenance, such as
-`kernel.mitigations.retbleed` or `tools.runc`, as `lastro show DIR --json` prints it. Facts that may differ are listed
-by pattern (`MAY_DIFFER`)."""
+The most important facts have names, such as "CPU model". All others are named by their dotted path in the provenance
+that `lastro show DIR --json` prints, such as `kernel.mitigations.retbleed` or `tools.runc`. The patterns in
+`MAY_DIFFER` match the facts that may differ between comparable hosts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _BYTES = ("*.memory_bytes", "*.swap_bytes")
 
 
 def named_facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return {name: value} of the facts that have names; None for those that were not recorded.
+    """Return {name: value} of the facts that have names; the value of a fact that was not recorded is None.
 
     All guests have the same host name, so the fact `HOST` of a guest is the name of the machine below it."""
     facts = {name: _text_at(provenance, place) or USUAL.get(name) for name, place in _NAMED.items()}
@@ -67,7 +67,7 @@ def named_facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return {place: text} of all other facts that must not differ and have a value."""
+    """Return {dotted path: text} of the facts without names that have a value and must not differ."""
     without = (*MAY_DIFFER, *_NAMED.values(), *_repeated_facts(provenance))
     facts = {name: text for name, text in _flatten(provenance) if text and not matches_any(name, without)}
     for name, text in facts.items():
@@ -77,7 +77,7 @@ def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _repeated_facts(provenance: Mapping[str, Any]) -> list[str]:
-    """Return the places of facts of roles on the DUT's host, which are recorded as facts of the DUT, too."""
+    """Return patterns of the facts about roles on the DUT's host: they are recorded as facts of the DUT, too."""
     roles = _value_at(provenance, "testbed.roles")
     names = roles if isinstance(roles, Mapping) else ()
     addresses = {role: _text_at(provenance, f"testbed.roles.{role}.reached") for role in names}
@@ -85,14 +85,14 @@ def _repeated_facts(provenance: Mapping[str, Any]) -> list[str]:
 
 
 def differing(hosts: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
-    """Return {name: its value on each host} of the facts that are not equal on all hosts; None if it is missing."""
+    """Return {name of a fact: its value on each host} of the facts that differ; None where a fact is missing."""
     names = dict.fromkeys(name for facts in hosts for name in facts)
     values = {name: tuple(facts.get(name) for facts in hosts) for name in names}
     return {name: of_hosts for name, of_hosts in values.items() if len(set(of_hosts)) > 1}
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """Return {name: (value before, value now)} of the facts that differ; None for a fact that is missing.
+    """Return {name of a fact: (value before, value now)} of the facts that differ; None where a fact is missing.
 
     Only facts whose chapter (the name up to the first dot) was recorded both times are compared."""
     chapters = {_chapter(name) for name in before} & {_chapter(name) for name in now}
@@ -111,7 +111,7 @@ def _text_at(provenance: Mapping[str, Any], place: str) -> str | None:
 
 
 def _value_at(provenance: Mapping[str, Any], place: str) -> Any:
-    """Return the value at a dotted place of the provenance; None if there is none."""
+    """Return the value at a dotted path of the provenance; None if there is none."""
     value: Any = provenance
     for key in place.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -123,7 +123,7 @@ def _chapter(name: str) -> str:
 
 
 def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted place, text) of every value in nested mappings."""
+    """Yield (dotted path, text) of every value in nested mappings."""
     if isinstance(value, Mapping):
         if "version" in value and "sha256" in value:  # a program; its path does not matter
             yield name, f"{value['version']} (SHA-256 {str(value['sha256'])[:12]})"

@@ -46,10 +46,11 @@ Weights = dict[int, float]  # {treatment: weight}
 def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[Weights]:
     """Yield contrasts {treatment: weight} that are zero if two factors do not interact.
 
-    There is one for each level of the first and of the second factor, together with earlier levels of both, if all four
-    combinations were measured at the same levels of all other factors; in a complete design these are all degrees of
-    freedom. In a fraction, no treatments may differ in these two factors alone, so the halved factors are averaged
-    over: all cells together are balanced."""
+    Each contrast is of four combinations: a level of each factor, and an earlier level of each. It is yielded if all
+    four were measured at the same levels of all other factors. In a complete design, the contrasts use all degrees of
+    freedom of the interaction. In a fraction, there may be no treatments that differ only in these two factors. So the
+    means there are over the halved factors, which is balanced if the fraction is whole; if it is not, nothing is
+    yielded."""
     averaged = data.fraction.halved if {first, second} & data.fraction.halved else frozenset[str]()
     if averaged and not data.fraction.whole:
         return
@@ -71,9 +72,9 @@ def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[Weight
 
 
 def _contrast(corners: Sequence[Mapping[tuple[str, ...], list[int]]], shared: Sequence[tuple[str, ...]]) -> Weights:
-    """Return the contrast of four corners, {levels of other factors: cells}: the first two less the last two.
+    """Return the contrast of four corners: the sum of the first two, minus the sum of the last two.
 
-    Each corner is the mean over the `shared` levels of the other factors."""
+    A corner is {levels of the other factors: treatments}; its mean is over the `shared` levels of the other factors."""
     means = []
     for corner, sign in zip(corners, (1.0, 1.0, -1.0, -1.0), strict=True):
         for key in shared:

@@ -1,8 +1,9 @@
 """The cost of a noisy neighbour and the recovery by isolation, in a study that varies both.
 
-The effects are computed as those of claims are: from statements of comparison and recovery, with the contrasts and
+The effects are computed like those of claims: from statements of comparison and recovery, with the contrasts and
 intervals of `claim_effects`. There are three families of tests: losses to the neighbours, recoveries, and costs of
-isolation. The intervals of a family are simultaneous, so that any may be reported. Pure: a report in, effects out."""
+isolation. The intervals of a family are simultaneous, so that any of them may be reported. Pure: it takes the results
+of a campaign and returns effects."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ _DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too 
 
 
 class Change(NamedTuple):
-    """A change with the ends of its interval, None without one: in percent if `relative`, else in the metric's unit."""
+    """A change, in percent if `relative`, else in the metric's unit.
+
+    `low` and `high` are the ends of its interval; None if it has no interval."""
 
     value: float
     low: float | None
@@ -50,20 +53,20 @@ class TestedLevel:
 
     @property
     def part(self) -> ClaimContrast:
-        """The contrast of the statement, which has only one."""
+        """The only contrast of the statement. Needs `effects`."""
         assert self.effects is not None
         return self.effects.parts[0]
 
     @property
     def raw_p(self) -> float | None:
-        """The uncorrected p of no effect in either direction."""
+        """The uncorrected p-value of no effect, the smaller of the two directions; None without a test."""
         if self.effects is None or self.part.p_for is None or self.part.p_against is None:
             return None
         return min(self.part.p_for, self.part.p_against)
 
     @property
     def p(self) -> float | None:
-        """The p of no effect, corrected for the family."""
+        """The p-value of no effect, corrected for the family (Bonferroni); None without a test."""
         return None if self.raw_p is None else min(1.0, self.family * self.raw_p)
 
     @property
@@ -73,7 +76,7 @@ class TestedLevel:
 
     @property
     def lost_to_correction(self) -> bool:
-        """True if the effect would be significant without correction for the number of tests."""
+        """True if the effect is not significant, but would be without correction for the number of tests."""
         return self.raw_p is not None and self.raw_p < self.alpha <= (self.p or 0.0)
 
     @property
@@ -83,7 +86,7 @@ class TestedLevel:
 
     @property
     def change(self) -> Change:
-        """The change of the tested level against the other side of its statement, positive if it makes things worse.
+        """The change of the metric at the tested level, relative to the level it is compared with; positive is worse.
 
         It is a percentage if the statement has a ratio, unless only the difference has an interval, or the means are
         below zero. Otherwise it is a difference in the unit of the metric."""
@@ -122,9 +125,10 @@ class TestedLevel:
 class Interference:
     """The effects of neighbours and of isolation on the study's first metric.
 
-    `losses` has the test of every neighbour, the worst first. `recoveries` is {neighbour that causes a loss: the test
-    of each isolation}. `costs` are the effects of isolation without a neighbour, the worst first. `only_with` has the
-    levels of isolation of a study without the level "none"; else it is empty."""
+    `losses` has the test of every neighbour: significant ones first, then the worst first, untested ones last.
+    `recoveries` is {neighbour that causes a loss: the test of each isolation}. `costs` are the effects of isolation
+    without a neighbour, in the same order as `losses`. `only_with` has all levels of isolation if the study lacks the
+    level "none", so that losses are losses under isolation; else it is empty."""
 
     metric: Metric
     n_blocks: int
@@ -137,9 +141,9 @@ class Interference:
 def interference(report: CampaignResults) -> Interference | None:
     """Return the effects of neighbours and isolation on the first metric; None if they cannot be estimated.
 
-    They need a factor of neighbours with the level "none", valid values, and a design that does not halve neighbour or
-    isolation: a fraction that does has no treatments that differ in only one of them. Then only the main effects
-    report on neighbours and isolation."""
+    To estimate them, the study must vary the neighbour, with the level "none" among its levels. There must be valid
+    values. And the design must not halve the factors of neighbour and isolation: a fraction that halves them has no
+    treatments that differ in only one of these factors, so only main effects can be reported."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return None
@@ -149,9 +153,9 @@ def interference(report: CampaignResults) -> Interference | None:
 
 
 def reports_isolation(report: CampaignResults) -> bool:
-    """Return whether the effects of neighbours include those of isolation.
+    """Return whether `interference` also reports the effects of isolation.
 
-    They do if the study compares isolation with none, and the first metric declares which direction is better."""
+    It does if the study compares isolation with none, and the first metric declares which direction is better."""
     levels = _levels(report, ISOLATION)
     return NONE in levels and len(levels) > 1 and report.metrics[0].better != "neither"
 
@@ -207,7 +211,7 @@ class _Tests:
     # Tests
 
     def _test_family(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
-        """Test the statements; those that can be tested are one family, by Bonferroni's method."""
+        """Test the statements, each on its level; those that can be tested are one family, by Bonferroni's method."""
         tested = [self._test(level, statement, 1) for level, statement in statements]
         n = sum(test.raw_p is not None for test in tested)
         return [self._test(level, statement, n) for level, statement in statements] if n > 1 else tested
@@ -232,7 +236,7 @@ class _Tests:
         return tested if tested.raw_p is not None else unknown(why_absent(tested.part.beside, tested.part.effect))
 
     def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[TestedLevel, ...]]:
-        """Return {neighbour: the test of each isolation}; all of them are one family."""
+        """Return {neighbour: the test of each isolation's recovery}; all these tests are one family."""
         pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
         statements = [(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs]
         tested = self._test_family(statements)
@@ -252,7 +256,7 @@ class _Tests:
 
 
 def _rank(tested: TestedLevel) -> tuple[bool, float]:
-    """Return a sort key: significant changes first, then the others, the worst first in either group."""
+    """Return a sort key: significant changes before others, and within each of the two groups the worst first."""
     size = tested.change.value
     return not tested.distinguishable, -abs(size) if tested.metric.better == "neither" else -size
 

@@ -17,8 +17,8 @@ MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts diff
 class AcrossCampaigns:
     """The facts in which the campaigns of a report differ, and the treatments that they have in common.
 
-    `differing` is {fact with a name: its value in each campaign}, `more` are the names of all other facts that differ,
-    and `links` are the treatments that several campaigns measured."""
+    `differing` is {fact: its value in each campaign} of the facts that have names (`host_facts.named_facts`). `more`
+    has the dotted paths of all other facts that differ. `links` are the treatments that several campaigns measured."""
 
     differing: Mapping[str, tuple[str | None, ...]]
     more: tuple[str, ...]

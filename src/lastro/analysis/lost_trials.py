@@ -1,10 +1,10 @@
 """Bounds for treatments of which many trials have no valid value.
 
-If trials were lost because of their values, the mean of the other trials is wrong, and no statistic shows it. So each
-lost trial is given the least, and then the greatest, valid value of its treatment: the two results are bounds. What
-their intervals and that of the valid trials span allows for chance, too.
+If trials were lost because of their values, the mean of the remaining trials is biased, and no statistic shows it. So
+each lost trial is given the least, and then the greatest, valid value of its treatment: the two results are bounds. The
+span of three intervals (of both results, and of the valid trials only) takes chance into account, too.
 
-The bounds hold if no lost value was outside of the range of the valid ones, which the data cannot show.
+The bounds hold if no lost value was outside the range of the valid values. The data cannot show whether this is so.
 
 Sources: Horowitz and Manski, J. Am. Stat. Assoc. 95 (2000) 77-84; Imbens and Manski, Econometrica 72 (2004)
 1845-1857."""
@@ -42,7 +42,7 @@ class _ExactTreatment:
         return len(self.lost) > MANY_LOST * (len(self.lost) + len(self.values))
 
     def with_lost_as(self, extreme: Extreme) -> list[Point]:
-        """Return the points of the valid trials, and for each lost trial a point with their extreme value."""
+        """Return the points of the valid trials, and for each lost trial a point with the `extreme` of their values."""
         point = extreme(self.values.values(), key=attrgetter("value"))
         return [*self.values.values(), *(point._replace(block=block) for block in sorted(self.lost))]
 
@@ -71,7 +71,7 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
 
 
 def _finished_blocks(report: CampaignResults) -> Mapping[int, set[int]]:
-    """Return {treatment: blocks of its finished trials}: those that are valid, and those that stayed invalid."""
+    """Return {treatment: blocks of its finished trials}. A trial is finished if it is valid, or remained invalid."""
     blocks = defaultdict[int, set[int]](set)
     for attempt in report.attempts:
         if attempt.valid:
@@ -85,10 +85,10 @@ def _finished_blocks(report: CampaignResults) -> Mapping[int, set[int]]:
 def _compare_with_extremes(
     known: Mapping[int, _ExactTreatment], view: MetricView, treated: Extreme, baseline: Extreme
 ) -> dict[int, MeanComparison]:
-    """Return {treatment: its comparison with the baseline}, with an extreme value for each lost trial.
+    """Return {treatment: its comparison with the baseline}, with an extreme value in place of each lost trial.
 
-    `treated` selects the extreme of treatments, and `baseline` that of baselines. The scale (values or logarithms) and
-    the family are those of the valid trials."""
+    `treated` selects the extreme for lost trials of treatments, and `baseline` the extreme for lost trials of
+    baselines. The scale (values or logarithms) and the family are the same as for the valid trials only."""
     comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
     cells = {index: each.with_lost_as(baseline if each.row.is_baseline else treated) for index, each in known.items()}
     campaigns = campaigns_of_blocks(view.report.members)
@@ -104,7 +104,7 @@ def _compare_with_extremes(
 def _bounds(
     treatment: _ExactTreatment, baseline: _ExactTreatment | None, cases: list[MeanComparison], view: MetricView
 ) -> LostTrials:
-    """Return the bounds of one treatment; `cases` are its comparisons with the lost trials at either extreme."""
+    """Return the bounds of one treatment; `cases` are its two comparisons, one for each extreme of the lost trials."""
     extremes: tuple[Extreme, Extreme] = (min, max)
     completed = map(treatment.with_lost_as, extremes)
     means = [describe_points(view.metric, points, view.confidence, view.step).interval for points in completed]
@@ -127,7 +127,7 @@ def _bounds(
 
 
 def _span(intervals: list[Interval | None]) -> Interval | None:
-    """Return what the intervals of both cases and of the valid trials span; None if one of them is unknown."""
+    """Return the span of three intervals (both cases and the valid trials only); None if one is unknown."""
     known = [interval for interval in intervals if interval is not None]
     if len(known) < 3:
         return None
@@ -136,7 +136,7 @@ def _span(intervals: list[Interval | None]) -> Interval | None:
 
 
 def _holds(cell: Cell, cases: list[MeanComparison], alpha: float) -> bool | None:
-    """Return whether the decision on a cell, and the direction, are the same in all cases; None without a decision."""
+    """Return whether all cases have the decision and the direction of the cell; None if the cell has no decision."""
     comparison = cell.comparison
     if comparison is None or cell.decision == "unknown":
         return None

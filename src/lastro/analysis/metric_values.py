@@ -25,11 +25,11 @@ Sides = tuple[dict[int, float], dict[int, float]]
 class MetricValues:
     """The valid values of one metric.
 
-    `cells` is {treatment: {block: value}}, without empty cells, and `levels` the levels of these treatments. `factors`
-    is {factor that varies among them: its measured levels, in the order of the study}; `references` has the reference
-    level of each factor. `planned` has the levels of every treatment of the design. `model` is the model of the cells,
-    `step` the resolution of the values, and `summaries` has the summary of each cell. `fraction` is the fraction of the
-    design that was measured, in `factors`."""
+    `cells` is {treatment: {block: value}}, without empty cells. `levels` is {treatment: its levels} of these
+    treatments. `factors` is {factor that varies among these treatments: its measured levels, in the order of the
+    study}. `references` is {factor: its reference level}. `planned` has the levels of every treatment of the design.
+    `model` is the model that was fitted to the cells. `step` is the resolution of the values. `summaries` is
+    {treatment: summary of its cell}. `fraction` is the measured fraction of the design, restricted to `factors`."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
@@ -52,11 +52,11 @@ class MetricValues:
 
     @property
     def complete(self) -> bool:
-        """True if every combination of the measured levels was measured, or every one in the fraction."""
+        """True if every combination of the measured levels (in a fraction: every one that it includes) was measured."""
         return len(self.cells) * self.fraction.size == math.prod(map(len, self.factors.values()))
 
     def aliases(self, *effect: str) -> tuple[str, ...]:
-        """Return the main effects and interactions of two factors that are measured together with an effect."""
+        """Return the names of the main effects and two-factor interactions that are aliases of an effect."""
         return tuple(self.fraction.text(alias) for alias in self.fraction.aliases(effect) if len(alias) <= 2)
 
     @property
@@ -74,7 +74,7 @@ class MetricValues:
                 yield index, block, value
 
     def planned_combinations(self, factor: str) -> int:
-        """Return the number of combinations of the other factors' levels in the design."""
+        """Return the number of combinations of levels of all factors except `factor` in the design."""
         if factor in self.fraction.halved:
             return len(self.planned) // 2
         others = [frozenset((name, of) for name, of in levels.items() if name != factor) for levels in self.planned]
@@ -83,8 +83,9 @@ class MetricValues:
     def combinations(self, factor: str, given: LevelsOf) -> list[dict[str, int]]:
         """Return {level of the factor: treatment} for every measured combination of the other factors' levels.
 
-        Only combinations with the levels in `given` are included. In a fraction, no treatments differ in a halved
-        factor alone: so treatments are combined in their order, since all of them together are balanced."""
+        Only combinations with the levels in `given` are included. In a fraction, there are no treatments that differ
+        only in a halved factor. So the treatments of each level are numbered, and those with equal numbers are
+        combined: over the whole fraction, this is balanced. Empty if the fraction is not whole."""
         halved = factor in self.fraction.halved
         if halved and not self.fraction.whole:
             return []
@@ -143,10 +144,10 @@ def values_of(view: MetricView) -> MetricValues:
 
 
 def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:
-    """Return the summary of the mean over several treatments; of a single one, its own summary.
+    """Return the summary of the mean over several treatments; for a single treatment, the summary of its cell.
 
-    The interval is that of the treatments' mean in each block that has values of all of them. None with fewer than two
-    such blocks, or if a value is only a lower bound. There is no standard deviation."""
+    The interval is computed from the means of those blocks that have values of all treatments. It is None with fewer
+    than two such blocks, or if a value is only a lower bound. The summary has no standard deviation."""
     first = cells[0].summary
     if len(cells) == 1 and first is not None:
         return first

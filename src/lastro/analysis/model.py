@@ -32,11 +32,12 @@ class LevelEffect:
     Both means are over the combinations of the other factors in which both levels were measured: `cells` of
     `all_cells`. `given` fixes a level of another factor for a simple effect, and is empty for a main effect.
     `comparison` is that of the two means; its family is all main effects of the metric, or all simple effects of one
-    interaction. `n` counts the trials of the level and of the reference. `floor` is the noise floor of this ratio, as a
-    fraction: the floor of one treatment against another, scaled to the number of cells in the means. `under_floor` is
-    whether the effect is smaller, which changes no decision. Both are None if no noise floor is known. `kinds` are the
-    kinds of marks on the values of both levels. `aliases` are the main effects and interactions of two factors that a
-    fraction of the design measures together with this effect: all numbers are then those of the sum of these effects.
+    interaction. `n` has the numbers of trials of the level and of the reference. `floor` is the noise floor of this
+    ratio, as a fraction: the noise floor of a comparison of two treatments, scaled to the number of cells in the means.
+    `under_floor` is whether the effect is smaller than `floor`; this does not change the decision. `floor` and
+    `under_floor` are None if no noise floor is known. `kinds` are the kinds of marks on the values of both levels.
+    `aliases` are the main effects and interactions of two factors that a fraction of the design measures together with
+    this effect: all numbers are then those of the sum of these effects.
     """
 
     factor: str
@@ -71,7 +72,7 @@ class LevelEffect:
 
     @property
     def distance(self) -> float:
-        """The distance of the ratio from 1, as a logarithm: 0.5 is as far as 2. It is 0 without a ratio."""
+        """The distance of the ratio from 1, on logarithms: 0.5 and 2 are equally far. It is 0 without a ratio."""
         value = self.ratio.value
         if value is None or not math.isfinite(value):
             return 0.0
@@ -96,9 +97,9 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """The comparison of a treatment with its baseline. `under_floor` is whether it is smaller than the noise floor.
+    """The comparison of a treatment with its baseline.
 
-    `under_floor` is None if no noise floor is known."""
+    `under_floor` is whether the effect is smaller than the noise floor; None if no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
@@ -117,9 +118,9 @@ class FactorPairs:
     `effects` is {level: its comparison with the reference}, in the family of main effects. `pairs` is {(level, other):
     the comparison of level with other}, in the family of all pairs of levels of all factors. Each mean is over the
     combinations of the other factors in which both levels were measured. Pairs without such a combination are absent,
-    and levels without an effect are in `left_out`. `strata` is the largest number of combinations of a pair, and
-    `all_strata` the number in the design. `floor` is the noise floor of one treatment against another, as a fraction;
-    None if it is not known. `aliases` are as in `LevelEffect`."""
+    and levels without an effect are in `left_out`. `strata` is the largest number of combinations in an effect, and
+    `all_strata` the number of combinations in the design. `floor` is the noise floor of a comparison of two treatments,
+    as a fraction; None if it is not known. `aliases` are as in `LevelEffect`."""
 
     factor: str
     reference: str
@@ -145,7 +146,7 @@ class FactorPairs:
 
     @property
     def in_order(self) -> tuple[tuple[str, str], ...]:
-        """The keys of `pairs`, each two levels once, the later one first."""
+        """The keys of `pairs`, with every two levels only once: (the later level, the earlier level)."""
         return tuple((level, to) for to, level in combinations(self.levels, 2) if (level, to) in self.pairs)
 
     def under_floor(self, level: str, to: str = "") -> bool:
@@ -158,9 +159,10 @@ class FactorPairs:
 
 @dataclass(frozen=True, slots=True)
 class SerialDependence:
-    """The correlation of neighbouring trials in time: `lag1` and `p` as in `stats.autocorrelation`, over `n` trials.
+    """The correlation of consecutive trials: `lag1` and `p` are as in `stats.autocorrelation`, over `n` trials.
 
-    The `trials` trials of the treatment that it affects most have the precision of `counts_as` independent trials."""
+    Of the treatment that the correlation affects most, the `trials` trials are only as precise as `counts_as`
+    independent trials."""
 
     lag1: float
     p: float
@@ -176,11 +178,11 @@ class SerialDependence:
 
 @dataclass(frozen=True, slots=True)
 class TwoModes:
-    """A second mode of a metric: `n` of its `trials` lie apart from the others of their treatment and block.
+    """A second mode of a metric: `n` of its `trials` trials lie apart from the rest.
 
-    `distance` is the distance from these: a ratio if `relative` (0.8 is 20 % lower), else in the unit of the metric.
-    `sds` is its size in standard deviations of the noise. `counts` are (treatment, number of its trials apart, number
-    of its trials), the largest fraction first."""
+    `distance` is how far they lie from the other trials of their treatment: a ratio if `relative` (0.8 is 20 % lower),
+    else in the unit of the metric. `sds` is this distance in standard deviations of the noise. `counts` has (treatment,
+    number of its trials in the second mode, number of all its trials), the largest fraction first."""
 
     n: int
     trials: int
@@ -196,9 +198,9 @@ class LostTrials:
 
     `baseline_lost` counts the lost trials of its baseline. `summary` and `ratio` are those of the valid trials. `mean`
     and `bounds` (of the ratio to the baseline) span two cases: each lost trial was as low as the lowest valid trial of
-    its treatment, or as high as the highest; for the ratio, lost trials of the baseline are at the opposite end. Both
-    are None if a treatment has a single value. `holds` is whether the decision and the direction of the comparison are
-    the same in both cases; None without a decision."""
+    its treatment, or as high as the highest; for the ratio, lost trials of the baseline are at the opposite end. `mean`
+    is None if the treatment has a single value; `bounds`, if the treatment or its baseline has a single value. `holds`
+    is whether the decision and the direction of the comparison are the same in both cases; None without a decision."""
 
     treatment: Treatment
     lost: int
@@ -231,10 +233,11 @@ class Headline:
 class MetricAnalysis:
     """The analysis of one metric.
 
-    `n` counts the values. `why_none` is the reason if `anova` is None. `floor` is the noise floor of one treatment
-    against another, as a fraction (0.03 is 3 %): equal treatments rarely differ by more. It is None if it is not known;
-    `floor_note` says so if it was scaled. `bounded` counts the treatments with values that are only lower bounds; the
-    rest of the analysis leaves them out. `log` is true if the model is of logarithms, so that effects multiply.
+    `n` is the number of values. `why_none` is the reason if `anova` is None. `floor` is the noise floor of a comparison
+    of two treatments, as a fraction (0.03 is 3 %): equal treatments rarely differ by more. It is None if not known.
+    `floor_note` says that the floor was scaled to another number of blocks; None if it was not. `bounded` is the number
+    of treatments with values that are only lower bounds; all other results leave these treatments out. `log` is true if
+    the model is of logarithms, so that effects multiply.
     `fraction` is the fraction of the design that was measured."""
 
     metric: Metric

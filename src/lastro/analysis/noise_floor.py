@@ -1,6 +1,6 @@
 """Compute noise floors from an A/A campaign, and read those that a campaign has stored. Pure.
 
-The format in which the campaign to which they apply stores them:
+A campaign stores the noise floors that apply to it in this format:
 
     format       `stats.noise_floor.FORMAT`; others are not read
     directory    of the A/A campaign; at_utc, when its floors were computed
@@ -32,8 +32,8 @@ from lastro.study.model import Study
 class Floor:
     """The noise floor of one metric: equal treatments rarely differ by more than `share` here (0.03: 3 %).
 
-    It applies to one treatment against another, in `blocks` blocks; `note` says whether the measured floor was
-    scaled."""
+    It applies to a comparison of two treatments, each measured in `blocks` blocks. `note` says that the measured floor
+    was scaled to this number of blocks; None if it was not."""
 
     share: float
     blocks: int
@@ -53,9 +53,9 @@ class MetricFloor:
 class NoiseFloors:
     """The noise floors that an A/A campaign shows for a study of `blocks` blocks.
 
-    `pairs` is the planned number of pairs of trials, which are `apart` blocks from each other. `metrics` has the floor
-    of the noisiest treatment for each metric. `between` is the spread between several A/A campaigns; None for a single
-    one. `guest` is the virtual machine in which they ran; None for real hosts."""
+    `pairs` is the planned number of pairs of trials; the two trials of a pair are `apart` blocks from each other.
+    `metrics` has for each metric the floor of the noisiest treatment. `between` is the spread between several A/A
+    campaigns; None for a single campaign. `guest` is the virtual machine in which they ran; None for real hosts."""
 
     directory: str
     blocks: int
@@ -102,8 +102,8 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
 def kept_floors(kept: Any) -> dict[str, Floor]:
     """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty if it stored none.
 
-    `kept` is what it stored (`CampaignResults.noise_floor`). Metrics without a known floor are left out, and so are
-    numbers that no floor can have."""
+    `kept` is the stored document (`CampaignResults.noise_floor`). Metrics whose floor is unknown or negative are left
+    out."""
     if not kept or kept["blocks"] < 1:
         return {}
     floors = {name: metric.get("floor") for name, metric in kept["metrics"].items()}
@@ -113,9 +113,9 @@ def kept_floors(kept: Any) -> dict[str, Floor]:
 def floor_here(view: MetricView) -> Floor | None:
     """Return the noise floor of a metric, for the number of blocks with valid values.
 
-    If the campaign is unfinished, lost trials or was extended, this number differs from the one for which the floor was
-    computed. The floor is then scaled, and its note says so. None if no floor is known, or if there are too few blocks
-    for an interval."""
+    If the campaign is unfinished, lost trials or was extended, this number of blocks differs from the number for which
+    the floor was computed. The floor is then scaled, and its note says so. None if no floor is known, or with fewer
+    than two blocks."""
     floor, blocks = kept_floors(view.report.noise_floor).get(view.metric.name), view.n_blocks
     if floor is None or blocks < 2:
         return None

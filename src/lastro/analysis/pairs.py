@@ -21,8 +21,8 @@ def factor_pairs(
 ) -> tuple[FactorPairs, ...]:
     """Compare the levels of each factor that varies: with the reference level (`effects`), and all levels in pairs.
 
-    A factor with more than MOST_LEVELS levels has only the comparisons with the reference. `floor` is the noise floor
-    of one treatment against another, as a fraction. Empty without a model of the metric."""
+    A factor with more than `MOST_LEVELS` levels has only the comparisons with the reference. `floor` is the noise floor
+    of a comparison of two treatments, as a fraction. Empty if the metric has no model."""
     if data.model is None:
         return ()
     measured = []
@@ -52,7 +52,7 @@ def _factor_pairs(
 ) -> FactorPairs:
     """Return the comparisons of one factor: with the reference, from `effects`, and of other levels, from `pairs`.
 
-    Levels without an effect are left out of both. `means` is {treatment: its mean}."""
+    Levels without an effect are left out of both kinds of comparison. `means` is {treatment: its mean}."""
     of_factor = [effect for effect in effects if effect.factor == factor and effect.comparison.error is not None]
     reference = data.references[factor]
     sides = data.sides(factor, [(effect.level, reference) for effect in of_factor])
@@ -77,6 +77,6 @@ def _factor_pairs(
 
 
 def _pair(comparison: MeanComparison, sides: Sides, means: Mapping[int, float], alpha: float) -> Pair:
-    """Return the pair of two compared levels; its scale is the mean of the absolute means of both sides."""
+    """Return the pair of two compared levels; its scale is the average of the absolute values of their means."""
     of_sides = [math.fsum(weight * means[at] for at, weight in side.items()) for side in sides]
     return Pair(comparison, math.fsum(map(abs, of_sides)) / 2, len(sides[0]), alpha)

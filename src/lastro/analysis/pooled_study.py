@@ -1,9 +1,9 @@
 """One study on several hosts: the effect of each level on each host, its mean over hosts, and its range on a new host.
 
 An effect is the ratio of the mean at a level of a factor to the mean at the reference level, both over the combinations
-of the other factors. The logarithms of the hosts' ratios are pooled (`stats.pooling`). Two hosts are not pooled: one
-difference cannot show how much hosts differ. Their two effects are compared instead.
-Pure: reports in, frozen data out."""
+of the other factors. The logarithms of the hosts' ratios are pooled (`stats.pooling`). Two hosts are not pooled,
+because one difference cannot show how much hosts differ. Instead, their two effects are compared with each other. Pure:
+reports in, frozen data out."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class PooledEffect:
     """The effect of a level against the reference level on a metric, on each host and pooled.
 
     Means are over `strata` of `all_strata` combinations of the other factors: those that all hosts with this effect
-    measured. `pooled` is of logarithms; None for fewer than three hosts. For two hosts, `apart` is the ratio of the
-    effect on the second to the effect on the first. `absent_because` are the reasons why effects are not pooled.
-    `p_adjusted` is the p of `pooled`, or else of `apart`, by Holm's method over all effects that have it."""
+    measured. `pooled` is the pooled logarithm of the ratio; None for fewer than three hosts. For two hosts, `apart` is
+    the ratio of the effect on the second host to the effect on the first. `absent_because` are the reasons why effects
+    are not pooled. `p_adjusted` is the p-value of `pooled`, or else of `apart`, corrected by Holm's method."""
 
     metric: Metric
     factor: str
@@ -87,7 +87,7 @@ class PooledEffect:
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """A claim judged by the pool of all hosts, and by each host alone."""
+    """The judgements of one claim: `pooled` by all hosts together, and `on_each` by each host."""
 
     pooled: Judgement
     on_each: tuple[Judgement, ...]
@@ -139,7 +139,7 @@ def pool_hosts(
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the facts that distinguish machines, in the order of `MACHINE`; None if not recorded, or as usual.
+    """Return the facts that distinguish machines, in the order of `MACHINE`; None if not recorded or usual (`USUAL`).
 
     Address randomization has its name before the value: reports print these facts without names."""
     known = {name: None if value == USUAL.get(name) else value for name, value in named_facts(provenance).items()}
@@ -218,7 +218,7 @@ def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence
 
 
 def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
-    """Yield the effects with the corrected p, and the verdict on the mean over hosts."""
+    """Yield the effects, each with its corrected p-value and the verdict on its mean over hosts."""
     ps = holm([effect.pooled.p if effect.pooled else None for effect in effects])
     ps_apart = holm([effect.apart.p if effect.apart else None for effect in effects])
     for effect, p, p_apart in zip(effects, ps, ps_apart, strict=True):
@@ -230,7 +230,7 @@ _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are p
 
 
 def _judge_claims(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
-    """Judge every claim by all hosts together, and by each host."""
+    """Judge every claim twice: by all hosts together, and by each host separately."""
 
     def effects(claim: Claim) -> ClaimEffects:
         cells = [HostCells(reports, metric, estimator) for metric in claim.statement.metrics]

@@ -26,7 +26,7 @@ ABSENT = "—"
 
 @dataclass(frozen=True, slots=True)
 class PropertyRow:
-    """One property; `values` has a text for each column. `differs` is True if these differ, apart from absent ones."""
+    """One property; `values` has a text for each column. `differs` is True if texts differ; `ABSENT` does not count."""
 
     name: str
     values: tuple[str, ...]
@@ -35,7 +35,7 @@ class PropertyRow:
 
 @dataclass(frozen=True, slots=True)
 class PropertyTable:
-    """A table of properties by the levels of `factor`; false when no trial noted any."""
+    """A table of properties, with a column for each level of `factor`; false if no trial noted any property."""
 
     factor: str
     columns: tuple[str, ...]
@@ -49,8 +49,9 @@ class PropertyTable:
 class PropertyTables:
     """The side tables of a report.
 
-    `residuals` has the differences that remain between platforms that run the same files. `really` has how each
-    platform was measured, such as on which file system. `usage` and `host` have numbers: mean (minimum – maximum)."""
+    `residuals` has the differences that remain between platforms although they run the same files. `really` says how
+    each platform was measured, such as on which file system. `usage` (of resources) and `host` (disturbances) have
+    numbers: mean (minimum – maximum)."""
 
     residuals: PropertyTable
     usage: PropertyTable
@@ -84,7 +85,7 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
 
 
 def column_of(study: Study, levels: Mapping[str, Level], kind: str) -> str:
-    """Return the part of this kind in a treatment, with all its options: 'docker:storage=vfs'; `ALL` if it has none."""
+    """Return the part of this kind in a treatment, with options: 'docker:storage=vfs'; `ALL` without such a part."""
     config = study.config(levels)
     return part_level(config, kind) if kind in config else ALL
 
@@ -93,7 +94,7 @@ Gathered = dict[str, dict[str, list[Any]]]  # {property: {column: the value that
 
 
 def _gather(attempts: Iterable[Attempt], note: str, column: Callable[[Attempt], str]) -> Gathered:
-    """Gather the properties under one note of the valid attempts."""
+    """Return the properties that valid attempts noted under the key `note`, as {property: {column: values}}."""
     gathered: Gathered = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         if attempt.valid or note == "residuals":  # residuals are collected once per platform, outside trials
@@ -112,7 +113,7 @@ def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _verbatim(columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
-    """Return a table by platform with all different values that attempts noted: 'ext4 / xfs'."""
+    """Return a table by platform; each cell has all distinct values that attempts noted: 'ext4 / xfs'."""
     rows = []
     for name, by_column in gathered.items():
         values = [sorted({_text(name, value) for value in by_column.get(column, ())}) for column in columns]
@@ -122,7 +123,7 @@ def _verbatim(columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
 
 
 def _spread(factor: str, columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
-    """Return a table by the levels of a factor with the mean and the range of each property that is a number."""
+    """Return a table by the levels of a factor; each cell has the mean and range of a numeric property."""
     rows = []
     for name, by_column in gathered.items():
         numbers = {c: [float(v) for v in by_column.get(c, ()) if is_number(v)] for c in columns}
@@ -142,7 +143,7 @@ def _mean_and_range(name: str, numbers: Sequence[float]) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    """Format a value for people; the suffix of its name determines the unit."""
+    """Return the value of a property as text; the suffix of the property's `name` determines the unit."""
     if not is_number(value):
         return str(value)
     if name.endswith("_bytes"):

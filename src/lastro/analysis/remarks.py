@@ -1,4 +1,4 @@
-"""Marks: the remarks of trials on metrics, counted for each treatment, which reports show beside numbers. Pure.
+"""Marks: the remarks of trials on metrics, counted for each treatment. Reports show them next to numbers. Pure.
 
 Scenarios may define further kinds of remarks."""
 
@@ -32,9 +32,9 @@ BY_SIZE_OF_POOLED = _BY_SIZE - {TOO_FEW}  # for the packets of all trials togeth
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A kind of remark that `n` valid trials of a treatment made on a metric; `text` is that of the first of them.
+    """A kind of remark that `n` valid trials of a treatment made on a metric; `text` is the first of these remarks.
 
-    If the analysis makes the remark, `n` counts the trials or blocks that it is about."""
+    If the remark was made by the analysis, `n` is the number of trials or blocks to which it applies."""
 
     kind: str
     n: int
@@ -48,7 +48,7 @@ def in_order(kinds: Iterable[str]) -> tuple[str, ...]:
 
 
 def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict[str, tuple[Mark, ...]]:
-    """Return {metric: marks} of one treatment's valid attempts, for the named metrics that have any."""
+    """Return {metric: marks} of one treatment's valid attempts, for those metrics in `names` that have marks."""
     marks: dict[str, dict[str, Mark]] = {}
     for attempt in attempts:
         for remark in attempt.noted.remarks:

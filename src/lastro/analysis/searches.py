@@ -1,8 +1,8 @@
-"""Why the searches for the largest load that a host can carry ended, for each treatment. Pure.
+"""Why searches for the largest load that a host can carry ended, by treatment. Pure.
 
-Either the search found a limit and the failure there, or the study ended the search, so that the number is only a
-lower bound. A metric is the result of a search if its trials noted what stopped the search (`TrialNotes.stopped_by`),
-or that the value is a lower bound."""
+Either the search reached the limit of the system and noted how it failed there, or a setting of the study ended the
+search, so that the result is only a lower bound. A metric counts as the result of a search if its trials noted what
+stopped the search (`TrialNotes.stopped_by`), or that the value is a lower bound."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from lastro.results.trial_notes import TrialNotes
 
 @dataclass(frozen=True, slots=True)
 class SearchEnding:
-    """A reason for which searches ended, with the values of the trials that ended for it, in the metric's unit.
+    """A reason why searches of one treatment ended.
 
-    `limit` is true if the system under test reached its limit, and false if the study ended the search. `text` is the
-    reason in the words of the first of these trials."""
+    `values` are the results of the searches that ended for this reason, in the metric's unit. `limit` is true if the
+    system under test reached its limit, and false if the study ended the search. `text` is the reason as the first of
+    these trials noted it."""
 
     limit: bool
     values: tuple[float, ...]
@@ -29,16 +30,17 @@ class SearchEnding:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A metric that is the result of a search, with its endings in each row that has any, in the order of the report.
+    """A metric that is the result of a search, and why its searches ended.
 
-    In each row, limits come first, then the most frequent endings."""
+    `rows` has the endings of each row that has any, in the order of the report. Within a row, limits come first, and
+    then the most frequent endings."""
 
     metric: Metric
     rows: tuple[tuple[Row, tuple[SearchEnding, ...]], ...]
 
 
 def searches(report: CampaignResults) -> tuple[Search, ...]:
-    """Return a search for each metric for which any trial recorded why its search ended."""
+    """Return a `Search` for each metric that is the result of a search in some trial, in the order of the report."""
     with_notes = {(a.trial, a.attempt): a for a in report.attempts if a.noted.stopped_by or a.noted.remarks}
     result = []
     for view in report.views:
@@ -65,7 +67,7 @@ def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Se
 
 
 def _stopped_by(noted: TrialNotes, metric: str, point: Point) -> str:
-    """Return the text in which a trial noted why its search ended; empty if it noted nothing."""
+    """Return the reason that a trial noted for the end of its search; empty if it noted none."""
     if metric in noted.stopped_by:
         return noted.stopped_by[metric]
     bounds = (r.text for r in noted.remarks if r.kind == AT_LEAST and metric in (r.metrics or (metric,)))
@@ -73,7 +75,7 @@ def _stopped_by(noted: TrialNotes, metric: str, point: Point) -> str:
 
 
 def _gist(text: str) -> str:
-    """Return the words of a text without digits, which are equal for trials that ended for the same reason.
+    """Return the words of a text that contain no digit: a key that is equal for trials that ended for equal reasons.
 
-    Names of instances, addresses and amounts have digits."""
+    Words with digits are names of instances, addresses and amounts, which differ between trials."""
     return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))

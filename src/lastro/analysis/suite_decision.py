@@ -1,9 +1,10 @@
 """Compare the platforms over the studies of a suite: their scores, and the service levels that they hold. Pure.
 
-A candidate is a platform. In each study, the first metric with a better direction counts: how many times as good a
-platform is as the reference, which is the bare host or else the platform of the baseline. If a study has a platform
-with several options, the first variant that was measured counts. All other factors of a study are conditions of equal
-weight. The score is the weighted geometric mean over the studies, by draws from the posterior (`stats.scores`)."""
+A candidate is a platform. In each study, only the first metric with a better direction counts. Goodness is the ratio of
+a platform to the reference in this metric, above 1 if the platform is better. The reference is the bare host, or else
+the platform of the baseline. If a study has several variants of a platform, which differ in options, the first variant
+that was measured counts. All combinations of the other factors of a study are conditions of equal weight. A score is
+the weighted geometric mean of goodness over the studies, by draws from the posterior (`stats.scores`)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ PLATFORM, NATIVE = "platform", "native"
 
 @dataclass(frozen=True, slots=True)
 class SuiteColumn:
-    """The results of one study: how good each candidate is in `metric`, and which hold its service levels.
+    """The results of one study: how good each candidate is in `metric`, and which candidates hold the service levels.
 
     `goodness` has for each candidate the ratio to the reference, above 1 if it is better, with its interval; None if
     the study did not measure it in every condition. `decision` is None without service levels."""
@@ -41,9 +42,9 @@ class SuiteColumn:
 class SuiteDecision:
     """The candidates compared over the studies of a suite.
 
-    `reference` is the index of the reference in `candidates`. `scores` are None for a candidate that some study with a
-    weight has not measured. `best` is the probability of each candidate to have the highest score; the reference does
-    not compete. `left_out` is {study that does not count: the reason}."""
+    `reference` is the index of the reference in `candidates`. `scores` has the score of each candidate; None if a study
+    whose weight is above 0 did not measure the candidate. `best` has for each candidate the probability that its score
+    is the highest; the reference does not compete. `left_out` is {study that does not count: the reason}."""
 
     candidates: tuple[str, ...]
     reference: int
@@ -55,20 +56,20 @@ class SuiteDecision:
 
     @property
     def leader(self) -> int | None:
-        """The index of the candidate that most probably is the best, except the reference; None without any score."""
+        """The index of the candidate (not the reference) that is most probably the best; None without any score."""
         scored = [at for at, score in enumerate(self.scores) if score and at != self.reference]
         return max(scored, key=self.best.__getitem__, default=None)
 
     def keeps_all(self, at: int) -> bool:
-        """Return whether a candidate is accepted by the service levels of all studies; False if no study has any."""
+        """Return whether a candidate is accepted in every study that has service levels; False if no study has any."""
         verdicts = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
         return bool(verdicts) and all(variant is not None and variant[0] == "accepted" for variant in verdicts)
 
 
 def surest_variant(decision: SlaDecision, platform: str) -> tuple[str, float] | None:
-    """Return (verdict, probability) of the variant of a platform that most probably holds the service levels.
+    """Return the verdict on the variant of a platform that most probably holds the service levels, and its probability.
 
-    None if the decision has no variant of this platform."""
+    None if no candidate of the decision is of this platform."""
     odds = decision.choice.odds
     platforms = [split_options(candidate.levels[PLATFORM])[0] for candidate in decision.candidates]
     variants = [at for at, name in enumerate(platforms) if name == platform]
@@ -84,10 +85,12 @@ def decide_suite(
 ) -> SuiteDecision:
     """Compare the candidates over these studies, {name of the study: its results}.
 
-    `levels` are service levels as users write them. Each applies to the studies that have its metric; a study to which
-    none applies has the service levels of its own file. `weights` are {name of a study: its weight}, by default 1.
+    `levels` are service levels as users write them. Each applies to the studies that have its metric. A study to which
+    none of them applies is judged by the service levels in its own file. `weights` are {name of a study: its weight},
+    by default 1.
 
-    Raises: InputError if no study can be used, for a level that applies to none, and for a weight of an unknown study.
+    Raises: InputError if no study can be used, if a service level does not apply to any study, or if a weight is for an
+    unknown study.
     """
     if unknown := next((name for name in weights if name not in reports), None):
         raise InputError(f"this suite has no study '{unknown}' that was measured", did_you_mean(unknown, reports))
@@ -136,9 +139,9 @@ def _directed_metric(report: CampaignResults) -> Metric:
 
 
 def _service_levels(reports: Mapping[str, CampaignResults], texts: Sequence[str]) -> dict[str, list[ServiceLevel]]:
-    """Return {study: its service levels}: the `texts` that apply to it, or else those of its file.
+    """Return {study: its service levels}: those of `texts` that apply to it, or else those in its study file.
 
-    Raises: InputError for a text that applies to no study."""
+    Raises: InputError for a text that does not apply to any study."""
     by_study: dict[str, list[ServiceLevel]] = {name: [] for name in reports}
     metrics = [metric for report in reports.values() for metric in report.metrics]
     for text in texts:

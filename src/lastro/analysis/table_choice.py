@@ -15,8 +15,8 @@ from lastro.study.levels import listed
 class TableChoice:
     """Which treatments a table shows: those with the levels `where` ({factor: levels}), at most `top` of them.
 
-    They are sorted by the mean of the metric `sort`, the best first, or the worst first if `worst_first`. Without a
-    metric, they are in the order of the study."""
+    The treatments are sorted by the mean of the metric `sort`, the best first, or the worst first if `worst_first`. If
+    `sort` is None, they are in the order of the study. If `top` is None, all are shown."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sort: str | None = None

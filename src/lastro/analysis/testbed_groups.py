@@ -17,10 +17,11 @@ _DIGEST_CHARS = 12  # as in the name of an image
 
 @dataclass(frozen=True, slots=True)
 class AskedTestbed:
-    """A testbed of a fleet: the provenance of its hosts, or the reason why it cannot be used, and a remedy.
+    """A testbed of a fleet that was asked for the facts of its hosts.
 
-    `hosts` are the addresses of its hosts. `kernels` has an identifier of the running kernel of each host, and
-    `machines` of each host."""
+    `hosts` are the addresses of its hosts. `provenance` has the facts of the hosts; None if the testbed cannot be used:
+    then `reason` says why, and `remedy` what to do. `kernels` has an identifier of each running kernel, and `machines`
+    an identifier of each host."""
 
     name: str
     hosts: tuple[str, ...]
@@ -33,10 +34,10 @@ class AskedTestbed:
 
 @dataclass(frozen=True, slots=True)
 class GroupedTestbeds:
-    """The usable testbeds of a fleet, in groups of testbeds with the same facts; the largest group is the first.
+    """The usable testbeds of a fleet, in groups of testbeds with equal facts; the largest group is the first.
 
-    `same` are the facts that all groups have in common. `differing` is {other fact: its value in each group}. `sharing`
-    has the names of testbeds that share a kernel, for each such kernel."""
+    `same` are the facts that are equal in all groups. `differing` is {other fact: its value in each group}. `sharing`
+    has for each kernel that several testbeds share the names of these testbeds."""
 
     groups: tuple[tuple[AskedTestbed, ...], ...]
     same: Facts
@@ -45,7 +46,7 @@ class GroupedTestbeds:
 
 
 def grouped(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
-    """Group the testbeds that can be used by their facts, the largest group first."""
+    """Return the usable testbeds in groups with equal facts, and the names of testbeds that share a kernel."""
     usable = [testbed for testbed in testbeds if testbed.provenance is not None]
     by_facts = by_key((frozenset(comparable_facts(each.provenance or {}).items()), each) for each in usable)
     groups = sorted(map(tuple, by_facts.values()), key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""Select the recorded topology of a trial or treatment to draw, and determine its form. Pure."""
+"""Select the recorded topology that a report draws, and determine its shape. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RecordedTopology:
 
 
 def recorded(attempts: Iterable[Attempt]) -> RecordedTopology | None:
-    """Return the topology that the last attempt recorded, preferably a valid one; None if no attempt recorded any."""
+    """Return the topology that the last valid attempt recorded, or else the last invalid one; None without any."""
     for attempt in sorted(attempts, key=lambda each: (each.valid, each.trial, each.attempt), reverse=True):
         if topology := Topology.of(attempt.notes):
             return RecordedTopology(topology, attempt.trial, attempt.attempt)
@@ -37,7 +37,7 @@ def recorded(attempts: Iterable[Attempt]) -> RecordedTopology | None:
 class DrawnTopology:
     """The topology that a report draws: that of one treatment, and the neighbours that only other treatments have.
 
-    `others` has one node for each role of these neighbours, with all of its anomalies."""
+    `others` has one node for each role of a neighbour; the `anomaly` of the node lists all anomalies in this role."""
 
     treatment: Treatment
     recorded: RecordedTopology
@@ -45,7 +45,7 @@ class DrawnTopology:
 
 
 def shown(report: CampaignResults) -> DrawnTopology | None:
-    """Return the topology of the baseline, or of the first treatment that has one.
+    """Return the topology of a baseline, or else of the first treatment that recorded one.
 
     None if no valid trial recorded any."""
     valid = {treatment: attempts[0] for treatment, attempts in report.valid_attempts().items()}
@@ -74,12 +74,12 @@ def versions(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def n_hosts(topology: Topology) -> int:
-    """Return the number of machines."""
+    """Return the number of hosts on which the nodes of a topology run."""
     return len({node.host for node in topology.nodes})
 
 
 def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
-    """Return {(source, target): instruments}, with the roles of source and target."""
+    """Return {(role of the source, role of the target): names of the instruments that load this path}."""
     return by_key(((load.source, load.target), load.instrument) for load in topology.loads)
 
 

@@ -1,4 +1,4 @@
-"""The drift of a metric over a campaign, and the correlation of neighbouring trials, both apart from the treatments."""
+"""The drift of a metric over a campaign, and the correlation of consecutive trials, without the treatments' effects."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lastro.stats.drift import Drift, drift
 def drift_of(view: MetricView) -> Drift | None:
     """Estimate the trend of the metric over the duration of the campaign, from block means.
 
-    It is relative to the means of the treatments if all means are above zero. None if no trial has both a value and a
-    time, and for a report of several campaigns, since their trends differ."""
+    The trend is relative to the means of the treatments if all means are above zero. None if no trial has both a value
+    and a time, and for a report of several campaigns, since their trends differ."""
     if view.report.members or not (timed := _timed(view)):
         return None
     moments, rows, points = zip(*timed, strict=True)
@@ -29,7 +29,7 @@ def drift_of(view: MetricView) -> Drift | None:
 
 @dataclass(frozen=True, slots=True)
 class TrialOrder:
-    """The trials of a metric in the order of time: their autocorrelation, and {(trial, attempt): place}."""
+    """The order in time of a metric's trials, as {(trial, attempt): position}, and their autocorrelation."""
 
     autocorrelation: Autocorrelation
     places: Mapping[tuple[int, int], int]
@@ -42,9 +42,10 @@ class TrialOrder:
 
 
 def trial_order(view: MetricView) -> TrialOrder | None:
-    """Return the order of a metric's trials with its autocorrelation; None if too few, or if some have no time.
+    """Return the order of a metric's trials; None if there are too few, or if some have no time.
 
-    If all means are above zero, values are fractions of their treatment's mean, so that all have the same weight."""
+    For the autocorrelation, values are taken as fractions of their treatment's mean if all means are above zero, so
+    that all treatments have equal weight."""
     timed = _timed(view)
     correlation = autocorrelation(_scaled(view, timed), _cells_of(view, timed))
     if correlation is None or len(timed) < sum(len(cell.points) for cell in view.cells):
@@ -53,14 +54,14 @@ def trial_order(view: MetricView) -> TrialOrder | None:
 
 
 def _scaled(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[float]:
-    """Return the values as fractions of their treatment's mean where all means are above zero, else as they are."""
+    """Return the values as fractions of their treatment's mean if all means are above zero, else unchanged."""
     means = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary}
     relative = _all_above_zero(view)
     return [point.value / (means[row.treatment.index] if relative else 1.0) for _, row, point in timed]
 
 
 def _cells_of(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[int]:
-    """Return for each value the number of its cell: a treatment, or a treatment in one of several campaigns."""
+    """Return for each value the index of its cell: its treatment or, with several campaigns, treatment and campaign."""
     campaigns = campaigns_of_blocks(view.report.members) or {}
     numbers: dict[tuple[int, int], int] = {}
     cells = ((row.treatment.index, campaigns.get(point.block, 0)) for _, row, point in timed)
@@ -68,16 +69,16 @@ def _cells_of(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) ->
 
 
 def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, TrialOrder]:
-    """Return {metric: the order of its trials} of the metrics whose neighbouring trials are correlated."""
+    """Return {metric: the order of its trials} of metrics whose consecutive trials are correlated at level `alpha`."""
     orders = ((view.metric.name, trial_order(view)) for view in views)
     return {name: order for name, order in orders if order and order.autocorrelation.p < alpha}
 
 
 def serial_dependence(view: MetricView) -> SerialDependence | None:
-    """Return the correlation of neighbouring trials, with its consequence for the treatment that it affects most.
+    """Return the correlation of consecutive trials, with its consequence for the treatment that it affects most.
 
-    Its p is that within blocks, so that differences between blocks do not count as a correlation. None if either
-    cannot be estimated."""
+    Its p-value is computed within blocks, so that differences between blocks do not count as a correlation. None if the
+    correlation or its p-value cannot be estimated."""
     if (order := trial_order(view)) is None:
         return None
     timed = _timed(view)
@@ -115,10 +116,10 @@ def parse_utc(utc: str) -> datetime | None:
 
 
 def deviations(view: MetricView) -> tuple[list[tuple[tuple[int, int], float]], bool]:
-    """Return ((trial, attempt), deviation from the mean of its treatment) for treatments with several trials.
+    """Return [((trial, attempt), deviation from the treatment's mean)], and whether the deviations are relative.
 
-    If all means are above zero, deviations are percentages of these means, and the flag is true. Otherwise they are in
-    the unit of the metric."""
+    Only treatments with several trials are included. If all of their means are above zero, deviations are percentages
+    of the means, and the flag is true. Otherwise they are in the unit of the metric."""
     cells = [cell for cell in view.cells if cell.summary and len(cell.points) > 1]
     relative = all(cell.summary is not None and cell.summary.mean > 0 for cell in cells)
     result = []

@@ -29,10 +29,10 @@ CHANCE = 0.8  # probability with which the stated number of further blocks decid
 
 @dataclass(frozen=True, slots=True)
 class VariantPair:
-    """A variant and the reference, with the same levels of all other factors, which `label` names.
+    """A variant and the reference, both with the levels of the other factors that `label` names.
 
-    `change` is None if one of them cannot be compared: then `missing` has its name, and the reason. `confirmed` is True
-    if the variant is worse by both steps of the rule."""
+    `change` is None if one of the two cannot be compared: then `missing` has the name of that one, and the reason.
+    `confirmed` is True if the variant is worse by both steps of the rule in `stats.variants`."""
 
     variant: str
     label: str
@@ -57,8 +57,8 @@ class VariantPair:
 class VariantAnswer:
     """The answer of a campaign with variants to the question `test`; `reference` is the name of the reference.
 
-    `confidence` is that of the intervals, which is higher after earlier looks. `looks` are the looks that count, and
-    `alarm` is the number of blocks after which one of them raised an alarm; None without an alarm."""
+    `confidence` is that of the intervals; it is higher if there were earlier looks. `looks` are the looks that count.
+    `alarm` is the number of blocks after which one of these looks raised an alarm; None without an alarm."""
 
     report: CampaignResults
     metric: Metric
@@ -96,9 +96,10 @@ class VariantAnswer:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome over all pairs: the first that applies of "worse", "alarm" or "unconfirmed", and "no worse".
+        """The outcome over all pairs.
 
-        Otherwise it is "undecided"."""
+        "worse" if any pair is confirmed. After an alarm, "alarm" while looks will follow, then "unconfirmed". Without
+        an alarm, "no worse" if this holds for all pairs, else "undecided"."""
         if any(pair.confirmed for pair in self.pairs):
             return "worse"
         if self.alarm:
@@ -111,7 +112,7 @@ class VariantAnswer:
     def more_blocks(self) -> int | None:
         """The number of further blocks with which all open comparisons are decided with probability `CHANCE`.
 
-        None if no comparison is open, or no reasonable number suffices."""
+        None if no comparison is open, or if an open one would need too many blocks."""
         open_changes = [change for _, change in self.measured if change.verdict(self.test.margin) == "open"]
         needed = [_blocks_to_decide(change, self.test.margin, self.confidence) for change in open_changes]
         known = [n for n in needed if n is not None]
@@ -119,7 +120,7 @@ class VariantAnswer:
 
 
 def _blocks_to_decide(change: VariantChange, margin: float, confidence: float) -> int | None:
-    """Return how many blocks, in all, decide on a change with probability `CHANCE`; None if too many."""
+    """Return the total number of blocks that decide on a change with probability `CHANCE`; None if too many."""
     if change.comparison.critical is None or not math.isfinite(change.comparison.critical):
         return None
     return Pair(change.comparison, 1.0, 1, alpha_of(confidence)).blocks_to_decide(margin, CHANCE)
@@ -134,10 +135,10 @@ def default_metric(study: Study) -> str:
 
 
 def question(study: Study, metric: str | None = None, margin: float | None = None) -> VariantTest:
-    """Return the question on the variants of a study, with this metric and margin if given, else those of its file.
+    """Return the question about the variants of a study; `metric` and `margin` are by default those in its file.
 
-    A question that differs from that in the file is for an answer after the campaign. Raises: InputError for a study
-    without variants, and for a metric that is unknown or has no better direction."""
+    The looks of a campaign only answer the question in the file; any other question is answered after the campaign.
+    Raises: InputError for a study without variants, and for a metric that is unknown or has no better direction."""
     if VARIANT.name not in {factor.name for factor in study.factors}:
         raise InputError(
             "this study has no variants", "`lastro ab STUDY --a NAME=VALUE --b NAME=VALUE` runs one with two"
@@ -156,7 +157,7 @@ def question(study: Study, metric: str | None = None, margin: float | None = Non
 
 
 def answer(report: CampaignResults, test: VariantTest, looks: Sequence[Look] | None = None) -> VariantAnswer:
-    """Judge the pairs of a campaign; `looks` are those that count, by default its own if it asked this question."""
+    """Judge the pairs of a campaign; `looks` count by default only if the campaign's looks asked this question."""
     looks = (report.looks if report.study.test == test else ()) if looks is None else looks
     view = next(view for view in report.views if view.metric.name == test.metric)
     reference, pairs = _pairs(report, view)
@@ -180,7 +181,7 @@ def answer(report: CampaignResults, test: VariantTest, looks: Sequence[Look] | N
 
 
 def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[VariantPair]]:
-    """Return the name of the reference, and all pairs in the order of the study, measured or not, without changes."""
+    """Return the name of the reference, and all pairs in the order of the study, each with `change` None."""
     levels = next(factor.levels for factor in report.study.factors if factor.name == VARIANT.name)
     reference = str(report.study.design.baseline.get(VARIANT.name, levels[0]))
     others = [factor.name for factor in report.study.factors if factor.name != VARIANT.name]
@@ -198,7 +199,7 @@ def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[Variant
 
 
 def _missing(view: MetricView, row: Row, base: Row, variant: str, reference: str) -> tuple[str, str] | None:
-    """Return which side cannot be compared, and why; None if both can."""
+    """Return (name of the side that cannot be compared, the reason); None if both sides can be compared."""
     for name, each in ((variant, row), (reference, base)):
         cell = view.of(each)
         if not cell.points or cell.bounded:
@@ -217,7 +218,7 @@ def _with_changes(view: MetricView, pairs: Sequence[VariantPair], confidence: fl
 
 
 def _confirm(view: MetricView, pairs: Sequence[VariantPair], raised: Look) -> list[VariantPair]:
-    """Judge the pairs that raised the alarm once more, by the blocks after it only."""
+    """Return the pairs, with those `confirmed` that raised the alarm and are worse again in the blocks after it."""
     new = {}
     for row, cell in view:
         points = [point for point in cell.points if point.block > raised.block]
@@ -239,7 +240,7 @@ def _better(metric: Metric) -> Better:
 def differing_tools(report: CampaignResults) -> dict[str, tuple[str | None, ...]]:
     """Return {tool: its version in each root filesystem} for tools whose versions differ between variants.
 
-    Variants without a root filesystem of their own have that of the study, which is the first then."""
+    Variants without a root filesystem of their own use that of the study, which then comes first."""
     files = _mapping(report.provenance, "root_filesystem")
     roots = [_mapping(each) for each in _mapping(files, "variants").values()]
     if any(not RootChange.of(changes) for changes in report.study.variants.values()):
@@ -250,11 +251,11 @@ def differing_tools(report: CampaignResults) -> dict[str, tuple[str | None, ...]
 
 
 def _short(version: object) -> str:
-    """Return the version of a tool without the details of its build, which are in parentheses."""
+    """Return the version of a tool without the build details in parentheses."""
     return str(version).partition("(")[0].strip()
 
 
 def _mapping(value: Any, key: str = "") -> Mapping[str, Any]:
-    """Return the mapping under a key of recorded data, or the data itself without a key; empty for other data."""
+    """Return the mapping under a key of `value`, or `value` itself without a key; empty if that is not a mapping."""
     item = value.get(key) if key and isinstance(value, Mapping) else value
     return item if isinstance(item, Mapping) else {}

@@ -12,7 +12,7 @@ LEFT_OUT = "left out to keep the A/A campaign short"
 
 
 def aa_study(study: Study) -> Study:
-    """Return the A/A study: the factors of the baseline have only its levels, and there are twice as many blocks.
+    """Return the A/A study: the baseline's factors have only its levels, and there are twice as many blocks.
 
     Settings, metrics and seed are those of the study. Raises: InputError if the study has no baseline, excludes it, or
     has only one block."""

@@ -1,4 +1,4 @@
-"""Find the baseline of a study from its parts: campaigns that may have left out the level of the baseline. Pure."""
+"""Find the baseline of a study from campaigns that each measured a part of it, perhaps without the baseline. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lastro.study.model import Level, Study, among
 def common_baseline(studies: Sequence[Study]) -> dict[str, Level]:
     """Return the baseline of one study from parts of the study, each of which has some of the levels.
 
-    A part that leaves out the level of the baseline has the first of its levels as its baseline (`model.among`). So the
-    level of the baseline is that of some part, and every other part has it or the level that replaces it. If several
-    levels are possible, it is the one in the study's file, or else that of the earliest part. A factor is left out if
-    its parts contradict each other."""
+    A part that leaves out the study's baseline level of a factor uses the first of its own levels instead
+    (`model.among`). So the study's level is one that some part uses, and with which every other part agrees
+    (`accepts`). If several levels are possible, it is the level in the study file, or else that of the earliest part. A
+    factor is left out if the parts contradict each other."""
     baseline = {}
     for name in studies[0].design.baseline:
         of_parts = dict.fromkeys(study.design.baseline[name] for study in studies if name in study.design.baseline)
@@ -32,7 +32,7 @@ def accepts(study: Study, name: str, level: Level) -> bool:
 
 
 def _level_in_file(study: Study, name: str) -> Any:
-    """Return the level of the baseline for a factor in the text of the study's file; None without one."""
+    """Return the level that the text of the study file names as the baseline of a factor; None if it names none."""
     try:
         design = parse_toml(study.source).get("design")
     except ValueError:

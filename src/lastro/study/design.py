@@ -46,7 +46,7 @@ def factorial_size(study: Study) -> int:
 
 
 def combinations(study: Study) -> Iterator[dict[str, Level]]:
-    """Yield {factor: level} of every treatment: in the fraction, and not excluded. The last factor varies fastest."""
+    """Yield {factor: level} of every treatment in the fraction that is not excluded; the last factor varies fastest."""
     names = [factor.name for factor in study.factors]
     fraction = Fraction.of(study)
     references = {factor.name: study.design.baseline.get(factor.name, factor.levels[0]) for factor in study.factors}
@@ -84,9 +84,9 @@ def treatments(study: Study) -> list[Treatment]:
 def trials(study: Study, n_treatments: int) -> Iterator[Trial]:
     """Yield every trial in running order.
 
-    A block is shuffled by a generator that is seeded only with the study's seed and the number of the block, so its
-    order does not depend on the number of blocks (Montgomery, Design and Analysis of Experiments, chapter 4: randomise
-    within blocks)."""
+    Each block is shuffled by a generator that is seeded with the study's seed and the number of the block only, so its
+    order does not depend on how many blocks there are (Montgomery, Design and Analysis of Experiments, chapter 4:
+    randomise within blocks)."""
     for number in range(1, study.design.replicates + 1):
         yield from block(study, n_treatments, number)
 
@@ -102,8 +102,9 @@ def block(study: Study, n_treatments: int, number: int) -> Iterator[Trial]:
 def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[int, int]:
     """Return {index of a treatment: index of its baseline}, the treatment against which its ratio is taken.
 
-    The baseline of a treatment has the same levels, except for the factors that `design.baseline` names. It may be the
-    treatment itself. Treatments whose baseline was excluded are left out. Empty if the study has no baseline."""
+    The baseline of a treatment has the treatment's levels, except for the factors in `design.baseline`, whose levels
+    replace them. It may be the treatment itself. Treatments whose baseline was excluded are left out. Empty if the
+    study has no baseline."""
     if not study.design.baseline:
         return {}
     by_levels = {tuple(treatment.levels.items()): treatment.index for treatment in all_treatments}

@@ -1,4 +1,4 @@
-"""Read TOML files: their text and their tables, before `schema` and `resolve` check the meaning."""
+"""Read TOML files into text and tables, before `schema` and `resolve` check what they mean."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 def read_text(path: Path, kind: str, hint: str, *, own: bool = False, base: Path | None = None) -> str:
     """Return the text of a file. `kind` names the kind of file in messages, and `hint` tells users where to get one.
 
-    If `own`, the user who runs Lastro must own the file. No symbolic link below the directory `base` is followed.
+    If `own`, the file must belong to the user who runs Lastro. Symbolic links below the directory `base` are not
+    followed.
 
     Raises: StudyError if the file cannot be read, is not a regular file, is too large, or is not UTF-8."""
     file = str(path)
@@ -76,7 +77,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def _read_toml(text: str, file: str) -> dict[str, Any]:
-    """Return the tables of a TOML text. Raises: StudyError, with the place and a hint, for any other text."""
+    """Return the tables of a TOML text. Raises: StudyError, with the line and a hint, for text that is not TOML."""
     try:
         return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -113,7 +114,7 @@ def _check_values(document: dict[str, Any], problems: Problems) -> None:
 
 
 def _near(path: Path, hint: str) -> str:
-    """Return the hint, after the name of the TOML file beside the path that is most similar to it, if there is any."""
+    """Return the hint, preceded by the most similar name of a TOML file in the directory of `path`, if there is one."""
     try:
         names = [file.name for file in path.parent.glob("*.toml")]
     except OSError:

@@ -28,7 +28,8 @@ _UNITS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
 def halvable(study: Study) -> list[str]:
     """Return the names of the factors that a fraction may halve: those of two levels.
 
-    In a study with service levels, which must hold in every condition, only factors that users choose."""
+    In a study with service levels, these must hold in every condition, so only factors that users choose may be
+    halved."""
     names = [factor.name for factor in study.factors if len(factor.levels) == 2]
     return [name for name in names if is_choice(name)] if study.sla else names
 
@@ -37,9 +38,10 @@ def halvable(study: Study) -> list[str]:
 class Fraction:
     """A fraction of a factorial design: the treatments in which some interactions of two-level factors are constant.
 
-    `words` are these interactions, the shortest first: the defining relation without I. A full factorial has none, and
-    is false. `names` are the names of all factors; those in no word are crossed with the fraction. `whole` is False if
-    treatments of the fraction are missing: then effects overlap, instead of being either separate or aliased."""
+    `words` are these interactions, the shortest first: the defining relation without I. A full factorial has no words,
+    and is false. `names` are the names of all factors; factors that are not in any word are crossed with the fraction.
+    `whole` is False if treatments of the fraction are missing: then effects overlap, instead of being either separate
+    or aliased."""
 
     names: tuple[str, ...] = ()
     words: tuple[Effect, ...] = ()
@@ -61,12 +63,12 @@ class Fraction:
 
     @property
     def halved(self) -> Effect:
-        """The factors of which no two treatments differ in that factor alone."""
+        """The names of the halved factors: no two treatments differ in only one of them."""
         return frozenset[str]().union(*self.words)
 
     @property
     def size(self) -> int:
-        """The number of treatments of the full factorial, divided by that of the fraction: 4 for a quarter."""
+        """The number of treatments of the full factorial, divided by the number in the fraction: 4 for a quarter."""
         return len(self.words) + 1
 
     @property
@@ -88,7 +90,7 @@ class Fraction:
         return sorted((frozenset(effect) ^ word for word in self.words), key=self._place)
 
     def repeats(self, effect: Collection[str]) -> bool:
-        """Return whether an effect has an alias of fewer factors, or of the same number but earlier in the study."""
+        """Return whether an effect has an alias of fewer factors, or of equally many that are earlier in the study."""
         return any(self._place(alias) < self._place(effect) for alias in self.aliases(effect))
 
     def text(self, effect: Collection[str]) -> str:
@@ -98,7 +100,8 @@ class Fraction:
     def chains(self) -> dict[str, str]:
         """Return {effect: its shortest aliases} for main effects and interactions of two factors, all as text.
 
-        An effect that is an alias of an earlier one is left out. Needs a fraction, not a full factorial."""
+        An effect that is an alias of an earlier effect is left out. The design must be a fraction, not a full
+        factorial."""
         chains = {}
         for effect in (*combinations(self.names, 1), *combinations(self.names, 2)):
             if not self.repeats(effect):
@@ -113,9 +116,10 @@ class Fraction:
         return {"resolution": self.resolution, "relation": relation, "aliases": self.chains()}
 
     def within(self, factors: Collection[str], rows: Sequence[Mapping[str, object]]) -> Fraction:
-        """Return this fraction for measured treatments only, in the factors that vary among them.
+        """Return this fraction restricted to the measured treatments and to `factors`, which vary among them.
 
-        `rows` are {factor: level} of these treatments. The result is not `whole` if some of its treatments are missing.
+        `rows` are {factor: level} of the measured treatments. The result is not `whole` if some of its treatments are
+        missing.
         """
         if not self:
             return FULL
@@ -126,7 +130,7 @@ class Fraction:
         return replace(fraction, whole=set(counts.values()) == {2 ** len(fraction.halved) // fraction.size})
 
     def _place(self, effect: Iterable[str]) -> tuple[int, list[int]]:
-        """Return a sort key of an effect: the number of its factors, then their places in the study."""
+        """Return a sort key of an effect: the number of its factors, then their positions in the study."""
         places = sorted(map(self.names.index, effect))
         return len(places), places
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of study files, with every name that a scenario knows, so that editors complete and check them."""
+"""The JSON Schema of study files, with every name that scenarios know, for completion and checks in editors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str
 def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a study of any of these scenarios.
 
-    Relations between keys, such as that of a baseline to its factor, are checked by `parse` only."""
+    It does not check relations between keys, such as whether a baseline names a level of its factor; `parse` does."""
     studies = {name: _study_of(schema, name) for name, schema in schemas.items()}
     chainable = {f"{name}-with-functions": schema for name, schema in schemas.items() if schema.chainable}
     studies |= {name: _study_of(schema, name, own=NAME) for name, schema in chainable.items()}
@@ -30,10 +30,10 @@ def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
 
 
 def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any]:
-    """Return the schema of the studies of one scenario: that of `StudyFile`, with the names that the scenario knows.
+    """Return the schema of the studies of one scenario: the schema of `StudyFile`, with the scenario's names.
 
-    `name` is the key of the schema in $defs. With `own`, it is for studies with functions of their own, whose names
-    match this pattern."""
+    `name` is the key of the schema in $defs. `own` is the pattern of names of the study's own functions; if empty, the
+    study must not have functions of its own."""
     study = StudyFile.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
     if own:
         study["required"].append("functions")
@@ -118,7 +118,7 @@ def _setting(setting: Setting[Any]) -> dict[str, Any]:
 
 
 def _option(options: Sequence[Setting[Any]]) -> dict[str, Any]:
-    """Return the schema of an option that several parts may have, with different bounds and defaults."""
+    """Return the schema of an option that several parts may have; `options` has the option's setting in each part."""
     distinct: list[dict[str, Any]] = []
     for schema in map(_setting, options):
         if schema not in distinct:

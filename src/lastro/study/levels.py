@@ -1,11 +1,11 @@
 """Check one level or setting against its scenario, and split levels into parts, options and hops.
 
-A part may have options. They are written into its level, `docker:storage=vfs`, or are separate factors and constants
-named after the kind of part: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to only one part,
-such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option.
+A part may have options. They are written into the part's level, `docker:storage=vfs`, or are separate factors and
+constants named after the kind of part: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to only
+one part, such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option.
 
 The level of a function may be a chain of hops. Each hop is a function, and may name the platform of its instance, both
-with options: `firewall@docker>nat:flows=5@qemu-tcg:nic=virtio`. The first '@' of a hop begins its platform."""
+with options: `firewall@docker>nat:flows=5@qemu-tcg:nic=virtio`. The platform of a hop begins after its first '@'."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_level(schema: ScenarioSchema, name: str, raw: Level | list[Level]) -> 
 
 
 def _offered(schema: ScenarioSchema, name: str) -> Sequence[Setting[Any]]:
-    """Return the options of all parts that a name such as `platform.nic` may mean.
+    """Return the options of all parts to which a name such as `platform.nic` may refer.
 
     Raises: FieldError if the scenario does not know the name."""
     if offered := (options_named(schema) | options_of_one(schema)).get(name):
@@ -63,9 +63,9 @@ def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
 
 
 def options_named(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
-    """Return {"platform.nic": [this option of every part that has it]} for all options of parts.
+    """Return {"platform.nic": [the option `nic` of every platform that has it]}, and so on for all options of parts.
 
-    It includes the settings of the testbed (`placed`), which a study may leave out as it may leave out options."""
+    The settings of the testbed (`placed`) are included, because a study may leave them out, as it may options."""
     named = {name: [setting] for name, setting in schema.placed.items()}
     for kind, parts in schema.options.items():
         for options in parts.values():
@@ -75,7 +75,7 @@ def options_named(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
 
 
 def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
-    """Return {"instrument.gzip.size": [the option]} for all options of the parts: constants, never factors."""
+    """Return {"instrument.gzip.size": [the option]} for every option of every part."""
     return {
         f"{kind}.{part}.{option.name}": [option]
         for kind, parts in schema.options.items()
@@ -88,8 +88,9 @@ def part_level(config: Mapping[str, Level], kind: str) -> str:
     """Return the level of a kind of part in a treatment, with all its options, such as `docker:storage=vfs`.
 
     `config` is the configuration of the treatment. Options are in the level, or in separate constants and factors named
-    `platform.OPTION`. A constant for only one part, `platform.docker.OPTION`, applies to an option that is in neither.
-    If the platform of a hop is that of the treatment, it has the same options."""
+    `platform.OPTION`. A constant for only one part, `platform.docker.OPTION`, applies to an option that is set in
+    neither of these ways. In a chain, a hop's platform also gets the treatment's platform options if it is the same
+    platform."""
     if kind != FUNCTION:
         return _with_options(config, kind, str(config[kind]))
     parts = []
@@ -104,8 +105,8 @@ def part_level(config: Mapping[str, Level], kind: str) -> str:
 def _for_platform(config: Mapping[str, Level], level: str) -> Mapping[str, Level]:
     """Return a configuration without the options of the treatment's platform that do not apply to a hop's platform.
 
-    `level` is that of the hop's platform. If it is the same platform as the treatment's, all options apply that the
-    level does not write itself; otherwise none does."""
+    `level` is the level of the hop's platform. If it names the platform of the treatment, all options apply except
+    those that `level` sets itself; otherwise none applies."""
     name, written = split_options(level)
     is_same = name == split_options(str(config.get(PLATFORM, NONE)))[0]
     options = {key: key.removeprefix(f"{PLATFORM}.") for key in config if key.startswith(f"{PLATFORM}.")}
@@ -114,7 +115,7 @@ def _for_platform(config: Mapping[str, Level], level: str) -> Mapping[str, Level
 
 
 def _with_options(config: Mapping[str, Level], kind: str, level: str) -> str:
-    """Return the level of a part with the options that constants and factors of a configuration set for it."""
+    """Return the level of a part, extended by the options that constants and factors of `config` set for the part."""
     name, written = split_options(level)
     chosen = []
     for key in sorted(key for key in config if key.startswith(f"{kind}.")):
@@ -130,7 +131,7 @@ def part_name(config: Mapping[str, Level], kind: str) -> str:
 
 
 def hops(level: str) -> list[str]:
-    """Split a level into the functions of a chain, such as 'firewall>nat'; most levels are one part."""
+    """Split the level of a chain, such as 'firewall>nat', into its hops; other levels have one hop."""
     return [hop.strip() for hop in level.split(_THEN)]
 
 
@@ -146,7 +147,7 @@ def split_platform(hop: str) -> tuple[str, str]:
 
 
 def on_platform(part: str, platform: str) -> str:
-    """Return the hop of a function on a platform; if that is empty, the hop runs on the treatment's platform."""
+    """Return the text of a hop, 'nat@docker'; if `platform` is empty, the hop runs on the treatment's platform."""
     return f"{part}{ON}{platform}" if platform else part
 
 
@@ -156,15 +157,15 @@ def functions_in(level: str) -> list[str]:
 
 
 def row_platforms(config: Mapping[str, Level]) -> list[str]:
-    """Return the level of the platform of each hop of a treatment: that in the hop, or else that of the treatment."""
+    """Return for each hop of a treatment the level of its platform: the hop's own, or else the treatment's."""
     in_hops = [split_platform(hop)[1] for hop in hops(part_level(config, FUNCTION))]
     return [platform or part_level(config, PLATFORM) for platform in in_hops]
 
 
 def written_parts(levels: Mapping[str, Level], kind: str) -> list[tuple[str, dict[str, str]]]:
-    """Return (name, options that its level writes) of each part of a kind in a treatment.
+    """Return (name, {option: value} written in its level) for each part of a kind in a treatment.
 
-    For the kind platform, they include the platforms of hops."""
+    For the kind "platform", the platforms of hops are included."""
     level = str(levels.get(kind, NONE))
     parts = functions_in(level) if kind == FUNCTION else [level]
     if kind == PLATFORM:
@@ -188,7 +189,7 @@ def join_options(level: str, chosen: Sequence[str]) -> str:
 
 
 def option_value(option: Setting[Any], text: str) -> Level:
-    """Return the text of an option as a checked value of its type. Raises: InputError if it is not allowed."""
+    """Parse the value of an option from text, and check it. Raises: InputError if it is not allowed."""
     try:
         return _setting(option, _typed(option, text))
     except FieldError as wrong:
@@ -196,7 +197,7 @@ def option_value(option: Setting[Any], text: str) -> Level:
 
 
 def _typed(option: Setting[Any], text: str) -> Level:
-    """Return a text as a value of the type of a setting. Raises: FieldError if it is not a number of this type."""
+    """Return the text converted to the type of a setting. Raises: FieldError if it is not a number of this type."""
     wanted: type[Level] = type(option.default)
     if wanted is bool:
         return text == "true" if text in ("true", "false") else text
@@ -210,9 +211,10 @@ def _typed(option: Setting[Any], text: str) -> Level:
 
 
 def _option_of_any(offered: Sequence[Setting[Any]], value: Callable[[Setting[Any]], Level]) -> Level:
-    """Return the value of an option if it is valid for any of the parts that offer the option.
+    """Return the checked value of an option, which must be valid for at least one part that offers the option.
 
-    Treatments with other parts are unavailable. Raises: FieldError, that of the first part, if it is valid for none."""
+    `value` returns the raw value for the option of one part. Treatments with parts for which it is invalid are
+    unavailable. Raises: FieldError, the error for the first part, if it is not valid for any part."""
     problem: FieldError | None = None
     for option in offered:
         try:
@@ -237,7 +239,7 @@ def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
 
 
 def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level:
-    """Return a level in the spelling of a factor, whose `levels` are {identity: spelling}.
+    """Return a level as the factor spells it; `levels` is {identity of a level: its spelling}.
 
     Raises: FieldError if the factor does not have the level."""
     try:
@@ -344,10 +346,11 @@ def _try_text(check: Callable[[str], object], value: str) -> None:
 
 
 def listed(words: Sequence[str], find: Callable[[str], T]) -> Iterator[T]:
-    """Yield what `find` returns for each level of a list that was split at its commas into `words`.
+    """Yield the result of `find` for each level of a list; `words` are the texts between the commas of the list.
 
-    A level with several options, such as 'kvm:nic=virtio,cpu=max', contains commas: the longest sequence of words that
-    is a level is joined again. Raises: InputError, as `find` does for a text that is not a level."""
+    A level with several options, such as 'kvm:nic=virtio,cpu=max', contains commas itself. So the longest sequence of
+    words for which `find` succeeds is taken as one level. Raises: InputError, as `find` does for text that is not a
+    level."""
     start = 0
     while start < len(words):
         for end in range(len(words), start, -1):

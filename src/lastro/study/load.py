@@ -15,7 +15,7 @@ from lastro.study.schema import StudyFile, read_shape, without_unknown_keys
 
 
 def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
-    """Return the study in a file. `schemas` are the schemas of all scenarios, by name.
+    """Return the study in a file; `schemas` is {name of a scenario: its schema}.
 
     Raises: StudyError when the file cannot be read, or is not a valid study."""
     study = parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)
@@ -28,9 +28,9 @@ def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
 
 
 def require_named(text: str, file: str, name: str) -> None:
-    """Check the shape of the text of a study file, whose scenario may be unknown here.
+    """Check that a text has the shape of a study file and is of the study `name`; its scenario may be unknown here.
 
-    Raises: StudyError if the text is not a study file, or not that of the study `name`."""
+    Raises: StudyError otherwise."""
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, StudyFile)
     if shape.study.name != name:

@@ -52,13 +52,15 @@ class Setting(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSchema:
-    """The choices that a scenario offers to a study. `parts` is {kind of part: names of the parts}; kinds are factors.
+    """The choices that a scenario offers to a study.
 
-    `options` is {kind: {part: {name: option}}}, and `metrics_of` is {kind: {part: names of metrics that only this part
-    yields}}. `metrics_by` returns the metrics that depend on settings, for a study's choices; `metrics` has those for
-    the defaults. `leads` are the names of the metrics that come first in a study that lists none. `placed` are settings
-    of the testbed: they have no default, and a study may leave them out. If `sysctls`, a variant may change settings of
-    the kernel in the network namespaces of instances; if `roots`, it may change their root filesystem."""
+    `parts` is {kind of part: names of the parts}; each kind may be a factor. `options` is {kind: {part: {name:
+    option}}}. `metrics_of` is {kind: {part: names of metrics that only this part yields}}. `metrics` is {name: metric},
+    including the metrics that depend on settings, as they are for the defaults. `metrics_by` returns the metrics that
+    depend on settings, for the choices of a study. `leads` are the names of the metrics that come first in a study that
+    does not list metrics. `placed` are settings of the testbed: they have no default, and a study may leave them out.
+    If `sysctls`, a variant may change kernel settings in the network namespaces of instances. If `roots`, a variant may
+    change the root filesystem of instances."""
 
     name: str
     summary: str
@@ -107,15 +109,17 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Replicated randomised complete blocks; `baseline` has the levels against which ratios are taken.
+    """The design of a study: replicated randomised complete blocks, and when to stop.
+
+    `baseline` is {factor: level}; ratios are taken against the treatments with these levels.
 
     With "fixed" `stopping`, there are `replicates` blocks. With "sequential", blocks are added until the ratios to the
-    baseline have intervals of at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`; the
-    ratios are those of `precise_metrics`, or of all metrics if it is empty. With "decided", blocks are added until the
-    service levels or the variants are decided, there are `max_replicates`, or `within_s` would be exceeded (0: without
-    a limit); with adaptive `allocation`, they then have only the candidates that are still open. In a campaign,
-    `replicates` grows with its blocks. `fraction` is the fraction of the combinations of two-level factors that are
-    treatments."""
+    baseline have intervals of at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`
+    blocks; only the ratios of `precise_metrics` count, or of all metrics if it is empty. With "decided", blocks are
+    added until the service levels or the variants are decided, until there are `max_replicates` blocks, or until
+    another block would exceed `within_s` seconds (0: no limit). With "adaptive" `allocation`, added blocks have only
+    the candidates that are still open. In a campaign, `replicates` grows with its blocks. `fraction` is the fraction of
+    the combinations of two-level factors that are treatments."""
 
     replicates: int = 5
     seed: int = 1
@@ -172,8 +176,8 @@ VARIANT = Setting("variant", "", "what differs, such as before and after: tables
 class VariantTest:
     """The question of `lastro ab`: whether a variant is worse than the reference in `metric` by more than `margin`.
 
-    There is a look after each block from `first_look` to `last_look`. An alarm must be confirmed by as many new blocks
-    as were there before it."""
+    There is a look after each block from number `first_look` to number `last_look`. An alarm after n blocks must be
+    confirmed by n new blocks."""
 
     metric: str
     margin: float
@@ -212,12 +216,12 @@ class Study:
     notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
 
     def config(self, levels: Mapping[str, Level]) -> dict[str, Level]:
-        """Return the configuration of a treatment: its constants, its levels, and what its variant changes."""
+        """Return the configuration of a treatment: the study's constants, its levels, and its variant's changes."""
         return {**self.settings, **levels, **self.variants.get(str(levels.get(VARIANT.name)), {})}
 
     @property
     def held(self) -> dict[str, Level]:
-        """The constants, and what each variant changes, as 'variants.after.tcp_s'."""
+        """The constants, and the changes of each variant under names such as 'variants.after.tcp_s'."""
         changes = {f"variants.{of}.{name}": to for of, own in self.variants.items() for name, to in own.items()}
         return {**self.settings, **changes}
 
@@ -279,7 +283,7 @@ class Study:
 
 
 def among(baseline: Mapping[str, Level], factors: Sequence[Factor]) -> Mapping[str, Level]:
-    """Return the baseline with levels that the factors have: the first level replaces one that a factor lacks."""
+    """Return the baseline, with each level that its factor does not have replaced by the factor's first level."""
     first = {each.name: each.levels[0] for each in factors if baseline.get(each.name) not in each.levels}
     return {name: first.get(name, level) for name, level in baseline.items()}
 

@@ -23,12 +23,12 @@ _IMAGES = (
 class OwnFunction:
     """The files of a network function, and the command that runs on them in an instance.
 
-    The files are those of a `directory`, or of an OCI `image`, which may also have a command and an environment.
-    `ready` is a command that succeeds once the function is ready, within `ready_s` seconds. `forwarding` is what moves
-    packets from port to port: the kernel of the instance, or the function itself.
+    The files are those of a `directory` or of an OCI `image`. An image may also have a command and an environment.
+    `ready` is a command that succeeds once the function is ready, which must be within `ready_s` seconds. `forwarding`
+    is what moves packets from port to port: the kernel of the instance, or the function itself.
 
-    With a Git `repository`, the files are those that `build` makes in a checkout of `revision`; their paths are then
-    relative to the checkout, and otherwise to the study file."""
+    With a Git `repository`, the files are built by the command `build` in a checkout of `revision`. The paths of
+    `directory` and `image` are then relative to the checkout; without a repository, to the study file."""
 
     name: str
     directory: str = ""

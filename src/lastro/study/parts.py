@@ -14,7 +14,7 @@ from lastro.study.model import Level, Setting
 
 
 def check_declared(cls: type, tuples: Mapping[str, Any], single: Mapping[str, Any]) -> None:
-    """Check the types of attributes that a class itself declares. Raises: TypeError.
+    """Raise TypeError if an attribute that a class declares has a wrong type.
 
     `tuples` are {attribute: type of each entry}, and `single` are {attribute: type}. Inherited attributes, and
     properties, are not checked."""
@@ -38,7 +38,7 @@ def _name(kind: Any) -> str:
 
 
 def _wrong(declared: Metric | Setting[Any]) -> str:
-    """Return the error in the types of a metric or a setting; empty if there is none."""
+    """Return what is wrong with the types of a metric's or setting's fields; empty if nothing is."""
     try:
         if isinstance(declared, Metric):
             made(Metric, asdict(declared))

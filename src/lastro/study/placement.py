@@ -14,7 +14,7 @@ _HINT = f'name one platform for all of them, use {PLACEMENT} = "{EACH}", or excl
 
 
 def contradiction(config: Mapping[str, Level]) -> str:
-    """Return why the functions of a treatment cannot be in one instance; empty if they can, or need not be."""
+    """Return why the functions of a treatment cannot share one instance; empty if they can, or do not have to."""
     platforms = dict.fromkeys(row_platforms(config)) if config.get(PLACEMENT) == TOGETHER else ()
     if len(platforms) < 2:
         return ""

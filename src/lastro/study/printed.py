@@ -1,4 +1,4 @@
-"""The printed tables and figures of a source, as frozen data, which a report shows beside the campaign's numbers."""
+"""The printed tables and figures of a publication, as frozen data; reports show them next to the campaign's numbers."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ class PrintedTable(Passage):
 
 @dataclass(frozen=True, slots=True)
 class BarFigure:
-    """A figure of bars: a panel for each metric, a group for each choice of levels, and the same `bars` in each group.
+    """A figure of bars: a panel per metric, in it a group for each of `groups`, and in each group the same `bars`.
 
-    If groups have one bar, it has no levels. `marks` are the ids of claims whose published values are drawn beside the
-    bars."""
+    Groups and bars are given by their levels. If groups have only one bar, this bar has no levels. `at` are the levels
+    of all bars. `marks` are the ids of claims whose published values are drawn next to the bars."""
 
     passage: Passage
     at: Levels
@@ -125,9 +125,9 @@ class BarFigure:
 class LineFigure:
     """A figure of lines over time: a panel for each of `panels`, and in it a line for each of `lines`.
 
-    Both are choices of levels. `series` is the name of the scenario's figure whose series are drawn, and `line` that of
-    its line. `marks` are the ids of claims on levels, drawn as horizontal lines; `times` are tables of times, drawn as
-    vertical lines in the colours of the lines."""
+    Panels and lines are given by their levels. `series` is the name of a figure of the scenario, and `line` the name of
+    the line in that figure whose series are drawn. `marks` are the ids of claims about the level of a metric, drawn as
+    horizontal lines. `times` are tables of times, drawn as vertical lines in the colours of the lines."""
 
     passage: Passage
     at: Levels

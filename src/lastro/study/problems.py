@@ -44,7 +44,7 @@ class Problems:
         self.notes: list[str] = []
 
     def below(self, *keys: Key) -> Problems:
-        """Return a view of the same problems for a table of the file: key paths begin at that table."""
+        """Return a view of these problems for one table of the file, whose key paths are relative to that table."""
         inner = Problems(self.file)
         inner._found, inner._above, inner.notes = self._found, (*self._above, *keys), self.notes
         return inner
@@ -66,7 +66,7 @@ class Problems:
         self.notes.append(f"{self.file}: {key_path((*self._above, *keys))}: {text}")
 
     def raise_if_any(self) -> None:
-        """Raise StudyError if there are problems: with the first problem, its hint, and a line for each other one."""
+        """Raise StudyError if there are problems: its message is the first problem, and its hint lists the others."""
         if not self._found:
             return
         (keys, wrong), *others = self._found
@@ -106,7 +106,7 @@ def kind_of(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value for a message: on one line, short, without control characters; the type of lists and tables."""
+    """Return a value as text for a message: one short line without control characters; of a list or table, its type."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -46,7 +46,7 @@ class Requirement:
     def parse(cls, text: str) -> Requirement:
         """Parse a requirement as a user writes it: 'own-kernel', 'no daemon', 'interfaces >= 8'.
 
-        Raises: InputError for any other text, and for a property that no probe finds."""
+        Raises: InputError for any other text, and for a property that no probe determines."""
         if not (match := _FORM.fullmatch(text)) or (match[1] and match[3]):
             raise InputError(f"'{text}' is not a requirement", _HINT)
         name = match[2].replace("-", "_")

@@ -96,7 +96,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
 
 
 def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Factors:
-    """Return the factors of the file with their checked levels."""
+    """Return the factors of the file with their checked levels, {factor: {identity of a level: its spelling}}."""
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
         if name not in {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}:
@@ -131,7 +131,7 @@ def _own_functions(own: Sequence[OwnFunction], schema: ScenarioSchema, problems:
 def _require_its_part(file: StudyFile, name: str) -> None:
     """Raise FieldError unless a factor such as `platform.docker.storage` has an effect in every treatment.
 
-    Without an effect, its levels would be the same treatment."""
+    Where it had no effect, treatments with different levels of the factor would be equal."""
     kind, part, option = name.split(".", 2)
     if f"{kind}.{option}" in {*file.factors, *file.settings}:
         raise FieldError(f"has no effect beside {kind}.{option}, which sets the same option", "keep one of them")
@@ -154,12 +154,12 @@ def _require_its_part(file: StudyFile, name: str) -> None:
 
 
 def _levels_of(file: StudyFile, kind: str) -> list[str]:
-    """Return the levels of a factor, or the constant, that the file has for a kind of part; `NONE` without either."""
+    """Return the levels of a kind of part in the file: of its factor, or its constant; [`NONE`] without either."""
     return [str(level) for level in file.factors.get(kind) or [file.settings.get(kind, NONE)]]
 
 
 def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Level]:
-    """Return every constant of the study: those in the file, and the defaults of others that are not factors."""
+    """Return all constants of the study: those in the file, and defaults of other settings that are not factors."""
     written: dict[str, Level] = {}
     for name, raw in file.settings.items():
         with problems.at("settings", name):
@@ -180,7 +180,7 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
 def _metrics(
     file: StudyFile, schema: ScenarioSchema, chosen: Mapping[str, object], problems: Problems
 ) -> tuple[Metric, ...]:
-    """Return the metrics that are listed, or else all metrics of the chosen parts."""
+    """Return the metrics that the file lists or, if it lists none, all metrics of the chosen parts."""
     metrics: dict[str, Metric] = {}
     known = schema.metrics_for(chosen)
     for index, name in enumerate(file.study.metrics):
@@ -195,7 +195,7 @@ def _metrics(
 
 
 def _by_metric(table: Mapping[str, V], metrics: Sequence[Metric], problems: Problems, name: str) -> Mapping[str, V]:
-    """Return the table "sla" or "cost", after a check that the study reports its metrics and of its values."""
+    """Return the table "sla" or "cost" (`name`), after checking its values, and that the study reports its metrics."""
     known = [metric.name for metric in metrics]
     priced = RESOURCES if name == "cost" else {}
     for key, value in table.items():
@@ -244,7 +244,7 @@ def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
 def _design(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, metrics: Sequence[Metric], problems: Problems
 ) -> Design:
-    """Return the design, and add problems of keys that contradict each other."""
+    """Return the design, and record a problem for each key that contradicts another."""
     baseline: dict[str, Level] = {}
     for name, raw in file.design.baseline.items():
         with problems.at("design", "baseline", name):
@@ -281,7 +281,7 @@ def _design(
 
 
 def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Problems) -> None:
-    """Add problems of the keys of sequential stopping: it needs a baseline, known metrics and a larger maximum."""
+    """Record problems of sequential stopping: it needs a baseline, known metrics and a large enough maximum."""
     design, known = file.design, {metric.name for metric in metrics}
     if not design.baseline:
         hint = "name a baseline, or leave the number of blocks fixed"
@@ -296,7 +296,7 @@ def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Prob
 
 
 def _reject_sequential_keys(file: StudyFile, problems: Problems) -> None:
-    """Add a problem for each key of sequential stopping, in a study without it."""
+    """Record a problem for each key that is only for sequential stopping, in a study without sequential stopping."""
     fixed = file.design.stopping == "fixed" and file.design.allocation == "equal"
     how = "this study has a fixed number of blocks" if fixed else "this study ends with a decision"
     for name in ("precision", "max_replicates", "precise_metrics"):
@@ -309,7 +309,9 @@ def _reject_sequential_keys(file: StudyFile, problems: Problems) -> None:
 def _exclusions(
     rules: Sequence[ExcludeTable], where: Sequence[Key], schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> tuple[Exclusion, ...]:
-    """Return the rules that can apply, with a note on levels of the scenario that the study does not have."""
+    """Return the exclusions that can apply, and add a note about excluded levels that the study does not have.
+
+    `where` is the key path of the rules in the file."""
     exclusions = []
     for index, rule in enumerate(rules):
         when: dict[str, tuple[Level, ...]] = {}
@@ -334,10 +336,10 @@ def _exclusions(
 
 
 def _level_or_none(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level | None:
-    """Return a level in the spelling of the factor; None for a level that only the scenario has.
+    """Return a level as the factor spells it; None if the scenario knows the level, but the study does not have it.
 
-    A study that was copied and reduced may exclude such levels. Raises: FieldError for a level that the scenario does
-    not know, and for a value that is probably misspelt."""
+    A study that was copied and reduced may exclude levels that it no longer has. Raises: FieldError for a level that
+    the scenario does not know, and for a value that is probably misspelt."""
     try:
         return listed_level(schema, levels, name, raw)
     except FieldError as wrong:
@@ -413,7 +415,9 @@ def _profile_levels(
 def _fixed_level(
     schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level
 ) -> Level:
-    """Return the level at which a profile fixes a factor. Raises: FieldError if it is not the level of the baseline."""
+    """Return the level at which a profile fixes a factor.
+
+    Raises: FieldError if the baseline has another level of this factor."""
     level = listed_level(schema, levels, name, raw)
     if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
         raise FieldError(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
@@ -421,9 +425,11 @@ def _fixed_level(
 
 
 def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
-    """Return the numbers of blocks of a profile: {"replicates": n, "max_replicates": n}, without those it leaves out.
+    """Return the numbers of blocks that a profile sets, as {"replicates": n, "max_replicates": n}.
 
-    Sequential stopping needs at least ten blocks to judge the spread. Raises: FieldError for a wrong maximum."""
+    Numbers that the profile leaves out are absent. With `max_replicates`, "replicates" is at least `LEAST_BLOCKS`,
+    which sequential stopping needs to judge the spread. Raises: FieldError if `max_replicates` is below "replicates",
+    or if stopping is not sequential."""
     named = {"replicates": table.replicates, "max_replicates": table.max_replicates}
     changes: dict[str, Level] = {name: number for name, number in named.items() if number is not None}
     if table.max_replicates is None:
@@ -437,10 +443,9 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
 
 
 def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
-    """Check the study in a campaign's database as that of a study file: the database is untrusted.
+    """Check a study from a campaign's database, which is untrusted, as strictly as one from a study file.
 
-    `where` names the campaign. Raises: StudyError with all problems that a study file would have, except in its
-    profiles."""
+    `where` names the campaign in messages. The profiles are not checked. Raises: StudyError with all problems."""
     problems = Problems(where)
     schema = _own_functions(study.functions, schema, problems)
     chosen = {factor.name: factor.levels for factor in study.factors}
@@ -466,7 +471,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
 
 
 def _check_size(study: Study, problems: Problems) -> None:
-    """Add problems of a study without treatments, with too many trials or a wrong fraction, also for each profile."""
+    """Record problems if the study, or one of its profiles, has no treatments, too many trials or a wrong fraction."""
     n_treatments = factorial_size(study)
     if n_treatments > MAX_TRIALS:
         message = f"the levels make {n_treatments:,} treatments, but a study has at most {MAX_TRIALS:,} trials"

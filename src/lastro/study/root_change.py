@@ -21,10 +21,11 @@ _REVISION = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._/@{}^~+-]{0,99}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RootChange:
-    """The changes of one variant to the root filesystem; an empty field leaves it as in the study, and all are false.
+    """The changes of one variant to the root filesystem; false if there are none.
 
-    `packages` are added. `rootfs` is a directory, or an OCI image as Podman writes it, that replaces all files. `git`
-    is a revision. The fields have the names of the keys in study files."""
+    An empty field leaves the root filesystem as it is in the study. `release` is a Debian release. `packages` are
+    Debian packages to add. `rootfs` is a directory, or an OCI image as Podman writes it, that replaces all files. `git`
+    is the revision from which functions are built. The fields have the names of the keys in study files."""
 
     release: str = ""
     packages: tuple[str, ...] = ()
@@ -33,7 +34,7 @@ class RootChange:
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> RootChange:
-        """Return the changes in the configuration of a treatment, whose packages are one text with commas."""
+        """Return the changes in a treatment's configuration, in which packages are one text, separated by commas."""
         release, packages, rootfs, git = (str(config.get(item.name, "")) for item in fields(cls))
         return cls(release, tuple(name.strip() for name in packages.split(",") if name.strip()), rootfs, git)
 

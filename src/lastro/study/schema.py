@@ -301,9 +301,10 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
 
 
 def without_unknown_keys(document: dict[str, Any], problems: Problems, model: type[StrictTable]) -> dict[str, Any]:
-    """Return the document without unknown keys, each of which is added as a problem; unchanged with other errors.
+    """Return the document without unknown keys, and record a problem for each of them.
 
-    So an unknown key does not hide later problems, such as names that the scenario does not know."""
+    So an unknown key does not hide later problems, such as names that the scenario does not know. If the document has
+    any other error, it is returned unchanged, and nothing is recorded."""
     try:
         model.model_validate(document)
     except ValidationError as error:
@@ -319,7 +320,7 @@ def without_unknown_keys(document: dict[str, Any], problems: Problems, model: ty
 
 
 def _message(detail: ErrorDetails) -> str:
-    """Return the message of Lastro for an error of pydantic."""
+    """Return the message that users see for an error of pydantic."""
     if detail["type"] in _WANTED:
         return f"must be {_WANTED[detail['type']]}, but is {shown(detail['input'])}"
     kind = detail["type"]
@@ -332,7 +333,7 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
-    """Return the hint for an error of pydantic: to quote a name with dots, or the nearest known key."""
+    """Return the hint for an error of pydantic: to quote a name with dots, or the nearest known key; may be empty."""
     loc = detail["loc"][2:] if detail["loc"][0] == "variants" else detail["loc"]
     is_entry = len(loc) == 2 and loc[0] in ("settings", "factors", "sysctl", "programs")
     if is_entry and isinstance(detail["input"], dict):

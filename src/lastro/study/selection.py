@@ -28,8 +28,9 @@ def name_in(text: str) -> str:
 class Selection:
     """The choices of a user for a study: a profile, levels, constants, and the number of blocks.
 
-    `only` has texts such as 'platform=lxc,runc', and `settings` such as 'tcp_s=5'. Levels of the same factor in several
-    texts are joined. `within_s` is the time limit of `until_decided`; 0 without a limit."""
+    `only` has texts such as 'platform=lxc,runc', and `settings` texts such as 'tcp_s=5'. If several texts of `only`
+    name one factor, the levels of all these texts are chosen. `within_s` is the time limit of `until_decided`, in
+    seconds; 0 without a limit."""
 
     profile: str | None = None
     only: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ class Selection:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of the command line, without --profile, as stored with the study."""
+        """The options of the command line that make these choices, without --profile, as stored with the study."""
         words: list[str] = []
         for option, texts in (("--only", self.only), ("--set", self.settings)):
             for text in texts:
@@ -103,10 +104,12 @@ WHOLE = Selection()
 def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Sequence[str]) -> Study:
     """Return the study with the variants a and b, whose changes are texts such as 'cpus=1'; a is the reference.
 
-    Treatments in which the variants cannot differ are left out. A study with variants in its file keeps these, with its
-    reference. The comparison of variants replaces all other questions of the study: ratios and service levels.
+    Treatments in which the variants cannot differ are left out. If the study file defines variants, these and their
+    reference are used instead. The comparison of variants replaces all other questions of the study: ratios to another
+    baseline, and service levels.
 
-    Raises: InputError if there are no changes, or for a change that is not possible."""
+    Raises: InputError if there are no changes, for a change that is not possible, and for changes to a study whose file
+    defines variants."""
     variant = next((factor for factor in study.factors if factor.name == VARIANT.name), None)
     if variant:
         if a or b:
@@ -136,7 +139,7 @@ def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Seq
 
 
 def _changes(study: Study, schema: ScenarioSchema, option: str, texts: Sequence[str]) -> dict[str, Level]:
-    """Return the changes of a variant in the texts of --a or --b. Raises: InputError for one that is not possible."""
+    """Return the changes that the texts of --a or --b make. Raises: InputError for a change that is not possible."""
     changes: dict[str, Level] = {}
     for text in texts:
         try:
@@ -150,7 +153,7 @@ def _changes(study: Study, schema: ScenarioSchema, option: str, texts: Sequence[
 
 
 def _by_name(option: str, texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return {name: [value of each text]} for NAME=VALUE. Raises: InputError if a text has no name or no value."""
+    """Return {name: [its values]} of texts NAME=VALUE. Raises: InputError if a text has no name or no value."""
     values: dict[str, list[str]] = {}
     for text in texts:
         name, _, value = (word.strip() for word in text.partition("="))
@@ -162,7 +165,7 @@ def _by_name(option: str, texts: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _with_levels(study: Study, schema: ScenarioSchema, name: str, texts: Iterable[str]) -> Study:
-    """Return the study with only these levels of a factor, in the order of the study."""
+    """Return the study with only those levels of factor `name` that the texts list, in the order of the study."""
     factors = {factor.name: factor for factor in study.factors}
     if name not in factors:
         constant = name in study.settings
@@ -177,7 +180,7 @@ def _with_levels(study: Study, schema: ScenarioSchema, name: str, texts: Iterabl
 
 
 def _level(study: Study, schema: ScenarioSchema, factor: Factor, text: str) -> Level:
-    """Return the level of a factor that a text means. Raises: InputError if the factor does not have it."""
+    """Return the level of a factor that a text names. Raises: InputError if the factor does not have it."""
     by_identity = {identity(schema, factor.name, level): level for level in factor.levels}
     try:
         return by_identity[identity(schema, factor.name, level_from_text(schema, factor.name, text))]
@@ -201,9 +204,9 @@ def _with_setting(study: Study, schema: ScenarioSchema, name: str, texts: list[s
 
 
 def with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study:
-    """Return a changed study with the metrics that depend on its settings and parts.
+    """Return a changed study with its metrics determined again, since they depend on its settings and parts.
 
-    The reported metrics are those of the study `before`, if its file lists any, else those of the chosen parts."""
+    The reported metrics are those of the study `before` if its file lists metrics, else those of the chosen parts."""
     listed = before.metrics != metrics_of(schema, _chosen(before))
     return replace(
         changed,
@@ -219,7 +222,7 @@ def _chosen(study: Study) -> Mapping[str, object]:
 
 
 def _with_blocks(study: Study, replicates: int) -> Study:
-    """Return the study with a number of blocks, which is fixed unless a decision ends it."""
+    """Return the study with this number of blocks, or at most this number if a decision ends the campaign."""
     n_trials = replicates * sum(1 for _ in combinations(study))
     if not 1 <= replicates <= MOST_BLOCKS or n_trials > MAX_TRIALS:
         raise InputError(

@@ -24,7 +24,9 @@ def is_choice(factor: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLevel:
-    """A limit on a metric, in its unit: at least `limit` if `at_least`, else at most. `text` is the level as text."""
+    """A limit on a metric, in the metric's unit: at least `limit` if `at_least`, else at most.
+
+    `text` is the service level as text."""
 
     metric: Metric
     limit: float
@@ -46,15 +48,16 @@ class ServiceLevel:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource with a price by the hour. `metrics` measure its use; their unit is the fraction `share` of its unit.
+    """A resource with a price by the hour, such as CPUs.
 
-    Of the metrics, the first that a study measures counts."""
+    `metrics` are the names of metrics that measure its use; the first of them that a study measures is used. `share` is
+    the unit of these metrics as a fraction of the resource's unit: 1/1024 for MiB if the price is for a GiB."""
 
     metrics: tuple[str, ...]
     share: float = 1.0
 
     def metric(self, known: Sequence[str]) -> str | None:
-        """Return the first metric of the resource that is known; None without one."""
+        """Return the name of the first metric of the resource that is in `known`; None if there is none."""
         return next((name for name in self.metrics if name in known), None)
 
 
@@ -66,7 +69,9 @@ RESOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a candidate: a weighted sum of metrics, {name: weight}. `text` is the sum as the user wrote it."""
+    """The cost of a candidate: a weighted sum of metrics. `weights` is {name of a metric: weight}.
+
+    `text` is the sum in the names that the user wrote, which may be names of resources."""
 
     weights: Mapping[str, float]
     text: str

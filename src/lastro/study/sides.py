@@ -1,4 +1,4 @@
-"""The pydantic types of choices of levels, to which claims and tables refer, and of stand-ins for levels."""
+"""The pydantic types for choices of levels, which claims and printed tables contain, and for stand-ins of levels."""
 
 from __future__ import annotations
 

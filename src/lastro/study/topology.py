@@ -1,7 +1,7 @@
-"""Topologies of routers, from grids and files: addresses, spare links, and the routes that a protocol must find.
+"""Topologies of routers, from grids and files: addresses, spare links, and routes that routing protocols must find.
 
 A topology is a grid such as `3x3` (`grid_size`, `grid`), or is parsed from the text of a file, which the caller reads
-(`parse`). Links and routers are numbered in the order of the file. Pure."""
+(`parse`). Links and routers are identified by their indices, which count from 0 in the order of the file. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WANTED = "a grid such as 3x3, or a file of links: .toml, .graphml, or an edge l
 
 @dataclass(frozen=True, slots=True)
 class RouterLink:
-    """A link between two routers, by their numbers. `cost` is OSPF's, the same in both directions."""
+    """A link between the routers with the indices `a` and `b`. `cost` is its OSPF cost, equal in both directions."""
 
     a: int
     b: int
@@ -42,14 +42,16 @@ class RouterLink:
 
 @dataclass(frozen=True)
 class RouterTopology:
-    """A connected graph: routers by their `names`, and the links between them. `grid` and `parse` check it."""
+    """A connected graph of routers, given by their `names`, and the links between them.
+
+    The constructor checks nothing; `grid` and `parse` return only valid topologies."""
 
     names: tuple[str, ...]
     links: tuple[RouterLink, ...]
 
     @cached_property
     def at(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of each router's links; the position of a link is the number of its interface."""
+        """For each router, the indices of its links in the order of its interfaces: the first is that of eth0."""
         of_routers: list[list[int]] = [[] for _ in self.names]
         for number, link in enumerate(self.links):
             of_routers[link.a].append(number)
@@ -71,9 +73,9 @@ class RouterTopology:
     # The routes that a routing protocol must find
 
     def distances(self, start: int, without: Collection[int] = ()) -> tuple[float, ...]:
-        """Return the cost of the shortest path to each router (Dijkstra 1959), infinite where there is none.
+        """Return the cost of the shortest path from router `start` to each router (Dijkstra 1959).
 
-        Links in `without` are left out."""
+        Links in `without` are not used. The cost is infinite if there is no path."""
         gone, costs = frozenset(without), [math.inf] * len(self.names)
         costs[start] = 0
         queue: list[tuple[float, int]] = [(0, start)]
@@ -94,8 +96,8 @@ class RouterTopology:
     ) -> list[dict[ipaddress.IPv4Network, frozenset[str]]]:
         """Return, for each router, {subnet that is not its own: addresses of the next hops of all shortest paths}.
 
-        A link in `without` carries no packets. Both of its ends still announce its subnet, unless `subnets_gone`: then
-        they have detected the loss of carrier."""
+        A router's own subnets are those of its links. Links in `without` do not carry packets. Both ends of such a link
+        still announce its subnet, unless `subnets_gone`: then they have detected the loss of carrier."""
         gone = frozenset(without)
         costs = [self.distances(router, gone) for router in range(len(self.names))]
         return [self._routes_of(router, costs, gone, subnets_gone) for router in range(len(self.names))]
@@ -123,9 +125,10 @@ class RouterTopology:
     # The effects of failures
 
     def spare_links(self) -> tuple[int, ...]:
-        """Return the numbers of the links outside a minimum spanning tree (Kruskal 1956), which are not needed.
+        """Return the indices of the links without which all routers are still connected, in ascending order.
 
-        Of links with equal costs, the first ones are in the tree."""
+        They are the links outside a minimum spanning tree (Kruskal 1956). Of links with equal costs, the first ones are
+        in the tree."""
         tree_of, spare = list(range(len(self.names))), []
         for number in sorted(range(len(self.links)), key=lambda number: (self.links[number].cost, number)):
             a, b = tree_of[self.links[number].a], tree_of[self.links[number].b]
@@ -136,9 +139,9 @@ class RouterTopology:
         return tuple(sorted(spare))
 
     def detour(self, without: Collection[int]) -> tuple[int, int] | None:
-        """Return (router, link) with the longest detour from the router to the link's subnet if `without` links fail.
+        """Return (router, link) of the path, from router to link, whose cost increases most if links `without` fail.
 
-        None if no path becomes longer."""
+        The path leads to the subnet of the link. None if no path becomes longer."""
         longest, pair = 0.0, None
         rest = [number for number in range(len(self.links)) if number not in set(without)]
         for router in range(len(self.names)):
@@ -151,7 +154,7 @@ class RouterTopology:
         return pair
 
     def corners(self) -> tuple[int, int]:
-        """Return two routers that are far apart: opposite corners of a grid."""
+        """Return the indices of two routers that are far apart; in a grid, they are opposite corners."""
         from_first = self.distances(0)
         a = max(range(len(self.names)), key=lambda router: (from_first[router], router))
         from_a = self.distances(a)
@@ -159,7 +162,9 @@ class RouterTopology:
 
 
 def grid(rows: int, columns: int, what: str = "") -> RouterTopology:
-    """Return routers in rows and columns, each linked to its neighbours. Raises: InputError for too many routers."""
+    """Return a grid of routers, each linked to its neighbours; `what` names the topology in errors.
+
+    Raises: InputError for too many routers, and for fewer than two."""
     if rows * columns > MOST_ROUTERS:
         raise _too_many(what or f"{rows}x{columns}", rows * columns)
     names = [f"r{row}-{column}" for row in range(rows) for column in range(columns)]
@@ -178,7 +183,7 @@ def grid_size(text: str) -> tuple[int, int] | None:
 def parse(text: str, name: str) -> RouterTopology:
     """Return the topology in the text of a file; the file's name decides the format, and appears in errors.
 
-    Raises: InputError if the text is not a topology, or not one that can be run."""
+    Raises: InputError if the text is not a topology, or if the topology cannot be run."""
     if name.endswith(".toml"):
         return _parse_toml(text, name)
     if name.endswith((".graphml", ".xml")):
@@ -221,9 +226,9 @@ def _toml_link(name: str, number: int, link: dict[str, object], nodes: Collectio
 
 
 def _cost(value: object, where: str) -> int:
-    """Return the checked cost of a link, at most 16 bits as OSPF has it (RFC 2328, appendix C.3).
+    """Return the checked cost of a link, a whole number from 1 to 65535 (RFC 2328, appendix C.3).
 
-    Raises: InputError for any other value."""
+    `where` names the link in errors. Raises: InputError for any other value."""
     try:
         cost = float(str(value))
     except ValueError:
@@ -277,9 +282,9 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
 
 
 def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """Return the links with only one, the first, between two routers, and without loops.
+    """Return the links without loops, and with only the first of several links between two routers.
 
-    Collections of topologies list links in both directions, or in parallel."""
+    Collections of topologies list links in both directions, or parallel links."""
     links: dict[frozenset[str], tuple[str, str, int]] = {}
     for a, b, cost in pairs:
         if a != b:
@@ -292,8 +297,8 @@ def _topology(
 ) -> RouterTopology:
     """Return the topology of these nodes and links (end, end, cost), after checks.
 
-    `what` names it in errors; `listed` are the nodes that a file lists explicitly. Raises: InputError if it is not
-    valid, too large, or not connected."""
+    `what` names the topology in errors. `listed` are the nodes that a file lists explicitly. Raises: InputError if the
+    topology is not valid, too large, or not connected."""
     names = list(dict.fromkeys(nodes))
     if len(set(listed)) < len(listed):
         twice = Counter(listed).most_common(1)[0][0]

@@ -43,7 +43,9 @@ _GUESTS = (
 
 
 def change_of_sysctl(schema: ScenarioSchema, name: str, value: Level) -> Changes:
-    """Return the change of a setting in /proc/sys. Raises: FieldError if it is not a setting of a network namespace."""
+    """Return the change of a setting in /proc/sys, as {name in the configuration: value}.
+
+    Raises: FieldError if it is not a setting of a network namespace, or if the scenario does not set any."""
     if not _SYSCTL.fullmatch(name):
         raise FieldError(f"{shown(name)} is a setting of the whole host, and a variant changes those of net.*", _GUESTS)
     if not schema.sysctls:
@@ -106,9 +108,10 @@ def change_from_text(schema: ScenarioSchema, text: str, functions: Iterable[OwnF
 
 
 def check_changes(schema: ScenarioSchema, changes: Mapping[str, Level], factors: Iterable[str]) -> None:
-    """Check the changes of a variant, {name: value}, from a study or a campaign's database. Raises: FieldError.
+    """Raise FieldError if a change of a variant is not allowed; `changes` is {name: value}.
 
-    `factors` are the factors of the study, which a variant cannot change."""
+    The changes may come from a study file or a campaign's database. `factors` are the names of the study's factors,
+    which a variant cannot change."""
     for name, value in changes.items():
         if name in factors:
             raise FieldError(f"{name} is a factor of this study, and every variant has its levels", "keep one")
@@ -123,7 +126,9 @@ def check_changes(schema: ScenarioSchema, changes: Mapping[str, Level], factors:
 def variants_of(
     file: StudyFile, schema: ScenarioSchema, functions: Iterable[OwnFunction], problems: Problems
 ) -> dict[str, Changes]:
-    """Return {variant: its changes} of a study file. `functions` are those that the study defines."""
+    """Return {variant: its changes} of a study file, and record problems.
+
+    `functions` are the functions that the study defines."""
     levels = list(map(str, file.factors.get(VARIANT.name, [])))
     for name in set(file.variants) - set(levels):
         hint = f'add variant = ["{name}", …] to [factors]'
@@ -175,7 +180,7 @@ def _refuse_place(schema: ScenarioSchema, name: str) -> None:
 
 
 def touched(study: Study, levels: Mapping[str, Level]) -> bool:
-    """Return whether some change of a variant applies to a treatment: options only to parts that it has."""
+    """Return whether any variant's change applies to a treatment; options of parts that it does not use do not."""
     built = {function.name for function in study.functions if function.repository}
     return any(_applies(study.config(levels), name, built) for changes in study.variants.values() for name in changes)
 
