@@ -169,7 +169,7 @@ _USUAL = CsvStyle()
 def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
     """Return the rows as CSV (RFC 4180) with a header; booleans are true and false, missing values are empty.
 
-    In texts, control characters except the newline are removed, and an apostrophe is put before any formula that a
+    In texts, control characters except the newline become spaces, and an apostrophe is put before any formula that a
     spreadsheet would execute. With `raw`, texts are not changed."""
     return ("\ufeff" if style.bom else "") + _csv(data, null="", text=str if raw else inert, style=style)
 
