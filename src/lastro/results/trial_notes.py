@@ -49,7 +49,7 @@ class SearchEnd:
 class TrialNotes:
     """The notes of a trial that reports and campaigns use.
 
-    remarks: caveats on its values. host: numbers on load on the host that is not part of the trial. usage: for each
+    remarks: caveats on its values. host: numbers on the host during the trial, such as `steal_percent`. usage: for each
     role, the amounts that it used, such as `cpu_s`. marks_s: for each mark in the time course of a network, the seconds
     from the first start. network: the sizes of the network, such as its number of routers. stopped_by: for each metric
     that a search measured, what ended the search."""
