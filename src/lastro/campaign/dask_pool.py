@@ -164,7 +164,7 @@ class DaskWorkerPool:
 
 
 def _in_thread(function: Callable[..., object], *values: object) -> threading.Thread:
-    """Call `function`, which waits for workers, in a thread, so that a worker that hangs does not block the campaign."""
+    """Call `function`, which waits for workers, in a thread: a worker that hangs then does not block the campaign."""
 
     def call() -> None:
         with suppress(Exception):  # of a worker that is gone

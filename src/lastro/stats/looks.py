@@ -37,8 +37,8 @@ def look(
 ) -> tuple[Choice, Settled]:
     """Judge the candidates when a `fraction` of the maximum number of blocks has run.
 
-    `before` is what earlier looks settled; the other arguments are those of `decision.choose`. Return the choice by the
-    data so far, and what all looks including this one have settled."""
+    `before` is what earlier looks settled. The other arguments are those of `decision.choose`. Return the choice that
+    follows from the data so far, and what all looks, including this one, have settled."""
     fractions = (*before.fractions, fraction)
     stage = Stage(lambda level: nominal_level(fractions, level), before.accepted, before.rejected)
     choice = choose(metrics, limits, cost, size, alpha, stage)
