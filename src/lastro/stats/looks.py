@@ -62,17 +62,18 @@ def look(
 def is_made(choice: Choice, settled: Settled) -> bool:
     """Return whether the decision is made, so that no more trials are needed.
 
-    It is made if no candidate holds all limits. It also is if every open candidate that may be cheaper was dropped, and
-    the truly cheapest accepted candidate would save a negligible amount."""
+    It is made if no candidate holds all limits. It is also made if every open candidate that may be cheaper than the
+    recommended one was dropped, and the truly cheapest accepted candidate would save only a negligible amount."""
     if choice.recommended is None:
         return choice.outcome == "none"
     return choice.saving <= _NEGLIGIBLE and not set(choice.open_cheaper) - settled.gone
 
 
 def _unlikely(choice: Choice, gone: frozenset[int], budget: float) -> list[Dropped]:
-    """Return candidates to drop, the least probably cheapest first, as long as their probabilities fit in the budget.
+    """Return the candidates to drop since they are hardly the cheapest that holds all limits, the least probable first.
 
-    `budget` is the probability that may be spent, at this look, on dropping the best candidate."""
+    Their probabilities of being the cheapest add up to at most `budget`, the probability that may be spent at this look
+    on dropping the best candidate. Candidates in `gone` were dropped before."""
     dropped = []
     excluded = gone | {choice.recommended}
     cheapest = {at: odds.cheapest for at, odds in enumerate(choice.odds) if at not in excluded and not odds.missing}
