@@ -24,14 +24,15 @@ _PROGRAM = Path(__file__).with_name("hold.pl")
 class HeldResourceAnomaly(Anomaly):
     """An anomaly that holds many kernel objects, and closes and reopens them without pause.
 
-    `held` is the name of the objects in the plural. The limit on a process's open files limits each worker."""
+    `held` is the name of the objects in the plural. The limit on the open files of a process applies to each worker
+    separately."""
 
     held: ClassVar[str]
     program = "perl"
 
     @abstractmethod
     def taken(self, instance: Instance) -> KernelUse:
-        """Return how many of these objects the neighbour holds now, as `held`."""
+        """Return how many of the objects the neighbour holds now, in the field `held`."""
 
     def argv(self, demand: Demand) -> list[str]:
         per_worker = math.ceil(HELD / demand.n_workers)
@@ -39,9 +40,10 @@ class HeldResourceAnomaly(Anomaly):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Write the program into the neighbour; yield a reader of what it holds.
+        """Write the program into the neighbour; yield a function that returns how many objects it holds.
 
-        Raises: PlatformError when the host can open too few further files."""
+        Raises: PlatformError when the load would take more than a quarter of the files that the host can still
+        open."""
         if neighbour.shares_kernel:
             _require_room(neighbour.testbed.host, self.name)
         put_program(neighbour, _PROGRAM)
@@ -60,7 +62,7 @@ class HeldResourceAnomaly(Anomaly):
 def _require_room(host: Host, name: str) -> None:
     """Check that the load takes at most a quarter of the files that the host can still open. Source: proc_sys_fs(5).
 
-    Raises: PlatformError when it would take more."""
+    `name` is the name of the anomaly. Raises: PlatformError when the load would take more."""
     allocated, _, most = (int(word) for word in host.read_text("/proc/sys/fs/file-nr").split())
     if (most - allocated) // HOST_SHARE < HELD:
         raise PlatformError(

@@ -1,9 +1,10 @@
 """A link that belongs to a neighbour: a veth pair to its peer, a network namespace of the session without a way out.
 
-It may lead through an instance that forwards packets, a function, which has a second veth pair to the peer.
-The neighbour's end has a token bucket (tc-tbf(8)) at the rate that the neighbour may send: that of its isolation, or a
-bound. The same discipline in both cases, so that they differ in the rate alone. A container has no CAP_NET_ADMIN, and
-cannot remove it. A port of the neighbour on a link of others gets the same one."""
+The link may lead through a function, an instance that forwards packets. The function then has a second veth pair to the
+peer. On the neighbour's end, a token bucket (tc-tbf(8)) limits the rate to that of the neighbour's isolation, or else
+to `MOST_BPS`. Both cases have the same queueing discipline, so that they differ in the rate alone. A container has no
+CAP_NET_ADMIN, so it cannot remove the bucket. If the neighbour is attached to a link of the chain instead, its port
+there gets the same token bucket."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ _REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLink:
-    """A link over which a neighbour sends: its `device` in the neighbour's namespace `netns`.
+    """A link over which a neighbour sends, by the interface `device` in the neighbour's network namespace `netns`.
 
-    `next_netns` is the namespace at the other end; empty for a link of the chain."""
+    `next_netns` is the network namespace at the other end of the link; empty for a link of the chain."""
 
     host: Host
     netns: str
@@ -40,9 +41,10 @@ class NeighbourLink:
     next_netns: str = ""
 
     def sent(self) -> KernelUse:
-        """Return the frames (`used`) and bytes sent over the link, and how often its limit delayed or dropped a frame.
+        """Return how much the neighbour has sent over the link so far.
 
-        Bytes include the Ethernet header, but not the frame check sequence."""
+        `used` counts frames. `moved_bytes` counts bytes with the Ethernet header, but without the frame check sequence.
+        `refused` counts how often the token bucket delayed or dropped a frame."""
         at = ["-n", self.netns, "-j", "-s"]
         (device,) = self.host.run_json(["ip", *at, "link", "show", "dev", self.device])
         (bucket, *_) = self.host.run_json(["tc", *at, "qdisc", "show", "dev", self.device])
@@ -53,10 +55,11 @@ class NeighbourLink:
 
 @contextmanager
 def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[NeighbourLink]:
-    """Give the neighbour a separate link inside the block, limited to the rate that its resources allow; yield it.
+    """Give the neighbour its own link for the duration of the block, limited as by `limit`; yield the link.
 
-    The link ends at a peer, or leads to the peer through the instance `through`.
-    Raises: Unavailable when an instance cannot take a link after its start; CommandFailed without tc-tbf(8)."""
+    The link leads to a peer, directly or through the instance `through`.
+    Raises: Unavailable when the neighbour or `through` cannot take a link after its start; CommandFailed when the
+    kernel lacks tc-tbf(8)."""
     if neighbour.takes_taps or neighbour.starts_on_links:
         raise Unavailable(
             "the neighbour cannot get a link of its own: this platform takes all links when an instance starts",
@@ -87,9 +90,9 @@ def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[N
 
 
 def limit(neighbour: Instance, device: str) -> None:
-    """Limit what a neighbour sends over a device to the rate that its resources allow, or else to `MOST_BPS`.
+    """Limit the rate at which a neighbour sends over `device` to its resource limit on links, or else to `MOST_BPS`.
 
-    Raises: CommandFailed without tc-tbf(8)."""
+    Raises: CommandFailed when the kernel lacks tc-tbf(8)."""
     bucket = _bucket(neighbour.spec.resources.link_bps or MOST_BPS)
     with hinted(_REMEDY):
         neighbour.testbed.host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", device, "root", *bucket])

@@ -1,7 +1,7 @@
 """The base of anomalies that move memory at a rate: their program, the memory that they have, and the judgement.
 
-stress-ng can hold a rate, too (--memrate), but it says what it moved only at its end, and of its whole life. A dose is
-that of the measurement, so a program keeps count while it works."""
+stress-ng can keep to a rate, too (--memrate), but it reports how much it moved only when it ends, and for its whole
+run. The dose must be known for the time of the measurement alone, so this program counts while it works."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _USUAL_CACHE_BYTES = 32 << 20  # where the kernel does not report the cache
 class MemoryMover(Anomaly):
     """An anomaly that moves memory: `caches` times the size of the last-level cache.
 
-    `does` is the argument that tells its program what to do with the memory; `verb` is the past tense for messages."""
+    `does` is the argument that tells its program what to do with the memory; `verb` is what it did, for messages, such
+    as "copied"."""
 
     program = "perl"
     does: ClassVar[str]
@@ -43,7 +44,7 @@ class MemoryMover(Anomaly):
 
     @abstractmethod
     def least_rate(self, demand: Demand) -> float:
-        """Return the bytes per second below which the dose was too small."""
+        """Return the bytes per second, of all workers together, below which the dose is too small."""
 
     def argv(self, demand: Demand) -> list[str]:
         n = demand.n_workers
@@ -51,9 +52,10 @@ class MemoryMover(Anomaly):
         return ["perl", PROGRAM.name, self.does, *each, f"{demand.timeout_s:.0f}", str(COUNTS)]
 
     def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
-        """Return the demand with the total memory of all workers: a multiple of the cache, at most half of the memory.
+        """Return the demand with `memory_bytes` set to the memory of all workers together.
 
-        The memory is what is available to the neighbour, within its limit."""
+        It is `caches` times the last-level cache, but at most half of the memory that is available to the neighbour
+        within its limit."""
         resources = neighbour.testbed.on_own_cpus(neighbour.spec.resources)
         cache_bytes = last_level_cache_bytes(neighbour.testbed.host, resources.cpuset) or _USUAL_CACHE_BYTES
         most = min(_available_bytes(neighbour), resources.memory_bytes or float("inf")) // _SHARE
@@ -66,10 +68,10 @@ class MemoryMover(Anomaly):
             yield taken
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return the bytes that all workers have moved so far.
+        """Return the bytes that all workers have moved so far, in the field `moved_bytes`.
 
-        The workers' files are read from the host, so that no process is started in the neighbour. In a virtual machine,
-        a command inside reads them."""
+        Each worker writes its count to a file. These files are read from the host, so that no process is started in the
+        neighbour, except in a virtual machine, where a command inside reads them."""
         if not instance.shares_kernel:
             text = instance.run(["sh", "-c", f"cat {COUNTS}.* 2>/dev/null"], check=False).text
             return KernelUse(moved_bytes=_total(text))
@@ -91,7 +93,7 @@ class MemoryMover(Anomaly):
 
 
 def _available_bytes(neighbour: Instance) -> int:
-    """Return the bytes that the neighbour's kernel can give without swapping. Source: proc_meminfo(5)."""
+    """Return the bytes of memory that the neighbour's kernel can allocate without swapping. Source: proc_meminfo(5)."""
     file = "/proc/meminfo"
     host = neighbour.testbed.host
     text = host.read_text(file) if neighbour.shares_kernel else neighbour.run(["cat", file]).text

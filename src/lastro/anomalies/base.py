@@ -1,6 +1,6 @@
 """Anomalies: a neighbour's misbehaviour, made by stress-ng or, as in the study of 2017, by stress.
 
-Where neither has the load, a small Perl program beside the anomaly makes it: Perl is in every root filesystem."""
+A load that neither tool can make is made by a small Perl program in this package: Perl is in every root filesystem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _WORKING_DIRECTORY = "/var/tmp"  # not /, where it may not be allowed to write
 class Demand:
     """The load that the neighbour makes: `workers` processes (0: one per CPU), for `timeout_s` at most.
 
-    `usable_cpus` is the number of CPUs that its role has on its own host, which need not be this one."""
+    `tool` is stress-ng or stress. `usable_cpus` is the number of CPUs that the neighbour may use on its host, which may
+    be another machine than this one."""
 
     tool: str
     workers: int
@@ -49,10 +50,11 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """A resource of the kernel that an anomaly takes from its neighbours, by the kernel's own counters.
+    """How much an anomaly has taken of a kernel resource, such as processes, sockets or frames on a link.
 
-    held: units that it holds now. used: units taken since boot. refused: requests that a limit has ever refused or
-    delayed. moved_bytes: sent over a link, or moved in memory."""
+    held: units that it holds now. used: units that it has taken so far, or that were taken on the whole host since
+    boot. refused: requests so far that a limit has refused or delayed. moved_bytes: bytes that it has sent over a link,
+    or moved in memory, so far."""
 
     held: int = 0
     used: int = 0
@@ -62,7 +64,7 @@ class KernelUse:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourReading:
-    """The resources that a neighbour has used so far; `read_s` is the time of the reading on the monotonic clock."""
+    """The resources that a neighbour has used so far, read at the time `read_s` of the monotonic clock."""
 
     read_s: float
     usage: Usage
@@ -89,9 +91,9 @@ class Dose:
 class Anomaly(Part):
     """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
 
-    `program` makes the load, regardless of the tool that the study chooses; empty if the study's tool makes it.
-    `prepares` is true if `prepared` sets up more than a program, so that it must be probed on each platform. `on_chain`
-    is true if the neighbour must be a member of the chain's link; see `over`."""
+    `program` is the name of the program that makes the load, regardless of the tool that the study chooses; empty if
+    that tool makes it. `prepares` is true if `prepared` sets up more than a program, so that each platform must be
+    probed for it. `on_chain` is true if the neighbour must be attached to a link of the chain; see `over`."""
 
     kind = "anomaly"
     program: ClassVar[str] = ""
@@ -100,7 +102,7 @@ class Anomaly(Part):
 
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:
-        """Return the command of the neighbour; empty when it does nothing."""
+        """Return the command line that makes the load in the neighbour; empty when it does nothing."""
 
     def command(self, demand: Demand) -> list[str]:
         """Return the command that runs in the neighbour: `argv`, or a wrapper that restarts it if it is killed."""
@@ -111,42 +113,52 @@ class Anomaly(Part):
         return demand
 
     def through(self, function: Instance) -> Anomaly | None:
-        """Return this anomaly with its packets sent through a function that tracks them; None if it sends none."""
+        """Return a copy of this anomaly that sends its packets through `function`, which tracks connections.
+
+        None if the anomaly does not load connection tables; by default, None."""
         return None
 
     def over(self, device: str, target: str) -> Anomaly:
-        """Return this anomaly, set to send over a device of the neighbour to an address on the chain's link.
+        """Return a copy of this anomaly that sends over `device` of the neighbour, a link of the chain, to `target`.
 
-        An anomaly that sends nothing returns itself."""
+        An anomaly that sends nothing returns itself. `target` is an IP address on the link."""
         return self
 
     def unmet(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        """Return why the dose was too small for this anomaly, given the limits on the neighbour; None if it was not."""
+        """Return why `dose`, under the `limits` on the neighbour, is not the dose of this anomaly; None if it is.
+
+        The reason is that the load ended too early, or one from `too_little`."""
         if not dose.alive:
             return "the neighbour's load ended before the measurement did"
         return self.too_little(dose, demand, limits)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        """Return why a running neighbour did too little under `limits` for this anomaly; None if it did enough."""
+        """Return why a neighbour that still runs did too little, or exceeded `limits`; None if its dose is right.
+
+        By default, None."""
         return None
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return how much the neighbour has taken of the kernel's resource that this anomaly exhausts; else zeros."""
+        """Return how much the neighbour has taken of the kernel resource that this anomaly exhausts.
+
+        By default, all zeros, for an anomaly that exhausts none."""
         return KernelUse()
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Set up what the load needs inside the block; yield a function that returns what the neighbour has taken.
+        """Set up what the load needs for the duration of the block.
 
-        Raises: LastroError when the set-up fails, or when the host has too little left for the load."""
+        Yield a function that returns how much the neighbour has taken so far, as `taken` does. Raises: LastroError when
+        the set-up fails, or when the host has too little left for the load."""
         yield partial(self.taken, neighbour)
 
     @contextmanager
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
-        """Run the load in the neighbour inside the block, for at most `demand.timeout_s`.
+        """Run the load in the neighbour while the block runs, for at most `demand.timeout_s`.
 
-        The block begins when the load has reached its dose, or after a minute. If reading from the disk is limited, a
-        tool that is not in the page cache takes long to start: stress-ng and its libraries have 33 MB."""
+        The block begins when the load has reached its dose, has ended, or has run for a minute. A tool that is not in
+        the page cache takes long to start if reading from the disk is limited: stress-ng and its libraries have
+        33 MB."""
         demand = self.fitted(demand, neighbour)
         with self.prepared(neighbour) as taken:
             process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.command(demand)])
@@ -160,7 +172,7 @@ class Anomaly(Part):
                 process.stop()
 
     def _has_begun(self, load: Neighbour, demand: Demand) -> bool:
-        """Return whether the load reaches its dose, measured for a quarter of a second."""
+        """Measure the load for a quarter of a second, and return whether it reaches its dose."""
         before = load.reading()
         time.sleep(_MOMENT_S)
         dose = load.dose_since(before)
@@ -168,7 +180,7 @@ class Anomaly(Part):
 
 
 class Neighbour:
-    """A misbehaving instance, with its load and readings of what it does."""
+    """A misbehaving instance and its running load, with methods to read how much it does."""
 
     def __init__(self, instance: Instance, demand: Demand, process: Process, taken: Callable[[], KernelUse]) -> None:
         self.instance, self.demand, self._process, self._taken = instance, demand, process, taken
@@ -177,7 +189,7 @@ class Neighbour:
         return NeighbourReading(time.monotonic(), self.instance.usage(), self.instance.written_bytes(), self._taken())
 
     def dose_since(self, earlier: NeighbourReading) -> Dose:
-        """Return the neighbour's dose since an earlier reading. Its load goes on while it is read."""
+        """Return the dose of the neighbour since an earlier reading. The load keeps running meanwhile."""
         now = self.reading()
         elapsed_s = now.read_s - earlier.read_s
         used = now.usage.since(earlier.usage)
@@ -195,7 +207,7 @@ class Neighbour:
         )
 
     def require_alive(self) -> None:
-        """Check that the load still runs. Raises: CommandFailed with the tool's own words if it has ended by itself."""
+        """Check that the load still runs. Raises: CommandFailed, with the error text of the tool, if it has ended."""
         if not self._process.alive():
             done = self._process.stop()
             raise CommandFailed(done.argv, done.returncode, done.error_text or done.text)
@@ -207,20 +219,24 @@ _OFF = 0.1  # of a dose that is asked for in percent
 
 
 def share_of(chosen: Mapping[str, Level]) -> float | None:
-    """Return the dose of a study as a fraction from 0 to below 1; None for 100 %, which has no upper limit."""
+    """Return the option `dose` among the `chosen` options as a fraction, from 0 to below 1; None for 100 %.
+
+    A dose of 100 % has no upper limit: the anomaly takes all it gets."""
     dose = DOSE.of(chosen)
     return dose / WHOLE if dose < WHOLE else None
 
 
 def off_dose(did: float, asked: float, text: Callable[[float], str]) -> str | None:
-    """Return a reason if `did` differs from `asked` by more than 10 %, else None; `text` formats them with a unit."""
+    """Return why the dose `did` is wrong if it differs from `asked` by more than 10 %, else None.
+
+    `text` formats a dose with its unit."""
     if abs(did - asked) <= _OFF * asked:
         return None
     return f"the neighbour did {text(did)}, {'more' if did > asked else 'less'} than {text(asked)} by more than 10 %"
 
 
 def allowed_cpus(demand: Demand, limits: Resources) -> float:
-    """Return the number of CPUs that the demand can use under these limits."""
+    """Return the number of CPUs that the workers of `demand` can keep busy under `limits`."""
     pinned = len(parse_cpus(limits.cpuset)) if limits.cpuset else float("inf")
     return min(demand.n_workers, demand.usable_cpus, pinned, limits.cpus or float("inf"))
 

@@ -1,7 +1,7 @@
 """A neighbour that fills a connection table: that of the function which its packets cross, or else that of a peer.
 
-An internal denial of service, by the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over a
-link of its own to many ports. Each network namespace has a connection table with a count of its own. A packet makes
+An internal denial of service, by the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over its
+own link to many ports. Each network namespace has a connection table with its own count of entries. A packet makes
 entries only in the tables of namespaces that it crosses, and only where connections are tracked. The entries of all
 namespaces are in one hash table (nf_conntrack_buckets) and in one memory, and one number is the limit of each count
 (nf_conntrack_max).
@@ -63,9 +63,10 @@ class Conntrack(Anomaly):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Make the link to a namespace that tracks connections inside the block; yield a reader of its connections.
+        """Set up a link to a network namespace that tracks connections, for the duration of the block.
 
-        Raises: PlatformError when the connection table is too small."""
+        Yield a function that returns how many connections are tracked there, and the traffic over the link. Raises:
+        PlatformError when the connection table is too small."""
         host = neighbour.testbed.host
         with own_link(neighbour, self._function) as link:
             inside = ["nsenter", f"--net={NETNS_DIR / link.next_netns}"]
@@ -85,7 +86,8 @@ class Conntrack(Anomaly):
 def ruleset(most: int | None) -> str:
     """Return nftables rules that track the neighbour's connections, and drop new ones above `most` (None: no limit).
 
-    Packets that are forwarded to the peer are translated. ICMP errors for closed ports are dropped."""
+    The rules also translate the source address of packets that are forwarded to the peer, and drop ICMP errors for
+    closed ports."""
     limit = "accept" if most is None else f"ct count over {most} counter name {_COUNTER} drop"
     return f"""table ip {_TABLE} {{
   counter {_COUNTER} {{ }}
@@ -117,7 +119,9 @@ def _require_room(host: Host, inside: list[str]) -> None:
 
 
 def _tracked(host: Host, inside: list[str], link: NeighbourLink) -> KernelUse:
-    """Return the number of connections in the table, the datagrams that the limit refused, and the traffic sent."""
+    """Return the connections in the table now (`held`), the datagrams that the limit refused, and the traffic sent.
+
+    `inside` is the command prefix that enters the network namespace whose connection table it is."""
     script = f"cat {_SYSCTLS}/nf_conntrack_count; exec nft -j list counter ip {_TABLE} {_COUNTER}"
     count, _, listed = host.run([*inside, "sh", "-ec", script]).text.partition("\n")
     (refused,) = (item["counter"]["packets"] for item in json.loads(listed)["nftables"] if "counter" in item)

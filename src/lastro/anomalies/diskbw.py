@@ -1,7 +1,7 @@
 """A neighbour that writes to its own disk at a stated rate.
 
-The load `disk` writes as fast as it can, into the kernel's memory: how much of it reaches the disk, and when, is for
-the kernel to choose. Here each write waits until it is on the disk (O_DSYNC of open(2)), as a database's does."""
+The load `disk` writes as fast as it can, into the kernel's memory, and the kernel chooses how much of it reaches the
+disk, and when. Here each write waits until it is on the disk (O_DSYNC of open(2)), as the writes of a database do."""
 
 from __future__ import annotations
 

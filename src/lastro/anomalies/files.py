@@ -1,8 +1,8 @@
 """A neighbour that exhausts the table of open files: it holds many, and closes and opens them in turn.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel counts the open files of all
-containers together (fs.file-max), and refuses every process once there are too many. The host never runs out: the load
-holds a fixed number, a quarter of what the host has left at most."""
+containers together (fs.file-max), and no process can open another one once there are too many. The host never runs out:
+the load holds a fixed number of files, at most a quarter of those that the host can still open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HeldFiles(HeldResourceAnomaly):
     summary = f"opens and closes files without pause and holds {HELD:,}, or as many as its limit allows"
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return the number of open files of the neighbour's processes, counted inside if it is a virtual machine."""
+        """Return the open files of the neighbour's processes (`held`), counted inside if it is a virtual machine."""
         if not instance.shares_kernel:
             return KernelUse(held=int(instance.run(["sh", "-c", _INSIDE]).text))
         view = instance.testbed.host.view

@@ -34,7 +34,8 @@ class Fork(Anomaly):
     def taken(self, instance: Instance) -> KernelUse:
         """Return the processes in the neighbour's cgroup (`held`), and the forks of the whole host since boot (`used`).
 
-        In a virtual machine, both are read inside, and are those of its kernel."""
+        `refused` counts the forks that the limit refused. For a virtual machine, `held` and `used` are those of its
+        own kernel, read inside it, and `refused` is 0."""
         if not instance.shares_kernel:
             lines = instance.run(["cat", "/proc/loadavg", "/proc/stat"]).text.splitlines()
             return KernelUse(held=int(lines[0].split()[3].partition("/")[2]), used=_forks(lines))
@@ -51,7 +52,9 @@ class Fork(Anomaly):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Set up nothing. Raises: PlatformError when the kernel does not limit the neighbour's forks."""
+        """Check that a limit on processes applies to the neighbour, unless it has its own kernel; set up nothing.
+
+        Raises: PlatformError when the kernel has no such limit."""
         if neighbour.shares_kernel:
             _require_limit(neighbour)
         with super().prepared(neighbour) as taken:

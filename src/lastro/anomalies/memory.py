@@ -37,10 +37,10 @@ class Memory(Anomaly):
         return [demand.tool, "--vm", str(demand.n_workers), *size, *touch, "--timeout", f"{demand.timeout_s:.0f}"]
 
     def command(self, demand: Demand) -> list[str]:
-        """Return `argv`, for the tool stress in a shell that restarts it whenever it fails before the time limit.
+        """Return `argv`; for the tool stress, in a shell that restarts it whenever it fails before the time limit.
 
-        Without swap, the kernel kills a worker that exceeds the limit on its memory. stress-ng starts another worker;
-        stress ends with it, and so would the anomaly."""
+        Without swap, the kernel kills a worker that exceeds the limit on its memory. stress-ng then starts another
+        worker. stress ends with its worker, and without a restart, the anomaly would end, too."""
         argv = self.argv(demand)
         return argv if demand.tool == "stress-ng" else ["sh", "-c", _AGAIN, "sh", f"{demand.timeout_s:.0f}", *argv]
 

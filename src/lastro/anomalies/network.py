@@ -1,10 +1,10 @@
 """A neighbour that floods a link with small frames.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel forwards for all containers, so a
-flood of one takes time from the packets of the others, even if they share no link. So by default, the link is one of
-its own. With `link=chain`, the neighbour is a member of the chain's link from source to function, and floods the port
-of the function, which then receives the flood and the flow from one link. Either flood stays between network namespaces
-of the session. Source of the frame size: RFC 2544, section 9.1."""
+flood from one container takes time from the packets of the other containers, even if they share no link. So by default,
+the neighbour has its own link. With `link=chain`, it is attached to the chain's link from source to function, and
+floods the port of the function, which then receives both the flood and the chain's flow from one link. In both cases,
+the flood stays between network namespaces of the session. Source of the frame size: RFC 2544, section 9.1."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class HeldSockets(HeldResourceAnomaly):
     summary = f"binds and closes sockets without pause and holds {HELD:,}, or as many as its limit allows"
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return the sockets of the neighbour's network namespace. Source: proc_pid_net(5), sockstat."""
+        """Return the sockets in the neighbour's network namespace (`held`). Source: proc_pid_net(5), sockstat."""
         if instance.shares_kernel:
             host = instance.testbed.host
             text = host.run(["nsenter", f"--net={NETNS_DIR / instance.netns}", *_COUNTS]).text

@@ -37,7 +37,7 @@ class DaskWorkerPool:
     grows = True
 
     def __init__(self, address: str, order: TestbedOrder) -> None:
-        """Connect to the scheduler at `address`; `order` is for every worker.
+        """Connect to the scheduler at `address`; `order` describes the testbed that every worker must hold.
 
         Raises: HostError when dask.distributed is not installed, or the scheduler does not answer."""
         try:
@@ -80,7 +80,9 @@ class DaskWorkerPool:
         return list(self._workers)
 
     def _look(self) -> None:
-        """Add new workers, and report a WorkerFailure for the tasks of workers that are gone. Raises: HostError."""
+        """Add workers that are new, and answer the tasks of workers that are gone with a WorkerFailure.
+
+        Raises: HostError."""
         if self._client.status != "running":
             raise HostError("the Dask scheduler is gone", "start it again; `lastro resume` continues the campaign")
         present = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -99,7 +101,7 @@ class DaskWorkerPool:
                 self._workers.setdefault(self._hosts[address], address)
 
     def _ask_host(self, address: str) -> None:
-        """Get the host name of a worker. A worker that hangs does not answer, and is not asked again meanwhile."""
+        """Get the host name of a worker, and wait for it. While this waits, the worker is not asked again."""
         try:
             self._hosts.update(self._client.run(socket.gethostname, workers=[address], on_error="ignore"))
         finally:
@@ -162,7 +164,7 @@ class DaskWorkerPool:
 
 
 def _in_thread(function: Callable[..., object], *values: object) -> threading.Thread:
-    """Call a function that waits for workers in a thread, so that a worker that hangs does not block the campaign."""
+    """Call `function`, which waits for workers, in a thread: a worker that hangs then does not block the campaign."""
 
     def call() -> None:
         with suppress(Exception):  # of a worker that is gone
@@ -227,9 +229,10 @@ async def _release_apart(token: str) -> None:
 
 
 def _while_held(token: str, action: Callable[[], Any]) -> Any:
-    """Call `action` with the testbed worker held, and return its answer.
+    """Call `action` with the lease of a testbed worker suspended, and return the answer of `action`.
 
-    The worker is then held for another lease, or released if the answer is a WorkerFailure."""
+    Afterwards, the worker has a new lease of `LEASE_S`, or is released if the answer is a WorkerFailure. `token`
+    identifies the worker."""
     _extend(token, float("inf"))
     answer = action()
     if isinstance(answer, WorkerFailure):

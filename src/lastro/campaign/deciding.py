@@ -23,10 +23,10 @@ from lastro.words.looks import standing, stop_text, why_dropped
 
 
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
-    """Look at the trials of the present blocks, and decide whether the campaign stops, or what the next block has.
+    """Look at the trials so far, and decide whether the campaign stops, or which treatments the next block has.
 
-    `passed_s` is the time that the campaign has taken. There is only one look at a number of blocks, even if trials are
-    repeated after the campaign has stopped."""
+    `at_utc` is the time of the look, and `passed_s` the seconds that the campaign has taken. There is only one look
+    after any number of blocks: if it has been recorded, the campaign stops, even if trials were repeated since."""
     data = load_campaign(store)
     if data.looks and data.looks[-1].block >= data.study.design.replicates:
         return NextStep(stop=True, why="")
@@ -63,7 +63,7 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
 
 
 def _events(decision: SlaDecision | None, look: Look, why: str, *, adaptive: bool) -> Iterator[tuple[str, str]]:
-    """Yield the events of a look, for the journal: (kind, text)."""
+    """Yield (kind, text) for each event of a look, to be logged in the campaign's journal."""
     ended = stop_text(look, ENGLISH)
     yield "look", f"{why}; {ended}" if ended else why
     if decision is not None:
@@ -73,6 +73,8 @@ def _events(decision: SlaDecision | None, look: Look, why: str, *, adaptive: boo
 
 
 def block_s(store: Store, kept: frozenset[int] | None) -> float:
-    """Return the seconds that a block of the treatments `kept` (None: all) takes, by the means of their trials."""
+    """Return the seconds that a block is expected to take, from the mean duration of each treatment's attempts.
+
+    `kept` are the indices of the treatments in the block; None means all."""
     took_s = by_key(store.durations())
     return sum(fmean(seconds) for treatment, seconds in took_s.items() if kept is None or treatment in kept)

@@ -58,9 +58,10 @@ def forecast(
     probing_s: float | None = None,
     emulated: int = 0,
 ) -> Forecast:
-    """Forecast a campaign of these treatments. `probing_s` is the time that the probes took, if they have just run.
+    """Forecast the duration of a campaign of these treatments.
 
-    `emulated` is the number of emulated guests that are the hosts of the campaign."""
+    `probing_s` is how long the probes took, if they have just run; None forecasts it. `emulated` is the number of the
+    campaign's hosts that are emulated guests."""
     configs = [configuration(study, treatment) for treatment in treatments]
     calibrations: dict[str, Config] = {}
     more_s = EMULATED_TRIAL_S if emulated else 0.0
@@ -85,8 +86,8 @@ def _duration_s(scenario: type[Scenario], config: Config) -> float:
 def missing(store: Store) -> set[str]:
     """Return the platforms and instruments of a campaign that cannot be used here, such as 'platform kvm'.
 
-    These are parts with which no treatment is available. A part is not reported if the treatments may be unavailable
-    because of another part: an instrument that only a missing platform uses, or several platforms in one treatment."""
+    No treatment with such a platform or instrument is available. But one is not reported if something else may be the
+    cause: if an instrument is used only with missing platforms, or a platform only together with other platforms."""
     rows = [(_parts(store.study, row.treatment), bool(row.unavailable)) for row in store.treatments()]
     usable = {part for parts, unavailable in rows if not unavailable for part in parts}
     gone: set[str] = set()
@@ -110,7 +111,7 @@ def _parts(study: Study, row: Treatment) -> set[str]:
 
 
 def emulated_guests(store: Store) -> int:
-    """Return the number of emulated guests of a campaign; with a fleet, the largest number of one testbed."""
+    """Return the number of emulated guests of a campaign; with a fleet, of the testbed that has the most."""
     provenances = [store.provenance, *(row.provenance for row in store.testbeds())]
     return max(map(_emulated, provenances))
 
@@ -123,7 +124,9 @@ def _emulated(provenance: Mapping[str, Any]) -> int:
 def expected_s(
     study: Study, scenario: type[Scenario] | None, treatments: Iterable[Treatment], *, emulated: bool = False
 ) -> dict[int, float]:
-    """Return the expected seconds of one trial of each treatment, by its index; 0 without a scenario."""
+    """Return {index of a treatment: expected seconds of one trial}; all are 0 if `scenario` is None.
+
+    With `emulated`, the trials run in an emulated guest, and so take longer."""
     if scenario is None:
         return dict.fromkeys((row.index for row in treatments), 0.0)
     more_s = EMULATED_TRIAL_S if emulated else 0.0
@@ -131,7 +134,7 @@ def expected_s(
 
 
 def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
-    """Return an estimator of the remaining time of a campaign, with its remaining trials and the attempts so far."""
+    """Return an estimator of the remaining time of a campaign, which knows its remaining trials and past attempts."""
     rows = [row.treatment for row in store.treatments()]
     try:
         expected = expected_s(store.study, scenario, rows, emulated=emulated_guests(store) > 0)
@@ -144,10 +147,10 @@ def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
 
 
 class EtaEstimator:
-    """Time to the end of a campaign's trials, in seconds."""
+    """Estimates the remaining time of a campaign's trials, in seconds."""
 
     def __init__(self, expected_s: Mapping[int, float], left: Mapping[int, int]) -> None:
-        """Initialize with the expected seconds of a trial and the number of remaining trials, both by treatment."""
+        """Initialize with the expected seconds of a trial and the number `left` of trials to run, both by treatment."""
         self._expected_s = expected_s
         self.left = dict(left)
         self._attempts: Counter[int] = Counter()
@@ -179,7 +182,7 @@ class EtaEstimator:
 
     @property
     def actual_and_expected_s(self) -> tuple[float, float]:
-        """The actual and the expected seconds of the attempts so far that had an expected duration."""
+        """The actual and the expected total seconds of the attempts so far whose treatment has an expected duration."""
         actual_s = expected_s = 0.0
         for treatment, took_s in self._took_s.items():
             if trial_s := self._expected_s.get(treatment):

@@ -34,7 +34,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CalibrationResult:
-    """The value of a calibration run, or the reason why it failed."""
+    """The value of a calibration run, or the reason why it failed; `value` is None after a failure."""
 
     value: Any = None
     failed_because: str | None = None
@@ -43,7 +43,7 @@ class CalibrationResult:
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """An attempt at a trial, as it is stored."""
+    """A finished attempt at a trial, with everything that is stored about it."""
 
     outcome: Outcome
     started_utc: str
@@ -64,7 +64,7 @@ class Executor:
         self._quiet = QuietHosts(self.scenario.sessions)
 
     def probe(self, configs: Mapping[int, Config]) -> dict[int, Availability]:
-        """Return the availability of each treatment on this testbed, by its index; `configs` has their settings."""
+        """Return {index of a treatment: whether it can run on this testbed}; `configs` are {index: its settings}."""
         availability = {}
         for treatment, config in configs.items():
             self.watcher.probing(treatment)
@@ -80,7 +80,8 @@ class Executor:
     def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> CalibrationResult:
         """Run a calibration until it is valid, up to `attempts` times.
 
-        `failed_attempts` is the number of failed attempts at the trial that needs it: see `QuietHosts.wait`."""
+        `failed_attempts` is the number of failed attempts at the trial that needs this calibration: see
+        `QuietHosts.wait`."""
         outcome, scenario = Outcome(), self.scenario.at(config)
         for failed in range(attempts):
             self._wait(config, failed + failed_attempts)
@@ -107,9 +108,9 @@ class Executor:
         return AttemptResult(outcome, started_utc, took_s, preparation + transcript.records, self._taken_events())
 
     def _wait(self, config: Config, failed_attempts: int) -> None:
-        """Wait until the hosts are quiet, up to the limit, and add an event if this took time or failed.
+        """Wait until the hosts are quiet, up to the limit, and add an event if a wait was needed or failed.
 
-        A host that is unreachable is not an error here; the attempt will report it."""
+        An unreachable host raises no error here; the attempt will report it."""
         try:
             waited = self._quiet.wait(config, failed_attempts, self.watcher.waiting)
         except (TrialError, HostError, OSError) as error:
@@ -133,7 +134,7 @@ class ProbeCall:
 
 @dataclass(frozen=True, slots=True)
 class ReachCall:
-    """A call whose answer shows that the hosts can be reached."""
+    """A call that checks whether the hosts of a testbed can be reached; see `Executor.reach`."""
 
     def on(self, executor: Executor) -> bool:
         return executor.reach()

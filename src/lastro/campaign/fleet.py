@@ -3,10 +3,10 @@
 A testbed takes a block, runs its trials one after the other, and then takes the next block. Each trial begins only
 after the result of the trial before is in the database, which only this process writes.
 
-A testbed is lost when its session cannot continue, because its host or the link to it is down. Its running trial is
-withdrawn, its finished trials are kept, and this process tries repeatedly to open it again. Its block waits for it
-while there are other blocks to take, and for `GRACE_S` more. Then an idle testbed that can be reached begins the block
-again, from its first trial.
+A testbed is lost when its session cannot continue, because its host or the link to it is down. Its running trial
+becomes pending again, its finished trials stay valid, and this process tries repeatedly to open the testbed again. Its
+block is reserved for it while idle testbeds find other blocks to take, and at least for `GRACE_S`. Then an idle testbed
+that can be reached runs the block again, from its first trial.
 
 When a campaign starts, a testbed that its user must repair is left out. Later, the same error may be temporary: a host
 that reboots refuses a key for a while."""
@@ -57,10 +57,10 @@ class FleetObserver(Observer, Protocol):
 class Fleet:
     """Runs the remaining trials of a campaign on a pool of testbeds.
 
-    `changes` returns the differences between the earlier and the present provenance of a testbed; a testbed that has
-    changed is left out unless `changed_host`. At the start, a testbed that is in use is tried again for `busy_s`, and
-    if no testbed can be reached, all are tried again for `boot_s`. A testbed that is opened for the first time may
-    still be ending a trial of a killed process, which takes `trial_s` at most."""
+    `changes` returns the differences between the earlier and the present provenance of a testbed. A testbed with any
+    difference is left out unless `changed_host`. At the start, opening a testbed that is in use is retried for `busy_s`
+    seconds, and if no testbed can be reached, all are retried for `boot_s` seconds. When a testbed is opened for the
+    first time, a trial of a killed process may still be ending on it, which takes at most `trial_s` seconds."""
 
     def __init__(
         self,
@@ -80,9 +80,10 @@ class Fleet:
         self._counted = False  # the trials that can run
 
     def wait_for_first(self, said: Callable[[str, str], None]) -> Mapping[str, OpenedTestbed]:
-        """Open every testbed, wait for the first, and return the open ones by name; `said` receives their messages.
+        """Start to open every testbed, wait until one is open, and return {name: open testbed}.
 
-        Raises: HostError when none can be opened; HostBusy when all are in use; errors other than of a testbed."""
+        `said` receives (name, message) for messages of testbeds. Raises: HostError when none can be opened; HostBusy
+        when all are in use; any other error, which is not about a host."""
         failed, told = set[str](), False
         while not self._opened:
             self._open_due()
@@ -139,13 +140,15 @@ class Fleet:
     # Blocks
 
     def _find_blocks(self) -> None:
-        """Read the unfinished blocks from the database: those that a testbed has begun, and those without a testbed."""
+        """Read the unfinished blocks from the database, and sort them by whether they are assigned to a testbed."""
         blocks = self.store.open_blocks()
         self._begun = {block for block in blocks if block in self._where}
         self._unplaced = deque(block for block in blocks if block not in self._where)
 
     def _take(self, state: TestbedState) -> int | None:
-        """Return the next block of a testbed: one that it has begun, or else one without a testbed, or None."""
+        """Return the next block for a testbed: one that it has begun, or else one that is assigned to no testbed.
+
+        The block is assigned to the testbed. None if there is no such block."""
         begun = next((block for block in self._waiting() if self._where[block] == state.name), None)
         if begun is not None:
             return begun
@@ -156,7 +159,10 @@ class Fleet:
         return block
 
     def _take_over(self, state: TestbedState) -> Steps[None]:
-        """Begin a block of a lost testbed again on this testbed, if it answers and the other is still lost then."""
+        """Run a block of a lost testbed again on the testbed of `state`.
+
+        This happens only if the hosts of the new testbed can be reached, and the old one is still lost after this
+        check."""
         yield ReachCall()
         if (block := self._abandoned(state)) is not None:
             self._place(block, state)
@@ -175,7 +181,7 @@ class Fleet:
             self.observer.probed(self.campaign.runnable_trials())
 
     def _waiting(self) -> list[int]:
-        """Return the numbers of the blocks that a testbed has begun, and on which no testbed works now."""
+        """Return the numbers of the blocks that are begun but unfinished, and on which no testbed works now, sorted."""
         return sorted(self._begun - {state.block for state in self._states.values() if state.phase == "working"})
 
     def _abandoned(self, taker: TestbedState) -> int | None:
@@ -184,12 +190,12 @@ class Fleet:
         return next((block for block in self._waiting() if now_s >= self._kept_until_s(block, taker)), None)
 
     def _kept_until_s(self, block: int, taker: TestbedState) -> float:
-        """Return the time until which a block is kept for its testbed, before `taker` may take it.
+        """Return the monotonic time until which a block is reserved for its testbed; then `taker` may take it.
 
-        It is infinite while the testbed is open, and 0 if it is left out or gone from a pool that does not grow. For a
-        lost testbed, it is `GRACE_S` after the loss, or after `taker` was opened if that was later, since several
-        testbeds may come back one after the other from the same outage. If another process may still use the testbed,
-        `trial_s` is added."""
+        The time is infinite while the testbed is open, and 0 if the testbed is left out, or is missing in a pool that
+        does not grow. For a lost testbed, it is `GRACE_S` after the loss, or after `taker` was opened if that was
+        later, since several testbeds may come back one after the other from the same outage. `trial_s` is added if
+        another process may still use the testbed."""
         owner = self._states.get(self._where[block])
         if owner is None:
             return taker.opened_s + GRACE_S if self.pool.grows else 0.0
@@ -233,7 +239,9 @@ class Fleet:
                 self.pool.open(name)
 
     def _enter(self, state: TestbedState, opened: OpenedTestbed) -> None:
-        """Begin to use an open testbed. Leave it out if its host has changed, or is also that of another testbed."""
+        """Begin to use a testbed that was opened.
+
+        Leave it out if its host has changed, or if another testbed of this campaign uses one of its machines."""
         state.was_open, state.opened_s = True, time.monotonic()
         machines = opened.provenance.get("machines", ())
         if (refusal := self._machines.refusal(state.name, machines)) is not None:
@@ -273,7 +281,9 @@ class Fleet:
         self._report_failure(state, "")
 
     def _leave_out_or_report(self, state: TestbedState, what: str) -> None:
-        """Leave out a testbed whose host another testbed of this campaign holds; report any other failure."""
+        """Leave out a testbed if another testbed of this campaign uses its host; otherwise, report its failure.
+
+        `what` is what to report about a testbed that is lost, such as "is lost"."""
         held = [state.error.machine] if isinstance(state.error, HostBusy) else []
         if (refusal := self._machines.refusal(state.name, held)) is None:
             self._report_failure(state, what)
@@ -295,9 +305,10 @@ class Fleet:
         state.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(state.losses - 1, _MOST_DOUBLINGS))
 
     def _report_failure(self, state: TestbedState, what: str) -> None:
-        """Report that a testbed is left out, or, once until it is back, that it is lost.
+        """Report that a testbed is left out, or that it is lost: `what`, such as "is lost".
 
-        If the error lasts until a user repairs the testbed, add the remedy."""
+        A loss is reported only once until the testbed is back. The report contains the remedy if the error lasts until
+        a user repairs the testbed."""
         is_lasting = state.phase == "out" or isinstance(state.error, _LASTING)
         reason = state.reason + (f" (remedy: {state.error.hint})" if is_lasting and state.error.hint else "")
         if state.phase == "out":
@@ -311,7 +322,7 @@ class Fleet:
         self.observer.said(state.name, text)
 
     def _require_some(self) -> None:
-        """Raise HostError when all testbeds are left out, or none has worked without a loss for PATIENCE_S."""
+        """Raise HostError or HostBusy if all testbeds are left out, or if none has worked for `PATIENCE_S`."""
         now_s, states = time.monotonic(), self._states.values()
         if any(state.phase in ("idle", "working") and not state.losses for state in states):
             self._alive_s = now_s
@@ -348,7 +359,9 @@ class Fleet:
                 self._advance(state, answer)
 
     def _advance(self, state: TestbedState, answer: object) -> None:
-        """Store the answer of a testbed durably, then send it the next call."""
+        """Store what follows from the answer of a testbed durably, and then send the testbed its next call, if any.
+
+        `answer` is None at the first call."""
         with self.store.as_one():
             call = self._next_call(state, answer)
         if call is not None:
@@ -373,11 +386,12 @@ class Fleet:
         self._leave_out_or_report(state, "is lost")
 
     def _may_end(self, state: TestbedState) -> bool:
-        """Return whether a testbed in use may become free soon, because its user is a worker that is about to end.
+        """Return whether a testbed that is in use may soon be free, since the worker that uses it may be ending.
 
-        The time counts from the first answer: a worker of Dask ends the running trial before it answers."""
+        That is so for `busy_s` after the first answer that it is in use. The time does not count from the request,
+        since a Dask worker ends its running trial before it answers."""
         return isinstance(state.error, HostBusy) and time.monotonic() - state.lost_s < self._busy_s
 
     def _may_boot(self, state: TestbedState) -> bool:
-        """Return whether a testbed that cannot be reached may come back soon."""
+        """Return whether a testbed that cannot be reached may still be booting, within `boot_s` of its loss."""
         return state.phase != "out" and time.monotonic() - state.lost_s < self._boot_s

@@ -8,7 +8,7 @@ from lastro.results.store import Store
 
 
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
-    """Decide whether a campaign stops after its present blocks; `passed_s` is the time that it has taken so far."""
+    """Decide whether a campaign stops after its present blocks; `passed_s` is how many seconds it has taken so far."""
     if store.study.design.sequential:
         return sequential.next_step(store)
     from lastro.campaign import deciding, variants  # load numpy
@@ -19,7 +19,7 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
 
 
 def is_finished(store: Store) -> bool:
-    """Return whether a campaign has no remaining trials, and has decided that it adds none.
+    """Return whether a campaign has no remaining trials, and has also decided not to add a block.
 
     A process may be killed after the last trial of a block and before this decision."""
     design = store.study.design

@@ -19,10 +19,10 @@ _MOST = 10_000  # of measurements and series
 
 
 def storable(outcome: object) -> Outcome:
-    """Return the outcome, changed so that it can be stored.
+    """Return the outcome of a scenario, changed so that it can be stored.
 
-    Impossible numbers are removed and make it invalid. If a value has a wrong type, return a new outcome with only the
-    reason."""
+    Numbers that cannot be stored are removed, and the outcome becomes invalid. If a value has a wrong type, return a
+    new, invalid outcome that has only the reason."""
     if not isinstance(outcome, Outcome):
         return Outcome(invalid_because=[f"the scenario returned {_shown(outcome)}, not an outcome"])
     try:

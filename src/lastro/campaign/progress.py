@@ -27,8 +27,9 @@ _HEADLINES = 4  # measurements shown with each finished trial
 class SuitePosition:
     """The position of a campaign in a suite, so that counts and times can be shown for the whole suite.
 
-    `study` is the name of the campaign's study in the suite. `other_trials` and `other_done` are the numbers of trials,
-    and of completed trials, of the other studies. `later_s` is the expected time of the studies that have not begun."""
+    `study` is the name of the campaign's study in the suite. `other_trials` is the number of trials of all other
+    studies of the suite, and `other_done` how many of these are done. `later_s` is how many seconds the studies that
+    have not begun are expected to take."""
 
     study: str = ""
     other_trials: int = 0
@@ -47,8 +48,9 @@ def alone() -> SuitePosition:
 class PlainProgress:
     """Prints one line for each trial, for a log, a pipe or a CI job.
 
-    `total` and `done` are numbers of trials; `headline` has the (name, unit) of the metrics to show. `place` is called
-    again after probing, since the probes also affect the plans of other studies of the suite."""
+    `total` and `done` are numbers of trials. `headline` has the (name, unit) of the metrics to show. `place` returns
+    the position of the campaign in a suite. It is called again after probing, since the probes also affect the plans
+    of other studies of the suite."""
 
     def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
@@ -94,7 +96,7 @@ class PlainProgress:
         self._say(f"{_named(at)}calibrating {_plain_key(key)} …")
 
     def waiting(self, reasons: Sequence[str], left_s: float, at: str = "") -> None:
-        """Report a wait for a quiet host, once per wait."""
+        """Report that the campaign waits for a quiet host. Further calls during the same wait print nothing."""
         if at not in self._waiting:
             self._say(f"{_named(at)}waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
         self._waiting.add(at)
@@ -120,7 +122,7 @@ class PlainProgress:
 
     @property
     def overall(self) -> tuple[int, int]:
-        """Trials done and trials in total; of the whole suite, if there is one."""
+        """(trials done, trials in total) of the campaign, or of the whole suite if it is part of one."""
         return self.done + self._among.other_done, self.total + self._among.other_trials
 
     def _left(self, remaining_s: float) -> str:
@@ -139,7 +141,7 @@ class PlainProgress:
 
 
 class _TestbedProgress:
-    """The observer for one testbed of a fleet, which passes all progress on with the testbed's name."""
+    """The observer for one testbed of a fleet, which passes each call on with the name of the testbed."""
 
     def __init__(self, whole: PlainProgress, testbed: str) -> None:
         self._whole, self._at = whole, testbed
@@ -228,9 +230,10 @@ class ProgressBar(PlainProgress):
         self._progress.update(self._task, completed=self.overall[0])
 
     def _now(self, what: str, at: str = "") -> None:
-        """Show an activity in the remaining space of the live line.
+        """Show the activity `what` in the remaining space of the live line.
 
-        With a testbed `at`, the activities of all testbeds follow, the latest first, until the space is full."""
+        `at` is the testbed, if any. The line then shows the activities of all testbeds, the latest first, as far as
+        there is space."""
         if at:
             self._activities.pop(at, None)
             self._activities[at] = what

@@ -27,7 +27,7 @@ _JUDGED = {setting.name for setting in HOST_LIMITS}  # a scenario without these 
 
 @dataclass(frozen=True, slots=True)
 class QuietWait:
-    """A wait that has ended. `reasons` are the first disturbances; `in_vain` is true if the host never became quiet."""
+    """A wait that has ended. `reasons` are the first disturbances; `in_vain` is true if the time limit ended it."""
 
     waited_s: float
     reasons: tuple[str, ...]
@@ -45,8 +45,8 @@ OnDisturbance = Callable[[Sequence[str], float], None]  # reasons, and the secon
 class QuietHosts:
     """Waits until the hosts of a campaign are quiet.
 
-    The limit is halved after each wait in vain, and restored when the host has been quiet. So a host that is never
-    quiet costs a campaign a few minutes, rather than the limit for every trial."""
+    The time limit of a wait is halved after each wait in vain, and restored once the hosts have been quiet. So a host
+    that is never quiet costs a campaign a few minutes, rather than the full limit before every trial."""
 
     def __init__(
         self,
@@ -59,10 +59,11 @@ class QuietHosts:
         self._vain = 0
 
     def wait(self, config: Config, failed_attempts: int, on_wait: OnDisturbance) -> QuietWait | None:
-        """Wait until the hosts are quiet, `max_wait_s` at most; return None if no wait was needed.
+        """Wait until the hosts are quiet, for at most the setting `max_wait_s`; return None if no wait was needed.
 
-        Each of `failed_attempts`, the trial's earlier attempts, doubles the time for which the hosts must be quiet.
-        `on_wait` is called at each look at a disturbed host."""
+        `failed_attempts` is the number of failed attempts at the trial so far; each doubles the time for which the
+        hosts must be quiet. `on_wait` is called with the disturbances and the seconds left, again and again during the
+        wait."""
         if not self._sessions or not config.keys() >= _JUDGED:
             return None
         limit_s = MAX_WAIT_S.of(config)
@@ -99,14 +100,14 @@ class _Glance:
         self._before, self._own_s = self._look()
 
     def _look(self) -> tuple[ActivityReading, float]:
-        """Read the host, and the user time of this process; 0 on a remote host, where it does not run."""
+        """Return the activity of the host, and this process's CPU seconds in user mode there: 0 on a remote host."""
         with self._session.host.recorded():
             seen = look(self._session.host)
         times = os.times()
         return seen, 0.0 if self._session.host.remote else times.user + times.children_user
 
     def reasons(self, limits: validity.HostLimits) -> list[str]:
-        """Return the disturbances of the host since the last call, with the busiest process; empty if it is quiet."""
+        """Return what disturbed the host since the last call, with the busiest process; empty if it was quiet."""
         (before, own_before_s), (now, own_s) = (self._before, self._own_s), self._look()
         self._before, self._own_s = now, own_s
         elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
@@ -132,9 +133,9 @@ class _Glance:
         steal_percent: float,
         limits: validity.HostLimits,
     ) -> list[str]:
-        """Return the disturbances by processes that are not ours.
+        """Return the disturbances by steal, and by processes that do not belong to Lastro.
 
-        The PIDs of our processes are collected only for this, since it takes long."""
+        This is called only when needed, since collecting the PIDs of Lastro's processes takes long."""
         ours, elapsed_s = {*self._session.pids(), *now.servers(before), os.getpid()}, now.at_s - before.at_s
         foreign_s = now.foreign_user_s(before, ours, own_s)
         culprit = ""

@@ -72,7 +72,9 @@ def _execute(steps: Steps[T], executor: Executor) -> T:
 
 
 class RunningCampaign:
-    """The common state of a campaign's runners: database, pace and observer. `kind` is the class of the scenario."""
+    """The state of a campaign that its `TrialRunner`s share: its database, its time estimate and its observer.
+
+    `kind` is the class of the scenario."""
 
     def __init__(self, store: Store, kind: type[Scenario], observer: Observer) -> None:
         self.store, self.kind, self.observer = store, kind, observer
@@ -86,7 +88,9 @@ class RunningCampaign:
         self._passed_s = sum(took_s for _, took_s in store.durations()) / max(1, len(store.testbeds()))
 
     def probed(self, found: dict[int, Availability]) -> None:
-        """Store the availability of each treatment, by index. Unavailable treatments stay in the plan, with the reason.
+        """Store whether each treatment is available; `found` are {index of a treatment: its availability}.
+
+        Unavailable treatments stay in the plan, with the reason.
 
         Raises: HostError when no treatment is available."""
         for index, availability in found.items():
@@ -98,7 +102,7 @@ class RunningCampaign:
         require_any(found)
 
     def runnable_trials(self) -> int:
-        """Return the number of trials that are not unavailable; start a new estimate of the remaining time."""
+        """Return the number of trials that can run or have run, and start a new estimate of the remaining time."""
         counts = self.store.counts()
         self.pace = pace_of(self.store, self.kind)
         return sum(counts.values()) - counts["unavailable"]
@@ -108,7 +112,7 @@ class RunningCampaign:
         return self.pace.remaining_s / max(1, self.runners)
 
     def goes_on(self) -> bool:
-        """Return whether the campaign continues after all its trials have run; if so, add a block for each runner."""
+        """Decide, after all trials have run, whether the campaign continues, and if so, add a block for each runner."""
         if self.study.design.stopping == "fixed":
             return False
         from lastro.campaign.growth import next_step
@@ -156,7 +160,7 @@ class TrialRunner:
         return availability  # type: ignore[no-any-return]
 
     def run_trial(self, trial: TrialRow) -> Steps[None]:
-        """Run one attempt at one trial, from the journal entry to the transaction that stores it."""
+        """Run one attempt at a trial: mark the trial as running, calibrate if needed, measure, and store the result."""
         self._trial = trial
         config = configuration(self.campaign.study, self.campaign.treatments[trial.treatment])
         self.store.begin(trial.number)
@@ -181,7 +185,9 @@ class TrialRunner:
         return {key: self.calibrations[key] for key in self.kind.calibrations(config) if key in self.calibrations}
 
     def _calibrate(self, config: Config, failed_attempts: int) -> Steps[str | None]:
-        """Run the calibrations that the trial needs and the testbed lacks; return a failure of a required one."""
+        """Run the calibrations that a trial needs and that the testbed does not have yet.
+
+        Return why a required calibration failed; None if the trial can run."""
         for key, calibration_config in self.kind.calibrations(config).items():
             optional = self.kind.can_do_without(key)
             if key not in self.calibrations and not (key in self._failures and optional):

@@ -24,10 +24,11 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=
 
 
 def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record] = (), origin: str = "") -> str:
-    """Return a shell script that repeats the records in order, and then `undo`, records that revert preparations.
+    """Return a shell script that runs the steps of a transcript, `records`, in order, and then the steps `undo`.
 
-    `origin`, if any, is the reason why another user may have written the commands; the script warns of it. Raises:
-    InputError for a NUL byte."""
+    `undo` are steps that revert preparations. `origin` is the reason why another user may have written the commands,
+    and the script begins with a warning about it; empty for no warning. Raises: InputError if a command or its input
+    has a NUL byte."""
     writer = _Writer()
     for record, beside in _side_by_side(records):
         writer.add(record, beside=beside)
@@ -44,10 +45,10 @@ def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record
 
 
 def _side_by_side(records: Sequence[Record]) -> list[tuple[Record, bool]]:
-    """Return each record with a flag: true if it is a measurement that runs at the same time as the next record.
+    """Return (record, flag) for each record: true for a measurement that runs at the same time as the next record.
 
-    Measurements that overlap in time are put one after the other. A transcript has each of them at its end, and between
-    them other records, such as the end of its server."""
+    Records of measurements that overlap in time are moved next to each other. A transcript has each record at the time
+    when its command ended, so other records, such as the end of a server, may be between them."""
     ordered: list[tuple[Record, bool]] = []
     last, group_ends_s = -1, float("-inf")  # the index of the last measurement, and the end of those that overlap
     for record in records:
@@ -153,7 +154,7 @@ class _Writer:
 
 
 def _on_its_host(record: Record, command: str, *options: str) -> str:
-    """Return a shell command that runs `command` on the host of the record: here, or by its `ssh`; `options` of ssh."""
+    """Return a shell command that runs `command` on the host of `record`: directly, or by ssh with `options`."""
     return shlex.join(["ssh", *options, *record["ssh"], command]) if "ssh" in record else command
 
 
@@ -166,7 +167,9 @@ def _here_document(text: str) -> str:
 
 
 def _with_cpus(directories: Iterable[str]) -> list[str]:
-    """Return commands that assign CPUs to the parents of these cgroup directories, if they are of cpuset.
+    """Return shell commands that assign CPUs to the parents of cgroup directories of the controller cpuset.
+
+    The result is empty if none of `directories` has such a parent.
 
     A new cpuset group of cgroup v1 has no CPUs (cpuset(7)). The transcript does not have this step, since these parents
     existed before the trial."""
@@ -183,7 +186,7 @@ def _with_cpus(directories: Iterable[str]) -> list[str]:
 
 
 def undoing(records: Iterable[Record]) -> list[Record]:
-    """Return records that revert these records: end processes, remove namespaces and directories, in reverse order."""
+    """Return the steps that revert `records`, last step first: end processes, remove namespaces and directories."""
     undo: list[Record] = []
     for record in records:
         n_before = len(undo)

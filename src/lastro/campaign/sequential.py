@@ -19,10 +19,10 @@ from lastro.study.model import Study
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """The decision whether a campaign that grows stops after its present blocks; `why` explains to users why not.
+    """The decision whether a campaign that grows stops after its present blocks; if not, `why` says so to the user.
 
-    `events` (kind, text) are for the journal. `look` is recorded, if any. Further blocks have only the treatments
-    `kept`; all if None."""
+    `events` are (kind, text) for the journal. `look` is the look to record, if any. Further blocks have only the
+    treatments with an index in `kept`; all treatments if it is None."""
 
     stop: bool
     why: str
@@ -32,7 +32,7 @@ class NextStep:
 
 
 def next_step(store: Store) -> NextStep:
-    """Decide whether a sequential campaign stops, because its ratios are precise enough or it has the most blocks."""
+    """Decide whether a sequential campaign stops: its ratios are precise enough, or it has the maximum of blocks."""
     stopping = decision(store)
     events = (("sequential", reason(stopping)),) if stopping.stop else ()
     return NextStep(stopping.stop, "not precise enough yet", events)
@@ -49,11 +49,10 @@ def decision(store: Store) -> Decision:
 
 
 def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:
-    """Return the relative half width of the interval of each ratio to a baseline, by "METRIC of TREATMENT".
+    """Return {"METRIC of TREATMENT": relative half width of the interval of its ratio to the baseline}.
 
-    The metrics are those that the study requires to be precise. A metric without a valid trial of the treatment or of
-    its baseline has no ratio, and one with a lower bound has no exact ratio. More blocks would not change this, so both
-    are left out."""
+    The metrics are those that the study requires to be precise. A ratio is left out if the treatment or its baseline
+    has no valid trial with the metric, or a value that is only a lower bound: more blocks would not change this."""
     names = study.design.precise_metrics or tuple(metric.name for metric in study.metrics)
     values: dict[tuple[int, str], dict[int, float]] = {}
     bounded: set[tuple[int, str]] = set()
@@ -77,7 +76,7 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
 
 
 def reason(decision: Decision) -> str:
-    """Describe a decision: '17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
+    """Return a decision as text: '17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
     widest = (
         "" if decision.widest is None else f"; widest: {decision.widest}, ±{100 * (decision.half_width or 0):.2g} %"
     )

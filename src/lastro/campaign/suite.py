@@ -52,7 +52,7 @@ class SuiteStudy:
     digest: str = ""
 
     def is_of(self, text: str) -> bool:
-        """Return whether `text` is that of the study file with which the suite began; true without a digest."""
+        """Return whether `text` equals the study file with which the suite began; true if no digest was stored."""
         return self.digest in ("", _digest(text))
 
 
@@ -60,7 +60,8 @@ class SuiteStudy:
 class Suite:
     """A suite as its index stores it. `source` is a built-in name or a folder, as the user typed it.
 
-    `testbed` and `fleet` are the files with which the suite began: absolute paths, or the word `guest`; or empty."""
+    `testbed` and `fleet` are the testbed file and the fleet file with which the suite began: absolute paths, or the
+    word `guest`; empty without one."""
 
     name: str
     title: str
@@ -76,7 +77,7 @@ class Suite:
 
     @property
     def selection(self) -> Selection:
-        """The selection by the command line with which the suite began."""
+        """The selection of studies and settings that the command line made when the suite began."""
         return Selection(self.profile, self.only, self.settings, self.replicates)
 
     @property
@@ -162,7 +163,7 @@ def begun(directory: Path, member: SuiteStudy) -> bool:
 
 
 def can_run(directory: Path, member: SuiteStudy) -> bool:
-    """Return whether a study has a campaign with trials that are available on this host."""
+    """Return whether a study has a campaign in which at least one trial is not unavailable on this host."""
     if not begun(directory, member):
         return False
     with Store.open(directory / member.name, readonly=True) as store:
@@ -171,7 +172,7 @@ def can_run(directory: Path, member: SuiteStudy) -> bool:
 
 
 def study_file(directory: Path, member: SuiteStudy) -> Path:
-    """Return the path of the suite's copy of a study file, after a check of its text. Raises: as `study_text`."""
+    """Return the path of the suite's copy of a study file, which is read and checked first. Raises: as `study_text`."""
     study_text(directory, member)
     return _copy(directory, member)
 
@@ -221,8 +222,9 @@ def create(
 ) -> Suite:
     """Create a suite in `directory` from the studies of a folder, without running it.
 
-    `published` returns the file with a paper's claims on a study, by the name of the study. These claims are read from
-    the paper when they are needed; other claims in the folder are copied. `testbed` and `fleet` are as in `Suite`.
+    `studies` are the studies in the files of `folder`, in the same order. `published` maps the name of a study to the
+    built-in file with a paper's claims on it, or None. Such claims are not copied: they are read from the built-in file
+    when they are needed. Other claims in the folder are copied. `testbed` and `fleet` are as in `Suite`.
 
     Raises: StoreError when the directory cannot be written; StudyError for a claims file that is not valid, or is a
     link, since the folder may be from another user."""

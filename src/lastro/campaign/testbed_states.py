@@ -38,7 +38,7 @@ class TestbedState:
 
 
 def none_left(states: Collection[TestbedState]) -> LastroError:
-    """Return the error of a campaign that has no testbed left: HostBusy if other processes use all of them."""
+    """Return the error for a campaign without a usable testbed: HostBusy if all are in use, else HostError."""
     kind = HostBusy if all(isinstance(state.error, HostBusy) for state in states) else HostError
     hint = "; ".join(dict.fromkeys(state.error.hint for state in states if state.error.hint))
     text = "; ".join(f"{state.name}: {state.reason}" for state in sorted(states, key=lambda state: state.name))
@@ -46,9 +46,9 @@ def none_left(states: Collection[TestbedState]) -> LastroError:
 
 
 class Machines:
-    """The testbed of each machine, to detect a machine that is in two testbeds under different names.
+    """The testbed that uses each machine, to detect two testbeds with the same machine under different names.
 
-    A testbed has no machines here if its campaign is older than the chapter `machines` of provenance."""
+    A testbed of an old campaign, whose provenance has no chapter `machines`, has no machines here."""
 
     def __init__(self, rows: Iterable[TestbedRow] = ()) -> None:
         self._testbeds: dict[str, str] = {}
@@ -59,7 +59,7 @@ class Machines:
         self._testbeds.update(dict.fromkeys(machines, testbed))
 
     def refusal(self, testbed: str, machines: Iterable[str]) -> HostUnfit | None:
-        """Return the error of a testbed that uses a machine of another testbed; None if it does not."""
+        """Return the error if one of the `machines` of `testbed` is used by another testbed; None if none is."""
         users = (self._testbeds.get(machine, testbed) for machine in machines)
         other = next((user for user in users if user != testbed), None)
         return None if other is None else facts.same_host(other)

@@ -56,8 +56,8 @@ _PROBE_S = 7200.0  # the longest probe of an instrument takes an hour, after tho
 class TestbedOrder:
     """The testbed that a worker must hold: that of a testbed file, or its own host.
 
-    `purpose` is shown to other processes that wait for the host. With `wait`, the worker waits for a host in use. With
-    `beside`, the parent holds this machine."""
+    `purpose` is shown to other processes that wait for the host. With `wait`, the worker waits for a host that is in
+    use. `beside` is true if the parent process already holds the machine on which the worker runs."""
 
     study: Study
     purpose: str
@@ -76,9 +76,9 @@ class OpenedTestbed:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailure:
-    """The error of a call, or of the opening of a testbed; `kind` is the name of the error's class.
+    """The error of a call, or of opening a testbed, as plain data; `kind` is the name of its class.
 
-    `machine` is the fingerprint in a HostBusy."""
+    `machine` is the fingerprint of the machine that is in use, if the error is a HostBusy; else empty."""
 
     kind: str
     message: str
@@ -94,9 +94,10 @@ class WorkerFailure:
         return cls(kind, f"{type(error).__name__}: {error}")
 
     def error(self) -> LastroError:
-        """Return the error for the campaign: HostError or HostBusy if the testbed cannot be used.
+        """Return the error that the campaign must handle.
 
-        Errors of other classes end the campaign."""
+        It is a HostError or HostBusy if only this testbed cannot be used. An error of another class must end the
+        campaign."""
         kind = getattr(errors, self.kind, None)
         if kind is None or not issubclass(kind, LastroError):
             of_host = self.kind in ("OSError", "WorkerEnded")
@@ -122,7 +123,7 @@ Tell = Callable[[WorkerEvent], None]
 
 
 class TestbedWorker:
-    """The parent's side of a worker. Each method waits for the answer."""
+    """The parent's side of a worker. `open` and `ask` wait for the answer of the worker."""
 
     def __init__(self, order: TestbedOrder) -> None:
         self._words = os.fdopen(os.memfd_create("worker"), "w+b")
@@ -147,7 +148,7 @@ class TestbedWorker:
         return self._ask(self._order, tell)  # type: ignore[no-any-return]
 
     def ask(self, call: Call, tell: Tell) -> Any:
-        """Return the answer to a call, or a WorkerFailure."""
+        """Execute a call on the testbed and return its answer, or a WorkerFailure. `tell` receives events meanwhile."""
         return self._ask(call, tell)
 
     def _ask(self, message: object, tell: Tell) -> Any:
@@ -170,7 +171,9 @@ class TestbedWorker:
         return answer
 
     def _limit_s(self, message: object) -> float:
-        """Return the time limit of a step; infinite for an opening, which may wait for a host or boot guests."""
+        """Return how many seconds each step that `message` causes may take.
+
+        Infinite for opening a testbed, which may wait for a host or boot guests."""
         with suppress(Exception):  # an error in a part; without a limit, only a worker without signs of life is killed
             match message:
                 case ProbeCall():  # each probe is a step of its own
@@ -215,14 +218,16 @@ class TestbedWorker:
             self._calls.close()
 
     def close(self, patience_s: float = END_S) -> None:
-        """Make the worker clean up and end; kill it after `patience_s`. The ledger has what a killed worker leaves."""
+        """Make the worker clean up and end, and kill it if it has not ended after `patience_s` seconds.
+
+        The ledger lists what a killed worker leaves behind."""
         self.release()
         self._wait(patience_s)
         self._answers.close()
         self._words.close()
 
     def _wait(self, patience_s: float) -> int:
-        """Wait for the process to end, and kill it after `patience_s`. Return its exit code."""
+        """Wait for the process to end, kill it after `patience_s` seconds, and return its exit code."""
         try:
             return self._process.wait(patience_s)
         except subprocess.TimeoutExpired:

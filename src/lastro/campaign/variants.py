@@ -23,7 +23,7 @@ from lastro.words.variants import headline
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
     """Look at the trials of the present blocks if a look is due, and decide whether the campaign stops.
 
-    `passed_s` is the time that the campaign has taken."""
+    `at_utc` is the time of the look, and `passed_s` the seconds that the campaign has taken."""
     data = load_campaign(store)
     study, block, looks = data.study, data.study.design.replicates, data.looks
     test = study.test

@@ -30,7 +30,7 @@ class WorkerPool(Protocol):
     def ask(self, testbed: str, call: Call) -> None: ...
 
     def release(self, testbed: str) -> None:
-        """Start to clean up and release a testbed, without waiting for the end. It must get no more calls."""
+        """Start to clean up and release a testbed, without waiting. The testbed must get no calls afterwards."""
         ...
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class LocalWorkerPool:
     grows = False
 
     def __init__(self, orders: Mapping[str, TestbedOrder], clean: Callable[[], object] = lambda: None) -> None:
-        """Initialize with the order of each testbed, by name. `clean` removes what killed workers left here."""
+        """Initialize with `orders`, {testbed: its order}. `clean` removes what killed workers left on this machine."""
         self.answers: Answers = queue.SimpleQueue()
         self._orders, self._clean, self._guard = orders, clean, threading.Lock()
         self._workers: dict[str, TestbedWorker] = {}
@@ -83,7 +83,9 @@ class LocalWorkerPool:
             self._clean()
 
     def _serve(self, testbed: str, worker: TestbedWorker, calls: queue.SimpleQueue[Call | None]) -> None:
-        """Open a worker and pass calls to it, until it fails or the call None ends this."""
+        """Open the testbed of `worker`, then pass `calls` to the worker and queue its answers.
+
+        Return when the worker fails, or at a call that is None."""
 
         def report(event: WorkerEvent) -> None:
             self.answers.put((testbed, event))

@@ -38,10 +38,11 @@ class MeasuredUse:
 class Profile:
     """The results of a calibration run.
 
-    needs: by role. chain_cpus: CPUs that the chain kept busy while it carried TCP, including the kernel's packet work,
-    which no cgroup counts, and without other programs. block_device: the disk on which rates are limited, or None.
-    usable_cpus: the number of CPUs on which chain and neighbour may run; that of this machine in a profile that was
-    stored without it. least_memory_bytes: what the platform needs to start an instance."""
+    needs: {role: what its instance used}. chain_cpus: how many CPUs the chain kept busy while it carried TCP, including
+    the kernel's work on packets, which no cgroup counts, but without other programs. block_device: the disk on which
+    rates are limited, or None. usable_cpus: the number of CPUs on which chain and neighbour may run; for a profile that
+    was stored without this number, that of this machine. least_memory_bytes: the memory that the platform needs to
+    start an instance."""
 
     needs: dict[str, MeasuredUse]
     chain_cpus: float
@@ -50,14 +51,14 @@ class Profile:
     least_memory_bytes: int = 0
 
     def on(self, platform: Platform) -> Profile:
-        """Return this profile with the least memory of a platform's instances."""
+        """Return this profile with the memory that `platform` needs to start an instance."""
         return replace(self, least_memory_bytes=platform.least_memory_bytes)
 
     @classmethod
     def unmeasured(cls, testbed: Testbed) -> Profile:
         """Return a profile without measurements, only to check that limits take effect.
 
-        The neighbour gets half of the CPUs: with the minimum, it would hardly start on an emulated CPU."""
+        It gives the neighbour half of the CPUs: with the minimum, an instance would hardly start on an emulated CPU."""
         n_cpus = len(testbed.usable_cpus)
         return cls({}, n_cpus / 2, block_device_of(testbed.scratch_dir, testbed.host), n_cpus)
 
@@ -68,14 +69,14 @@ class Isolation(Part):
 
     @abstractmethod
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
-        """Return the specification of an isolated instance. `profile` is given when `needs_profile`."""
+        """Return `spec`, changed so that the instance is isolated. `profile` is not None if `needs_profile` is true."""
 
     def verify(self, instance: Instance) -> str | None:
-        """Check inside the instance, or in the host's kernel, that it is isolated; return why it is not, else None."""
+        """Return why an instance is not isolated, after a check inside it or in the host's kernel; None if it is."""
         return None
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        """Return whether the platform can start an isolated instance, by starting and verifying one."""
+        """Start and verify an isolated instance, and return whether the platform can do that, with a reason if not."""
         profile = Profile.unmeasured(testbed).on(platform) if self.needs_profile else None
         spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
         try:
@@ -98,9 +99,9 @@ def isolate(spec: InstanceSpec, isolations: Iterable[Isolation], profile: Profil
 
 
 def not_in_force(isolations: Iterable[Isolation], instances: Mapping[str, Instance]) -> list[str]:
-    """Return a reason for each isolation that is missing on one of the instances, which are given by role.
+    """Return a reason for each isolation that does not take effect on one of `instances`, which are {role: instance}.
 
-    Such a trial is invalid, since it would measure another treatment."""
+    With any reason, the trial is invalid, since it would measure another treatment."""
     return [
         f"isolation '{isolation.name}' is not in force on the {role}: {reason}"
         for isolation in isolations

@@ -1,8 +1,8 @@
 """Root with few of the kernel's about 40 capabilities: an instance keeps only those that its role needs.
 
-That is CAP_NET_ADMIN for a network function in the kernel, what starts a proxy as another user, and none for other
-roles. Containers usually keep 14, and a root process of the host has all. Ping then uses the kernel's ICMP sockets,
-which root's group may open."""
+A network function in the kernel keeps CAP_NET_ADMIN. A proxy keeps the capabilities with which it changes to another
+user when it starts. Other roles keep none. For comparison, containers usually keep 14, and a root process of the host
+has all. Without CAP_NET_RAW, ping uses the kernel's ICMP sockets, which root's group may open."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ usage in a previous run, and publish no numbers. In Lastro, an instance of the c
 the chain's need and a memory reservation with headroom, but no quota: a saturating flow would measure the quota. The
 neighbour gets the CPUs that the chain leaves free at its peak. It represents a misbehaving network function. So its
 memory and disk limits are what the function needed when it behaved well, with headroom, and with a minimum below which
-a process cannot work. The same number of processes, open files, connections, and bits per second on a link of its own
-for every function, since each needs only a few. No cgroup limits the last three: RLIMIT_NOFILE, a rule of nftables and
-a token bucket do. Each trial records the limits that were in force.
+a process cannot work. Its limits on processes, open files, connections, and bits per second on its own link are fixed
+numbers, since every function needs only a few of each. No cgroup limits the last three: RLIMIT_NOFILE, a rule of
+nftables and a token bucket do. Each trial records the limits that applied.
 
 On cgroup v1 the kernel does not throttle buffered writes, only direct and synchronous ones."""
 

@@ -2,10 +2,10 @@
 
 Landlock is the kernel's sandbox without privileges (Linux 5.13 and later): a process, root or not, restricts itself and
 its children, and the restriction is permanent. So it requires nothing of a platform, and means the same on the bare
-host, in a container and in a guest. The process also sets no_new_privs; otherwise it would need a capability. It may
-then not write outside of WRITABLE or make device nodes anywhere. Under Landlock it may also not mount, nor inspect
-processes that are not restricted in the same way. Each command has the overhead of one start of perl, some
-milliseconds.
+host, in a container and in a guest. The process also sets no_new_privs; otherwise it would need a capability. From then
+on, it cannot write outside of WRITABLE, and cannot make device nodes anywhere. Landlock also prevents it from mounting,
+and from inspecting processes that are not restricted in the same way. Each command has the overhead of starting perl
+once, some milliseconds.
 
 Source: landlock(7), linux/landlock.h. Its system calls have the same numbers on every architecture."""
 

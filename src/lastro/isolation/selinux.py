@@ -1,8 +1,8 @@
 """Mandatory access control by SELinux, with the type that container-selinux gives every container: container_t.
 
 Written from the documentation of the OCI and of Docker. The type is in the policy container-selinux, and in the module
-`container` of the reference policy. Debian 12 builds selinux-policy-default without this module, so there it is
-unavailable. It has not yet run with a policy that has the type."""
+`container` of the reference policy. Debian 12 builds selinux-policy-default without this module, so this isolation is
+unavailable there. It has not yet been run with a policy that has the type."""
 
 from __future__ import annotations
 

@@ -18,9 +18,10 @@ class UserNamespace(Isolation):
         return spec.with_security(user_namespace=True)
 
     def verify(self, instance: Instance) -> str | None:
-        """Return why root inside may still be root outside, by the kernel's map of ids; None if it is not.
+        """Return why root inside may still be root of the host, or does not own its files; None if it is isolated.
 
-        Lines of the map are: first id inside, first id outside, number of ids."""
+        It reads the kernel's maps of user and group ids. A line of a map is: first id inside, first id outside, number
+        of ids."""
         if not instance.shares_kernel:
             return "it has a kernel, and therefore users, of its own"
         for file in ("uid_map", "gid_map"):

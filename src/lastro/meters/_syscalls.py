@@ -125,13 +125,13 @@ _ALL_WRONG = "-1 -1 -1 -1 -1 -1"
 
 
 def table(machine: str) -> dict[int, str]:
-    """Return {number: name} of the system calls of a machine, named as by `uname -m`; empty if they are not known."""
+    """Return {number: name} of the system calls of `machine`, as `uname -m` names it; empty if they are not known."""
     runs = TABLES.get(machine, {})
     return {first + place: name for first, names in runs.items() for place, name in enumerate(names.split())}
 
 
 def trials(machine: str) -> Iterator[str]:
-    """Yield a line for each call that can be tried: number, name, arguments."""
+    """Yield a line with number, name and arguments for each system call that can be tried without harm."""
     for number, name in table(machine).items():
         if name not in NOT_TRIED:
             yield f"{number} {name} {ARGUMENTS.get(name, _ALL_WRONG)}"

@@ -20,7 +20,7 @@ class Meter(Part):
     whole_host: ClassVar[bool] = False  # it watches more than its instances
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:
-        """Create a meter of `instances`, which are given by role."""
+        """Create a meter of `instances`, which are {role: instance}."""
         self.testbed, self.instances = testbed, instances
 
     @abstractmethod
@@ -31,8 +31,8 @@ class Meter(Part):
 
     @abstractmethod
     def read(self) -> dict[str, float]:
-        """Return the measurements between `start` and `stop`, by metric name."""
+        """Return {metric name: value} of the time between `start` and `stop`."""
 
     def notes(self) -> dict[str, Any]:
-        """Return further results to store in the trial's notes, as plain data; by default, none."""
+        """Return further results to store in the trial's notes, as plain data; empty by default."""
         return {}

@@ -12,12 +12,13 @@ they are about the kernel of the host.
 - `exposure_syscalls`: of the calls that can be tried without harm (see `_syscalls`), those that were answered by
   anything but EPERM, ENOSYS or a death by SIGSYS. Many kernel functions check their arguments before they check
   capabilities: such a call counts, since it ran the kernel's code.
-- `exposure_capabilities`: those in the bounding set, which root gets with its next program; 0 in a user namespace of
-  the instance, where they apply only to objects of that namespace.
-- `exposure_writable_proc_sys`: files of /proc and /sys, except those of processes, that it could open for writing.
-- `exposure_devices`: distinct device nodes below /dev that the kernel would let it open (checked with access(2), since
-  opening some devices has an effect). Nodes that it may make with CAP_MKNOD are not counted.
-- `exposure_shared_namespaces`: kinds of namespaces, of the kernel's eight, that it shares with the host."""
+- `exposure_capabilities`: capabilities in the bounding set, which root gets when it executes its next program. It is 0
+  if the instance has its own user namespace, since its capabilities then apply only to objects of that namespace.
+- `exposure_writable_proc_sys`: files of /proc and /sys that the process could open for writing, without the files of
+  processes.
+- `exposure_devices`: distinct device nodes below /dev that the kernel would let the process open (checked with
+  access(2), since opening some devices has an effect). Nodes that it may make with CAP_MKNOD are not counted.
+- `exposure_shared_namespaces`: kinds of namespaces, of the kernel's eight, that the instance shares with the host."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ class ExposureMeter(Meter):
         """Do nothing: the meter examines the instance only once, at `stop`."""
 
     def stop(self) -> None:
-        """Examine the instance by a script inside. Raises: PlatformError without perl; InstrumentError if it fails."""
+        """Examine the instance by a Perl script that runs inside it.
+
+        Raises: PlatformError when the instance has no perl; InstrumentError when the script fails."""
         asked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
         if asked.returncode != 0:
             words = f": {error}" if (error := asked.error_text.strip()[-200:]) else ""
@@ -98,7 +101,7 @@ class ExposureMeter(Meter):
         return self._found[kind][0][0] if self._found[kind] else ""
 
     def _calls(self) -> dict[str, list[str]]:
-        """Return the names of system calls by how each call ended: 'allowed', or a value of `_DENIED`."""
+        """Return {how calls ended: names of these system calls}; the keys are 'allowed' and values of `_DENIED`."""
         calls: dict[str, list[str]] = defaultdict(list)
         for name, outcome in self._found["call"]:
             calls[_DENIED.get(outcome, "allowed")].append(name)
@@ -148,7 +151,7 @@ class ExposureMeter(Meter):
 
 
 def _script(machine: str) -> str:
-    """Return the script followed by its data: numbers of two calls that it uses, then the calls to try.
+    """Return the Perl script, followed by its data: the numbers of two calls that it uses, and the calls to try.
 
     Raises: InstrumentError for a machine whose system calls are not known."""
     numbers = {name: number for number, name in _syscalls.table(machine).items()}

@@ -15,9 +15,9 @@ from lastro.testbed import Testbed
 
 
 class _MachineUnderGuest:
-    """The activity of the machine that runs a guest, from the object's creation to `stop`.
+    """The activity of the machine that runs a guest, from the creation of this object to `stop`.
 
-    `rivals` are the PIDs of other guests of the session, which count as foreign load."""
+    `rivals` are the PIDs of the session's other guests, whose CPU use counts as foreign load."""
 
     def __init__(self, session: Session, rivals: frozenset[int]) -> None:
         self._session, self._rivals = session, rivals
@@ -51,7 +51,7 @@ class HostMeter(Meter):
     hidden_s = 0.0  # CPU time that a hypervisor gave to the trial's own instances beside this host
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance], own_cgroups: Sequence[str] = ()) -> None:
-        """Create a meter of the host; `own_cgroups` are those of the platform's daemons."""
+        """Create a meter of the host; `own_cgroups` are the cgroups of the platform's daemons."""
         super().__init__(testbed, instances)
         self._own_cgroups = own_cgroups
 
@@ -75,7 +75,10 @@ class HostMeter(Meter):
         return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)
 
     def read(self, work_s: float | None = None) -> dict[str, float]:
-        """Return the metrics. CPU time is divided by `work_s`, the time of the work, if the meter ran longer."""
+        """Return {metric name: value}.
+
+        `host_cpus` is CPU time divided by `work_s`, the seconds that the work took, if the meter ran longer than that;
+        by default, it is divided by the time between `start` and `stop`."""
         return {
             "host_cpus": self.busy_s / (work_s or self.elapsed_s),
             "host_steal": self.steal_percent,
@@ -83,12 +86,14 @@ class HostMeter(Meter):
         }
 
     def pressure(self) -> dict[str, float]:
-        """Return the percentage of time in which a task waited, by resource; empty on a kernel without PSI."""
+        """Return the percentage of time in which some task waited for each resource, such as {"psi_io": 1.5}.
+
+        Empty on a kernel without PSI."""
         return {f"psi_{name}": 100 * seconds / self.elapsed_s for name, seconds in self.totals.stalled_s.items()}
 
     @property
     def busy_s(self) -> float:
-        """CPU seconds of the whole host, interrupts and the trial's instances beside it included."""
+        """CPU seconds that the whole host was busy, including interrupts, and instances that run in domains of Xen."""
         seconds = self.totals.cpu_s
         return sum(seconds.values()) - seconds["idle"] - seconds["iowait"] - seconds["steal"] + self.hidden_s
 
@@ -103,18 +108,20 @@ class HostMeter(Meter):
         return max(self.totals.steal_percent - own_percent, under_percent, 0.0)
 
     def foreign_cpus(self, instances_user_s: float) -> float:
-        """Return the CPUs kept busy in user mode by processes that belong neither to Lastro nor to its instances.
+        """Return how many CPUs were busy in user mode with processes of neither Lastro nor its instances, on average.
 
-        Only user mode is counted: the kernel's work for the trial's traffic belongs to no cgroup, and would look like
-        foreign load. In a guest, only Lastro runs, so the processes of the machine that runs the guest are counted."""
+        `instances_user_s` is the user time of the instances. Only user mode is counted: the kernel's work for the
+        trial's traffic belongs to no cgroup, and would look like foreign load. In a guest, only Lastro runs, so the
+        processes of the machine that runs the guest are counted instead."""
         if self._under:
             return self._under.foreign_cpus
         return self.others_user_s(instances_user_s) / self.elapsed_s
 
     def others_user_s(self, instances_user_s: float) -> float:
-        """Return the user-mode CPU seconds of processes on this host that are neither Lastro's nor of its instances.
+        """Return the user-mode CPU seconds of processes on this host that belong to neither Lastro nor its instances.
 
-        In a guest, they are those inside the guest."""
+        `instances_user_s` is the user time of the instances. If this host is a guest, the processes are those inside
+        the guest."""
         return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s)
 
     def notes(self) -> dict[str, Any]:

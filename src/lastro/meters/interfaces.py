@@ -13,7 +13,7 @@ Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets
 
 
 def moved(before: Counters, after: Counters) -> Counters:
-    """Return what the interfaces counted between two readings."""
+    """Return how much each counter grew between two readings, for the interfaces that are in both."""
     return {
         port: {key: after[port][key] - value for key, value in counters.items()}
         for port, counters in before.items()
@@ -24,8 +24,8 @@ def moved(before: Counters, after: Counters) -> Counters:
 class InterfaceMeter(Meter):
     """A meter of interfaces. Instances are read in order at the start, and in reverse order at the end.
 
-    So an instance cannot seem to have received more than an earlier one has sent to it, even if that sends all the
-    time."""
+    So an instance cannot seem to have received more than an instance before it in this order has sent, even if that one
+    never stops sending."""
 
     name = "interfaces"
     summary = "bytes and packets over every interface of every instance"
@@ -39,7 +39,7 @@ class InterfaceMeter(Meter):
         self.moved: Counters = moved(self._before, self._read(reversed([*self.instances.items()])))
 
     def now(self) -> Counters:
-        """Return what all interfaces have counted since they were made."""
+        """Return the counters of all interfaces, which count since the interface was created."""
         return self._read(self.instances.items())
 
     def _read(self, instances: Iterable[tuple[str, Instance]]) -> Counters:

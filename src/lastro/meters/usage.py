@@ -16,7 +16,7 @@ _NEIGHBOUR = "neighbour"
 
 
 class UsageMeter(Meter):
-    """A meter of instances. An instance that is added to `instances` after `start` is counted since it began."""
+    """A meter of instances. An instance that is added to `instances` after `start` is measured from its own start."""
 
     used: Mapping[str, Usage] = {}  # by role, from `start` to `stop`
 
@@ -45,7 +45,10 @@ class UsageMeter(Meter):
         return {role: instance.usage() for role, instance in self.instances.items()}
 
     def read(self, work_s: float | None = None) -> dict[str, float]:
-        """Return the metrics. CPU time is divided by `work_s`, the time of the work, if the meter ran longer."""
+        """Return {metric name: value}.
+
+        CPU time is divided by `work_s`, the seconds that the work took, if the meter ran longer than that; by default,
+        it is divided by the time between `start` and `stop`."""
         elapsed_s = work_s or self.elapsed_s
         chain = {role: used for role, used in self.used.items() if role != _NEIGHBOUR}
         return {
@@ -59,5 +62,5 @@ class UsageMeter(Meter):
 
     @property
     def user_s(self) -> float:
-        """User time of all instances, including the neighbour's."""
+        """Seconds of CPU time in user mode of all instances together, including the neighbour."""
         return sum(used.user_s for used in self.used.values())

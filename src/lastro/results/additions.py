@@ -12,9 +12,10 @@ from lastro.stats.notes import N_
 
 @dataclass(frozen=True, slots=True)
 class Milestones:
-    """A figure of times that begin at the same moment: means of metrics on one axis, with a row for each treatment.
+    """A figure of durations that are all measured from the same starting moment, with a row for each treatment.
 
-    `name` is the stem of its file; `metrics` are in the order in which these times usually end."""
+    A row shows the mean of each of `metrics`, all on one time axis. `metrics` are in the order in which these durations
+    usually end. `name` is the figure's file name without its suffix."""
 
     name: str
     title: str
@@ -24,12 +25,13 @@ class Milestones:
 
 @dataclass(frozen=True, slots=True)
 class AlignedSeries:
-    """A figure of series with a value for each second, aligned at a mark, with a panel for each treatment.
+    """A figure of series with one value per second, aligned at a mark, with a panel for each treatment.
 
-    `name` is the stem of its file; `how` describes the numbers. `lines` maps the label of a line to the series whose
-    sum it shows. Marks are those of the note `timeline_s`, in seconds from the start of the series. The figure begins
-    `before_s` before the mark `begin`, and ends at the mark `end`. `back` is a later mark than `begin`, and is drawn
-    like it; `events` describes both."""
+    `name` is the figure's file name without its suffix. `how` is a subtitle that explains what is drawn. `lines` maps
+    the label of each line to the names of the series whose sum it shows. `begin`, `end` and `back` are names of marks
+    in the note `timeline_s`, in seconds from the start of the series. Time 0 of the figure is the mark `begin`. The
+    figure starts `before_s` seconds before it, and ends at the mark `end`. If `back`, a later mark, is not empty,
+    vertical rules show `begin` and `back`, and the subtitle `events` explains these rules."""
 
     name: str
     title: str
@@ -48,11 +50,16 @@ class AlignedSeries:
 class PairedSeries:
     """A figure of one series against another, such as loss against load, with a panel for each treatment.
 
-    `name` is the stem of its file; `how` describes the points. `x` and `y` are names of series whose samples form
-    pairs; those of `y` are percentages, drawn on a scale that shows 0 and thousandths. `goals` are percentages at which
-    lines are drawn. The means of the metrics `found` are marked on the horizontal axis, which is logarithmic; its
-    values are divided by `per_unit`. `reached` is a series of 1, or 0 for pairs whose x is less than requested; these
-    are drawn as hollow points, which `missed` describes. Without this series, no point is hollow."""
+    `name` is the figure's file name without its suffix. `how` is a subtitle that explains the points.
+
+    `x` and `y` are names of series; sample i of both is one point. The samples of `y` are percentages, on a scale that
+    shows both 0 and thousandths of a per cent. The x axis is logarithmic, and its values are divided by `per_unit`.
+
+    Horizontal lines are drawn at the percentages `goals`. The means of the metrics `found` are marked on the x axis.
+
+    `reached` is the name of a series with one sample per point: 1, or 0 if the x of the point is less than was
+    requested. Points with 0 are hollow, and `missed` is their label in the legend. Without this series, no point is
+    hollow."""
 
     name: str
     title: str
@@ -70,7 +77,10 @@ class PairedSeries:
 
 @dataclass(frozen=True, slots=True)
 class LoadedHistogram:
-    """A histogram of each trial, by name; that of the generator alone; and the metrics of their load and quantiles."""
+    """The names of a histogram that each trial has, of its generator's own histogram, and of the metrics about it.
+
+    `own` is the histogram of the delay of the load generator alone. `load` is the metric with the load at which
+    `histogram` was taken. `metrics` are the metrics with the quantiles of `histogram`."""
 
     histogram: str
     own: str
@@ -82,9 +92,10 @@ class LoadedHistogram:
 class QuantilesByLoad:
     """A figure of quantiles of histograms against the load of each histogram, with a panel for each treatment.
 
-    `quantiles` has the (label, quantile) of each line, in the order of the metrics of each point. A quantile that a
-    trial dropped is not drawn, nor one of which more than the fraction `most_own` may be delay of the generator. For
-    the axes, values of the histograms are divided by `per_unit`, and loads by `load_per_unit`."""
+    `quantiles` has the (label, quantile) of each line, in the order of the `metrics` of each of `points`. A quantile is
+    not drawn if a trial dropped its value for being too large, or if the generator's own delay may be more than the
+    fraction `most_own` of it. On the axes, values of the histograms are divided by `per_unit`, and loads by
+    `load_per_unit`."""
 
     name: str
     title: str
@@ -102,8 +113,9 @@ class QuantilesByLoad:
 class QuantileCurves:
     """A figure of the value at each quantile of a histogram, on a scale of nines, with a line for each treatment.
 
-    `title` has the placeholder {load}, for `load`. `own` is the name of the histogram of the generator alone. Values
-    are divided by `per_unit` for the axis."""
+    `title` has the placeholder {load}, which the text `load` fills. `histogram` is the name of the histogram that is
+    drawn, and `own` that of the histogram of the load generator alone. On the axis, values are divided by
+    `per_unit`."""
 
     name: str
     title: str
@@ -122,9 +134,10 @@ ScenarioFigure = Milestones | AlignedSeries | PairedSeries | QuantilesByLoad | Q
 class SizedFactor:
     """A factor whose levels have sizes, such as topologies; the report shows how each metric grows with the sizes.
 
-    `measures` are the names of the sizes in the note `network` of trials; `columns` are their headings. For a level
-    without a trial, `of_level` returns the sizes by the level's name, or None if the name does not show them. `heading`
-    is the heading of the sizes, with the placeholder {factor}; `explanation` explains the verdicts."""
+    `measures` are the names of the sizes in the note `network` of a trial, and `columns` the headings of these sizes in
+    tables. `of_level` maps the name of a level to its sizes, for a level without a trial; it returns None if the name
+    does not show them. `heading` is the heading of the sizes together, with the placeholder {factor}. `explanation`
+    explains the verdicts of the report on growth."""
 
     factor: str
     measures: tuple[str, ...]

@@ -32,21 +32,21 @@ _MODE = (stat.S_IFREG | 0o644) << 16
 
 
 class DamagedFile(ValueError):
-    """A file of a container is damaged; the message is the reason."""
+    """The error of a damaged file in a bundle; its message says how the file is damaged."""
 
 
 class BundleArchive(Protocol):
-    """The files of a bundle. `sizes` maps names to sizes in bytes; those that a zip states may be wrong."""
+    """The files of a bundle. `sizes` maps the name of each file to its size in bytes, which a zip may state wrongly."""
 
     @property
     def sizes(self) -> Mapping[str, int]: ...
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file. Raises: DamagedFile, also while it is read by `chunks`."""
+        """Open a file for reading. Raises: DamagedFile; `chunks` may also raise it while it reads the file."""
         ...
 
     def damage(self) -> str:
-        """Return a description of damage outside the files; empty if there is none."""
+        """Return a description of damage to the container itself, outside its files; empty if there is none."""
         ...
 
 
@@ -70,7 +70,7 @@ def digest(container: BundleArchive, name: str) -> str:
 
 
 def content(container: BundleArchive, name: str, most: int) -> bytes:
-    """Return the contents of a file. Raises: DamagedFile, also if it is longer than `most` bytes."""
+    """Return the contents of a file. Raises: DamagedFile if it is damaged, or has more than `most` bytes."""
     if container.sizes[name] > most:
         raise DamagedFile(f"has {container.sizes[name]} bytes, and at most {most} are valid")
     return b"".join(chunks(container, name))
@@ -78,7 +78,9 @@ def content(container: BundleArchive, name: str, most: int) -> bytes:
 
 @contextmanager
 def opened(place: Path) -> Iterator[BundleArchive]:
-    """Open a bundle. Raises: InputError when it is neither a zip nor a directory, or has names that are not safe."""
+    """Open the bundle at `place` inside the block.
+
+    Raises: InputError when it is neither a zip nor a directory, or has names that are not safe."""
     with ExitStack() as stack:
         try:
             archive = _Directory(place) if place.is_dir() else _Zip(place, stack.enter_context(_zip_file(place)))
@@ -202,8 +204,8 @@ def _digest_before_seal(file: Path) -> str:
 def _ends_with_record(file: Path) -> bool:
     """Return whether the file ends with the end record of a zip without a comment (APPNOTE 4.3.16).
 
-    `zipfile` also accepts a comment of another length than the record states, so it would not detect a seal that was
-    cut off."""
+    `zipfile` accepts a comment that is shorter or longer than the end record states, so it would not detect that a seal
+    was cut off."""
     with file.open("rb") as source:
         source.seek(-_END, os.SEEK_END)
         record = source.read()
@@ -211,7 +213,10 @@ def _ends_with_record(file: Path) -> bool:
 
 
 def _broken_seal(file: Path, comment: bytes) -> str:
-    """Return a description of a wrong seal; empty if it is right, or for a zip of another program without a seal."""
+    """Return what is wrong with the seal of a zip; empty if it is right.
+
+    `comment` is the comment of the zip, which holds the seal. A zip from another program has no comment and no seal,
+    which is not an error."""
     if not comment:
         return "" if _ends_with_record(file) else "bytes are missing, changed or added at its end"
     if not comment.startswith(_SEAL):

@@ -176,9 +176,9 @@ def _state(value: object) -> State:
 
 
 def _process(value: object) -> list[Any]:
-    """Read a process: PID, start, UTC time, boot ID and name of its machine.
+    """Return the process in a JSON text, as the list [PID, start time, UTC time, boot ID, name of its machine].
 
-    The last two are empty for a process that an older version recorded."""
+    Boot ID and machine are empty if an older version recorded the process."""
     process: list[Any] = _json(list[int | str | None])(value)
     process += ["", ""] if len(process) == 3 else []
     types = [type(field) for field in process]
@@ -188,7 +188,7 @@ def _process(value: object) -> list[Any]:
 
 
 def _noise_floor(value: object) -> Any:
-    """Read a noise floor, with all keys; None for a noise floor of another format."""
+    """Return the noise floor in a JSON text, with defaults for missing keys; None if it has another format."""
     stored = _json(Any)(value)
     if not isinstance(stored, dict) or stored.get("format") != noise_floor.FORMAT:
         return None
@@ -202,12 +202,12 @@ def _unavailable(value: object) -> dict[int, tuple[str, str | None]]:
 
 
 def is_histogram(samples: object) -> bool:
-    """Return whether a value of `series.samples` is a histogram (`results.hdr`), not compressed samples."""
+    """Return whether a value of the column `series.samples` is a histogram (`results.hdr`) rather than samples."""
     return isinstance(samples, bytes) and samples.startswith(HISTOGRAM)
 
 
 def samples_of(data: bytes) -> tuple[float, ...]:
-    """Return the samples of a series from the bytes that `Store.finish` compresses. Raises: ValueError."""
+    """Return the samples of a series from its decompressed bytes. Raises: ValueError for a sample that is too large."""
     import numpy as np
 
     samples = np.frombuffer(data)
@@ -217,7 +217,7 @@ def samples_of(data: bytes) -> tuple[float, ...]:
 
 
 def transcript_of(data: bytes) -> list[Record]:
-    """Return the steps of an attempt from the JSON of its transcript. Raises: ValueError."""
+    """Return the steps of an attempt from the JSON of its transcript. Raises: ValueError if it is not valid."""
     records: list[Record] = made(list[Record], parsed(data.decode()))
     for position, record in enumerate(records):
         missing = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
@@ -279,9 +279,11 @@ _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
 def typed(
     directory: Path, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
-    """Convert each value of the rows of a table by its column. `columns` that are SQL expressions are not converted.
+    """Return the rows of a table with each value checked and converted as its column requires.
 
-    Raises: StoreError for a value that its column cannot have; it names the row by its first value."""
+    `columns` are the columns of the rows. A value whose column is an SQL expression is returned unchanged.
+
+    Raises: StoreError for a value that its column cannot have; the message identifies the row by its first value."""
     readers = [_COLUMNS[table].get(column) for column in columns]
     try:
         converted = [
@@ -301,6 +303,8 @@ def typed(
 
 
 def wrong(directory: Path, name: str, row: object, reason: object) -> StoreError:
-    """Return the error of a wrong value; `name` is its table and column, such as "trial.state"."""
+    """Return the error for an invalid value in a database; `name` is its table and column, such as "trial.state".
+
+    `row` identifies the row, and `reason` says why the value is invalid."""
     table, column = name.split(".")
     return damaged(directory, f"table {table}, row {row!r:.40}, column {column}: {reason}")

@@ -47,7 +47,7 @@ _LIMITS = {
 
 
 class BoundedConnection(sqlite3.Connection):
-    """A connection whose statements end at a signal, and whose queries yield no more data than the file can contain."""
+    """A connection that signals can interrupt, and whose queries yield no more data than the file can contain."""
 
     _caught: BaseException | None = None
     _until = float("inf")
@@ -62,7 +62,7 @@ class BoundedConnection(sqlite3.Connection):
         self.set_progress_handler(watch.__next__, _STEPS)
 
     def _watch(self) -> Generator[bool, None, None]:
-        """Yield whether the statement must end: after a signal, or when its time is over.
+        """Yield, again and again, whether SQLite must abort its statement: after a signal, or when its time is over.
 
         This is a generator because Python runs signal handlers when a generator continues, inside the `try`. In a
         function, a handler would run before the `try`, and SQLite would ignore its exception."""
@@ -81,7 +81,10 @@ class BoundedConnection(sqlite3.Connection):
 
     @contextmanager
     def watched(self, longest_s: float = float("inf")) -> Iterator[None]:
-        """Raise the cause if a statement inside the block was ended: KeyboardInterrupt, or a time over `longest_s`."""
+        """Abort a statement inside the block at a signal, or `longest_s` seconds after the block began.
+
+        Raises: the exception of the signal handler, such as KeyboardInterrupt; sqlite3.DatabaseError when the time is
+        over."""
         self._until = time.monotonic() + longest_s
         try:
             yield
@@ -94,7 +97,8 @@ class BoundedConnection(sqlite3.Connection):
     def read(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """Return all rows of a query.
 
-        Raises: sqlite3.Error, also if rows have more data than the file, as when its pages form a loop."""
+        Raises: sqlite3.Error, also if the rows have more data than the file, which happens when its pages form a
+        loop."""
         rows, bytes_left = [], self._file_bytes()
         with self.watched(LONGEST_S):
             for row in self.execute(sql, args):
@@ -108,7 +112,10 @@ class BoundedConnection(sqlite3.Connection):
         return rows
 
     def unpack(self, packed: object) -> bytes:
-        """Unpack data from `database.pack`. Raises: ValueError for other data, or when the total is too large."""
+        """Return the decompressed bytes of data that `database.pack` compressed.
+
+        Raises: ValueError for other data, or when this connection has decompressed too much for the size of the
+        file."""
         if not isinstance(packed, bytes):
             raise ValueError("is not compressed data")
         most = _SPARE_BYTES + _RATIO * self._file_bytes() - self._unpacked
@@ -125,24 +132,27 @@ class BoundedConnection(sqlite3.Connection):
         return data
 
     def count_values(self, place: Hashable, n: int) -> None:
-        """Add `n` values of unpacked data to the total, since values need much more memory than their text.
+        """Add `n` to the number of values that were read from decompressed data, and limit the total.
 
-        `place` identifies the data, which count only once. Raises: ValueError when the total is too large."""
+        The limit on bytes is not enough, since values need much more memory than their text. `place` identifies the
+        data, so that values that are read again are not counted again. Raises: ValueError when the total is too
+        large for the size of the file."""
         self._n_values += n - self._values.get(place, 0)
         self._values[place] = n
         if self._n_values > _SPARE_VALUES + self._file_bytes():
             raise ValueError("holds more values than a campaign of this size can")
 
     def _file_bytes(self) -> int:
-        """Return the size of the database file and its log."""
+        """Return the total size of the database file and its log, in bytes."""
         sizes = (place.stat().st_size for place in (self._file, _log_of(self._file)) if place.exists())
         return sum(sizes)
 
 
 def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
-    """Connect to the campaign in a directory.
+    """Connect to the database of the campaign in a directory.
 
-    Raises: InputError when there is none; StoreError when the database is damaged, or is not a campaign's."""
+    Raises: InputError when there is no campaign; StoreError when the database is damaged, or is not that of a
+    campaign."""
     file = directory / DB_NAME
     _require_file(file)
     with translated(directory):
@@ -150,9 +160,10 @@ def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
 
 
 def bounded(file: Path, mode: str, check: Callable[[BoundedConnection], None]) -> BoundedConnection:
-    """Connect to a database in a mode of SQLite's URIs. `check` verifies its schema before anything else is read.
+    """Connect to the database in `file`. `check` verifies its schema before anything else is read.
 
-    Raises: StoreError when another kind of file is beside it; sqlite3.Error."""
+    `mode` is the query of SQLite's URI, such as "mode=ro". Raises: StoreError when a file that SQLite uses next to
+    the database, such as its log, is not a regular file; sqlite3.Error; what `check` raises."""
     _require_plain_beside(file)
     uri = f"{file.resolve().as_uri()}?{mode}"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, factory=BoundedConnection)
@@ -190,7 +201,7 @@ def _require_file(file: Path) -> None:
 
 
 def _require_plain_beside(file: Path) -> None:
-    """Raise StoreError if a file that SQLite uses beside the database is not plain, such as a FIFO or a link."""
+    """Raise StoreError if a file that SQLite uses next to the database is not a regular file, but a FIFO or a link."""
     for beside in _BESIDE:
         place = file.with_name(f"{file.name}{beside}")
         try:
@@ -213,10 +224,10 @@ def _check(directory: Path, db: BoundedConnection, *, readonly: bool) -> None:
 
 
 def read_mode(file: Path) -> str:
-    """Return the mode of SQLite's URI for a reader, who may not be allowed to create files beside the database.
+    """Return the query of SQLite's URI with which to read a database, even in a directory that is not writable.
 
-    A reader of a WAL database needs an index file beside it. If the reader may not create it, and there is no log, the
-    database file is complete without the log, and can be read as immutable."""
+    To read a WAL database, SQLite creates an index file next to it. If the process may not create files there, and
+    there is no log, the database file is complete by itself, and is read as immutable, which needs no index file."""
     writable = os.access(file.parent, os.W_OK)
     return "mode=ro" if writable or _log_of(file).exists() else "mode=ro&immutable=1"
 
@@ -239,12 +250,14 @@ def _check_format(db: BoundedConnection, directory: Path) -> None:
 
 
 def objects(db: BoundedConnection) -> dict[str, str]:
-    """Return the objects in the schema of a database: {kind and name: statement that created it, and its table}."""
+    """Return the objects in the schema of a database: {"KIND NAME": "SQL that created it ON its table"}."""
     return dict(db.read(_OBJECTS, ()))
 
 
 def foreign(found: Mapping[str, str], schema: str) -> str:
-    """Return a description of the first difference between `objects` and those of `schema`; empty if they are equal."""
+    """Return how the objects `found` (by `objects`) first differ from those that the SQL `schema` creates.
+
+    Empty if they are equal."""
     ours = _ours(schema)
     for name, made_by in found.items():
         if name not in ours:

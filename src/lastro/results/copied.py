@@ -26,10 +26,10 @@ _CLEANED_META = ("provenance", "noise_floor", "segments")
 def copy_store(
     store: Store, file: Path, clean: Clean, provenance: dict[str, Any], testbeds: Mapping[str, TestbedRow]
 ) -> None:
-    """Copy an open campaign to a new file, with this provenance, and with `clean` applied to all other texts.
+    """Copy an open campaign to a new file, with the given provenance, and with `clean` applied to most other texts.
 
-    `testbeds` has the new row of each testbed of a fleet, by its present name. The text of the study is not changed,
-    since its author wrote it, but its path is reduced to the file name. Series and measurements are not changed.
+    `testbeds` maps the present name of each testbed of a fleet to its new row. Of the study, only the path is changed,
+    to the file name alone: the author of the study wrote its text. Series and measurements are not changed.
 
     Raises: sqlite3.OperationalError when the file cannot be written; StoreError when the campaign is damaged."""
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
@@ -93,7 +93,7 @@ def _in_json(text: str, clean: Clean) -> str:
 
 
 def cleaned(value: Any, clean: Clean) -> Any:
-    """Return JSON-able data with `clean` applied to every text in it, except keys."""
+    """Return data that JSON can represent, with `clean` applied to every text in it except keys."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):

@@ -52,7 +52,7 @@ CREATE TABLE testbed_calibration(testbed TEXT NOT NULL REFERENCES testbed, key T
 def new_campaign(
     meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial], *, fleet: bool = False
 ) -> bytes:
-    """Return the database file of a campaign in which nothing has run."""
+    """Return the bytes of the database file of a campaign in which nothing has run."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.execute("BEGIN")
         for statement in (SCHEMA + FLEET_SCHEMA if fleet else SCHEMA).split(";"):
@@ -71,10 +71,10 @@ def new_campaign(
 
 
 def _with_log(data: bytes) -> bytes:
-    """Return a database file with its mode changed to WAL, by its header.
+    """Return the bytes of a database file, changed to WAL mode by an edit of its header.
 
-    SQLite would change the mode with a rollback journal, and after a power cut at that moment, a reader could not open
-    the file. Source: https://www.sqlite.org/fileformat2.html, "The Database Header"."""
+    SQLite itself would need a rollback journal to change the mode, and after a power cut at that moment, a process that
+    may only read could not open the file. Source: https://www.sqlite.org/fileformat2.html, "The Database Header"."""
     return data[:18] + b"\x02\x02" + data[20:]
 
 
@@ -83,17 +83,17 @@ def pack(value: Any) -> bytes:
 
 
 def holds_campaign(directory: Path) -> bool:
-    """Return whether a directory contains a campaign. Raises: OSError for a name that no file can have."""
+    """Return whether a directory contains a campaign. Raises: OSError for a path that no file can have."""
     return (directory / DB_NAME).exists()
 
 
 def damaged(directory: Path, reason: object) -> StoreError:
-    """Return the error of a campaign that cannot be read."""
+    """Return the error for a campaign whose database cannot be read."""
     return CAMPAIGN.damaged(directory / DB_NAME, reason)
 
 
 def translated(directory: Path) -> AbstractContextManager[None]:
-    """Return a context that turns SQLite's errors on a campaign into StoreErrors with a remedy."""
+    """Return a context manager that turns SQLite's errors on a campaign's database into StoreErrors with a remedy."""
     return CAMPAIGN.translated(directory / DB_NAME)
 
 
@@ -107,7 +107,7 @@ class DatabaseKind:
     if_locked: str
 
     def damaged(self, file: Path, reason: object) -> StoreError:
-        """Return the error of a file that cannot be read; SQLite's reason may quote anything from it."""
+        """Return the error for a file that cannot be read; SQLite's `reason` may quote any of its contents."""
         return StoreError(f"{file} is not a readable {self.what}: {plain(str(reason))[:_LONGEST]}", self.if_damaged)
 
     @contextmanager

@@ -58,7 +58,7 @@ def columns(data: CampaignData) -> dict[str, str]:
 
 
 def _optional(data: CampaignData) -> dict[str, str]:
-    """Return the columns of `_MORE` that this campaign has."""
+    """Return the optional columns (`_MORE`) that this campaign has, with their SQL types."""
     fleet = any(attempt.testbed for attempt in data.attempts)
     provenances = [data.provenance, *(member.provenance for member in data.members)]
     guest = any(measured_in(provenance) != HOST for provenance in provenances)
@@ -66,7 +66,7 @@ def _optional(data: CampaignData) -> dict[str, str]:
 
 
 def measured_in(provenance: Mapping[str, Any], name: str = "") -> str:
-    """Return the value of `measured_in` from provenance; `name` selects one of several guests."""
+    """Return the value of the column `measured_in` according to `provenance`; `name` selects one of several guests."""
     guest = provenance.get("guests", {}).get(name, provenance).get("guest")
     if not guest:
         return HOST
@@ -87,7 +87,7 @@ def _sql_type(factor: Factor) -> str:
 
 
 def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
-    """Yield the rows in running order, with the columns that `columns` names."""
+    """Yield the rows in the order in which the trials are planned, with the columns that `columns` returns."""
     units = {metric.name: metric.unit for metric in (*data.study.all_metrics, *data.study.metrics)}
     treatments = {row.treatment.index: row for row in data.treatments}
     attempts = by_key((attempt.trial, attempt) for attempt in data.attempts)
@@ -107,9 +107,10 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
 def _tails(
     trial: TrialRow, row: TreatmentRow, attempts: Iterable[Attempt], units: dict[str, str]
 ) -> Iterator[tuple[Value, ...]]:
-    """Yield (testbed, attempt, valid, reasons, metric, unit, value, at_least) for all values of one trial.
+    """Yield (testbed, attempt, valid, reasons, metric, unit, value, at_least) for each value of one trial.
 
-    A trial without attempts, or an unavailable one, yields a row without an attempt, with its reason if any."""
+    An attempt without values yields a row without a metric. A trial that was never attempted, or is unavailable, yields
+    a row without an attempt, which has the reason for the unavailability."""
     has_attempts = False
     for attempt in attempts:
         has_attempts = True
@@ -127,7 +128,10 @@ Data = CampaignData | Mapping[str, CampaignData]  # one campaign, or those of a 
 
 
 def _all_columns(data: Data) -> dict[str, str]:
-    """Return the columns; for a suite, `suite_study` first and all factors, as text if campaigns differ in a type."""
+    """Return the columns of a campaign or a suite, as {name: SQL type}.
+
+    A suite has the column `suite_study` first, and then the columns of all its campaigns. If campaigns have different
+    types for a column, its type is text."""
     if isinstance(data, CampaignData):
         return columns(data)
     all_columns = {_STUDY: "VARCHAR", **_BEFORE}
@@ -165,8 +169,8 @@ _USUAL = CsvStyle()
 def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
     """Return the rows as CSV (RFC 4180) with a header; booleans are true and false, missing values are empty.
 
-    Texts have no control characters except the newline, and an apostrophe before formulas that a spreadsheet would
-    execute. With `raw`, texts are not changed."""
+    In texts, control characters except the newline become spaces, and an apostrophe is put before any formula that a
+    spreadsheet would execute. With `raw`, texts are not changed."""
     return ("\ufeff" if style.bom else "") + _csv(data, null="", text=str if raw else inert, style=style)
 
 
@@ -200,7 +204,7 @@ def _cell(value: Value, null: str, text: Callable[[str], str], decimal: str) -> 
 
 
 def inert(text: str) -> str:
-    """Return the text of a cell so that no spreadsheet takes it for a formula: see "CSV Injection" by OWASP."""
+    """Return the text of a cell, changed so that no spreadsheet executes it: see "CSV Injection" by OWASP."""
     shown = without_controls(text)
     return f"'{shown}" if shown.lstrip().startswith(_BEGIN_A_FORMULA) and not _NUMBER.fullmatch(shown) else shown
 

@@ -11,13 +11,13 @@ from lastro.files import open_directory, require_regular
 
 
 def write_atomically(file: Path, content: str | bytes, *, durable: bool = False, base: Path | None = None) -> None:
-    """Write a file, and its directory if needed, so that it is complete or unchanged after an error.
+    """Write `content` to a file, creating its directory if needed; after an error, the old file is unchanged.
 
-    With `durable`, the file survives a power cut after the return. A symbolic link of this name is replaced, not
-    followed. Below the directory `base`, links on the path are not followed either.
+    With `durable`, the new content survives a power cut after the return. If `file` is a symbolic link, the link is
+    replaced, not followed. Below the directory `base`, links on the path are not followed either.
 
-    Raises: StoreError when a durable file, which belongs to a campaign, cannot be written; OutputError for any other
-    file; InputError when the process is root, and others can change the directory."""
+    Raises: StoreError when a durable file, which belongs to a campaign, cannot be written; OutputError when any other
+    file cannot be written; InputError when the process is root, and other users can change the directory."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     try:
         directory = open_directory(file.parent, base=base, make=True)
@@ -33,7 +33,7 @@ def write_atomically(file: Path, content: str | bytes, *, durable: bool = False,
 
 
 def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
-    """Write a file in the directory with this descriptor, under an unpredictable name, and then rename it."""
+    """Write `data` to a file with an unpredictable name, and rename it to `name`. `directory` is a file descriptor."""
     with suppress(FileNotFoundError):
         require_regular(os.stat(name, dir_fd=directory))
     new = f".lastro-{os.urandom(8).hex()}.new"
@@ -53,7 +53,7 @@ def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Write the names in a directory to the disk, so that they survive a power cut. Raises: StoreError."""
+    """Flush a directory's list of names to the disk, so that new files survive a power cut. Raises: StoreError."""
     try:
         descriptor = open_directory(directory)
         try:

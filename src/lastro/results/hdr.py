@@ -40,9 +40,9 @@ def packed(histogram: Histogram) -> bytes:
 
 
 def unpacked(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
-    """Return the histogram from the bytes of `packed`. Raises: ValueError.
+    """Return the histogram from bytes that `packed` returned. Raises: ValueError for other bytes.
 
-    `unpack` decompresses data, and may limit its amount."""
+    `unpack` decompresses its argument, and may limit the amount of data."""
     encoded, end = data[: -_LOST.size], data[-_LOST.size :]
     if len(end) < _LOST.size or (lost := _LOST.unpack(end)[0]) > _MOST_COUNT:
         raise MisshapenData("is a histogram without a count of lost events")
@@ -58,7 +58,9 @@ def encode(histogram: Histogram) -> bytes:
 
 
 def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
-    """Decode the counts of a histogram; `unpack`: as in `unpacked`. Raises: ValueError, also for other buckets."""
+    """Return the histogram from bytes that `encode` returned; `unpack` is as in `unpacked`.
+
+    Raises: ValueError for other bytes, also for a histogram whose buckets are not those of `stats.histograms`."""
     if len(data) < _OUTER.size or _OUTER.unpack_from(data) != (HISTOGRAM, len(data) - _OUTER.size):
         raise MisshapenData("is not a compressed histogram, or is cut off")
     inner = unpack(data[_OUTER.size :])
@@ -73,7 +75,7 @@ def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> H
 
 
 def _runs(counts: list[int]) -> Iterator[int]:
-    """Yield each count, and the negative length of each run of empty buckets."""
+    """Yield the counts in order, with each run of empty buckets replaced by its negative length."""
     empty = 0
     for count in counts:
         if not count:

@@ -45,15 +45,16 @@ def read_history(file: Path) -> History:
 def add_points(file: Path, points: Sequence[HistoryPoint]) -> int:
     """Add campaigns to a history, which is created if needed, in one transaction; return how many were new.
 
-    A campaign is identified by the time of its first trial, its host and its study. One that is already there is not
-    changed.
+    A campaign is identified by the time of its first trial, its host and its study. A campaign that is already in the
+    history is not changed.
 
-    Raises: InputError when the process is root, and others can change the directory; StoreError as `read_history`."""
+    Raises: InputError when the process is root, and other users can change the directory; StoreError as
+    `read_history`."""
     return _append(file, "point", {f"{point.measured_utc} {point.study} {point.host}": point for point in points})
 
 
 def add_remark(file: Path, remark: HistoryRemark) -> None:
-    """Add a remark of a user to an existing history. Raises: as `read_history`."""
+    """Add a remark of a user to an existing history. Raises: as `read_history` and `add_points`."""
     if not _exists(file):
         read_history(file)
     _append(file, "remark", {f"{remark.said_utc} {remark}": remark})
@@ -90,7 +91,7 @@ def _connected(file: Path, mode: str) -> BoundedConnection:
 
 
 def _check(point: HistoryPoint) -> None:
-    """Raise ValueError for an invalid time, and for a summary of a metric that the point does not have."""
+    """Raise ValueError if `point` has an invalid time, or a summary of a metric that is not among its metrics."""
     datetime.fromisoformat(point.measured_utc)
     if unknown := {summary.metric for summary in point.summaries} - {metric.name for metric in point.metrics}:
         raise ValueError(f"it has no metric {min(unknown)!r}")

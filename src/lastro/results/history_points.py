@@ -31,10 +31,11 @@ class KeptSummary:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """A campaign: when its first trial began, its results, and the facts of its host that may affect them.
+    """A campaign in a history: when its first trial began, its results, and what may have affected them.
 
-    `settings` are the constants of its study. `label` is the user's name for it, such as a commit or a tag, or
-    empty."""
+    `measured_utc` is the time of its first trial. `settings` are the constants of its study, and `facts` the properties
+    of its host that may affect results. `label` is the user's name for the campaign, such as a commit or a tag; it may
+    be empty."""
 
     campaign: str
     measured_utc: str
@@ -56,7 +57,8 @@ class HistoryPoint:
 class HistoryRemark:
     """A remark of a user: the change at the point `at` is acknowledged, or series are muted or unmuted.
 
-    `text` is the reason. The remark applies to the series of `metric` with these `levels`; empty: to all."""
+    `text` is the reason. The remark applies to the series of `metric` with these `levels`. An empty `metric` means all
+    metrics, and empty `levels` mean all levels."""
 
     kind: Said
     said_utc: str

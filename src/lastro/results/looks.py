@@ -15,8 +15,9 @@ Stop = Literal["", "decided", "most blocks", "time"]
 class Look:
     """The result of a look after `block` whole blocks, and whether the campaign stopped.
 
-    Candidates are numbered as in `analysis.decision`, with the service levels of the study. `accepted` and `rejected`
-    are the candidates decided so far; `dropped` are the candidates that this look dropped."""
+    Candidates are given by their indices, as in `analysis.decision`. `accepted` and `rejected` are the candidates that
+    this look and all earlier ones have decided. `dropped` are only those that this look dropped. `recommended` is the
+    candidate that is best so far, if any. `stop` is the reason why the campaign stopped; empty if it continued."""
 
     block: int
     at_utc: str
@@ -28,13 +29,15 @@ class Look:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of all candidates in this look."""
+        """The indices of all candidates that this look mentions."""
         best = () if self.recommended is None else (self.recommended,)
         return (*self.accepted, *self.rejected, *best, *(dropped.candidate for dropped in self.dropped))
 
 
 def settled_by(looks: Sequence[Look], most_blocks: int) -> Settled:
-    """Return the candidates that all looks together have settled, and the looks as fractions of `most_blocks`."""
+    """Return the candidates that the looks have settled, and how many of the `most_blocks` blocks had run at each look.
+
+    That is a fraction from 0 to 1."""
     return Settled(
         tuple(look.block / most_blocks for look in looks),
         frozenset(looks[-1].accepted) if looks else frozenset(),

@@ -11,10 +11,11 @@ NAMELESS = "anonymous"  # the name of every host in an anonymous bundle
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of several campaigns: its directory, its provenance, and the numbers of its blocks and trials in the whole.
+    """One of the campaigns that a report merges, or one testbed of a campaign with a fleet.
 
-    If `testbed` is true, it is a testbed of a fleet, and `directory` is its name. `changes` are the options by which
-    its study differs from the study file, if the campaigns differ in them."""
+    `directory` is the directory of the campaign, or, if `testbed` is true, the name of the testbed. `blocks` and
+    `trials` are the numbers that its blocks and trials have in the report. `changes` are the command-line options that
+    changed its study from the study file; empty if they are equal in all campaigns."""
 
     directory: str
     provenance: Mapping[str, Any]
@@ -25,5 +26,5 @@ class Member:
 
 
 def campaigns_of_blocks(members: Sequence[Member]) -> dict[int, int] | None:
-    """Return {block: index of its member}; None without members, so for one campaign on one host."""
+    """Return {block: index of the member that ran it}; None without members, as for one campaign on one host."""
     return {block: number for number, member in enumerate(members) for block in member.blocks} or None

@@ -25,10 +25,10 @@ Key = tuple[tuple[str, Level], ...]
 
 
 def together(campaigns: Sequence[CampaignData]) -> CampaignData:
-    """Merge campaigns of one study into one, the earliest first; return a single campaign unchanged.
+    """Merge campaigns of one study into one, in the order in which they began; return a single campaign unchanged.
 
     Treatments, trials and blocks get new numbers. A treatment is unavailable if no campaign could run it. Noise floors
-    are left out, since each applies only to its own campaign.
+    are left out, since each applies only to the campaign that has it.
 
     Raises: InputError if a campaign is given twice, or the studies differ in more than levels and replicates."""
     if len(campaigns) == 1:
@@ -79,12 +79,12 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
 
 
 def _begin_utc(campaign: CampaignData) -> str:
-    """Return when the first attempt began; without attempts, a text that sorts last."""
+    """Return the UTC time at which the first attempt began; without attempts, a text that sorts after any time."""
     return min((attempt.started_utc for attempt in campaign.attempts), default="~")
 
 
 def require_one_study(campaigns: Sequence[CampaignData]) -> None:
-    """Raise InputError if the studies of campaigns differ in more than levels and replicates."""
+    """Raise InputError if the studies of the campaigns differ in anything but levels and replicates."""
     first, *others = campaigns
     for other in others:
         if difference := next(_differences(first.study, other.study), None):
@@ -105,7 +105,7 @@ def _cannot_join(first: CampaignData, other: CampaignData, what: str, of_first: 
 
 
 def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, value in a, value in b) of each difference between two studies other than levels and replicates."""
+    """Yield (what differs, its value in a, its value in b) for two studies; levels and replicates may differ."""
     yield from _unequal("the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario})
     names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
     yield from _unequal("the list of", {"factors": names[0]}, {"factors": names[1]})
@@ -128,7 +128,7 @@ def _unequal(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[
 
 
 class _Span(NamedTuple):
-    """The numbers of a campaign's blocks and trials in the merged campaign."""
+    """The ranges of numbers that the blocks and trials of one campaign get in the merged campaign."""
 
     blocks: range
     trials: range
@@ -144,7 +144,9 @@ def _spans(campaigns: Iterable[CampaignData]) -> Iterator[_Span]:
 
 
 def _members(span: _Span, campaign: CampaignData, whole: Study) -> Iterator[Member]:
-    """Yield the members of the merged campaign `whole` for one campaign: the campaign, or the testbeds of its fleet."""
+    """Yield the members that `campaign` becomes in a merged campaign: itself, or each testbed of its fleet.
+
+    `span` has its numbers in the merged campaign, whose study is `whole`."""
     changes = campaign.study.changes if campaign.study.changes != whole.changes else ()
     if not campaign.members:
         yield Member(campaign.directory, campaign.provenance, span.blocks, span.trials, changes=changes)
@@ -164,9 +166,10 @@ def _key(levels: Mapping[str, Level]) -> Key:
 
 
 def _treatments(campaigns: Sequence[CampaignData]) -> dict[Key, TreatmentRow]:
-    """Return the distinct treatments of all campaigns by their levels, in the order of the levels, with new indices.
+    """Return {levels: treatment} for the distinct treatments of all campaigns, with new indices in sorted order.
 
-    A treatment that is available in one campaign is available."""
+    They are sorted by the positions of their levels in `_levels`. A treatment that is available in at least one
+    campaign is available."""
     levels = _levels([campaign.study for campaign in campaigns])
     by_levels: dict[Key, TreatmentRow] = {}
     for row in (row for campaign in campaigns for row in campaign.treatments):
@@ -178,7 +181,7 @@ def _treatments(campaigns: Sequence[CampaignData]) -> dict[Key, TreatmentRow]:
 
 
 def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
-    """Return the levels of each factor in all studies together, in the order in which the studies list them."""
+    """Return {factor: its levels in all studies}, without repeats, in the order in which the studies list them."""
     return {
         factor.name: tuple(dict.fromkeys(level for study in studies for level in study.factors[at].levels))
         for at, factor in enumerate(studies[0].factors)
@@ -186,7 +189,10 @@ def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
 
 
 def _joined_study(studies: Sequence[Study]) -> Study:
-    """Return the first study with the levels and blocks of all, their common baseline, and changes if all are equal."""
+    """Return the first study, changed so that it describes the merged campaign.
+
+    It has the levels of all studies, the sum of their replicates, and their common baseline. It keeps its `changes`
+    only if they are equal in all studies."""
     first = studies[0]
     changes = first.changes if len({study.changes for study in studies}) == 1 else ()
     replicates = sum(study.design.replicates for study in studies)
@@ -199,9 +205,10 @@ def _later(
     sources: Sequence[tuple[range, Callable[[Iterable[tuple[int, int]]], list[list[_Found]]]]],
     attempts: Iterable[tuple[int, int]],
 ) -> list[list[_Found]]:
-    """Return the series, or the histograms, of (trial, attempt) pairs of the merged campaign, in their order.
+    """Return the series (or histograms) of each (trial, attempt) of the merged campaign, in the order of `attempts`.
 
-    `sources` has the trial numbers of each campaign, and the function that reads from it."""
+    `sources` has for each campaign the range of its trial numbers in the merged campaign, and a function that reads
+    its series (or histograms) by its own trial numbers."""
     pairs = list(attempts)
     found: dict[tuple[int, int], list[_Found]] = {}
     for trials, source in sources:

@@ -31,11 +31,14 @@ LaterHistograms = Callable[[Iterable[tuple[int, int]]], "list[list[NamedHistogra
 class CampaignData:
     """The data of a campaign for a report, without transcripts, which `lastro show` reads trial by trial.
 
-    Raw series may be larger than all other data, so `later_series` opens the campaign again when it is called, and
-    returns the series of the given (trial, attempt) pairs, in the same order; `later_histograms` does this for
-    histograms. `attempts` are in running order; `events` are (UTC time, kind, text). `members` are the campaigns if
-    there are several (`results.merge`), or the testbeds of a fleet if several measured. `segments` begin where the
-    campaign continued on a changed host. `looks` are those of a single campaign that runs until a decision is made."""
+    `attempts` are in running order. `events` are (UTC time, kind, text). `members` are the campaigns if several were
+    merged (`results.merge`), or the testbeds of a fleet if several measured; else it is empty. A segment in `segments`
+    begins where the campaign continued on a changed host. `looks` is empty unless this is a single campaign that runs
+    until a decision is made.
+
+    Raw series may be larger than all other data, so they are not loaded. `later_series` opens the campaign again when
+    it is called, and returns the series of each of the given (trial, attempt) pairs, in their order.
+    `later_histograms` does the same for histograms."""
 
     directory: str
     study: Study
@@ -54,7 +57,7 @@ class CampaignData:
 
 
 def load_campaign(store: Store) -> CampaignData:
-    """Load a campaign in a consistent state. Raises: StoreError when the database is damaged."""
+    """Read a whole campaign as it is at one moment, even while it runs. Raises: StoreError for a damaged database."""
     with store.snapshot():
         data = CampaignData(
             directory=str(store.directory),
@@ -81,9 +84,10 @@ def load_campaign(store: Store) -> CampaignData:
 def _of_fleet(
     data: CampaignData, testbeds: Sequence[TestbedRow], places: Iterable[BlockPlace], calibrations: Mapping[str, Any]
 ) -> CampaignData:
-    """Return the campaign of a fleet with its members, and with the provenance that all its testbeds have in common.
+    """Return the campaign of a fleet with its testbeds as members, and with the provenance that all of them share.
 
-    If a treatment can run only on some testbeds, its unavailable trials on the others are left out."""
+    `calibrations` maps the name of a testbed to its calibrations. If a treatment can run on some testbeds only, its
+    unavailable trials on other testbeds are left out."""
     blocks: dict[str, list[int]] = {row.name: [] for row in testbeds}
     for block, testbed in {place.block: place.testbed for place in places}.items():  # the last one
         blocks[testbed].append(block)
@@ -126,7 +130,10 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
 
 
 def shared(chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the keys with equal values that several chapters of provenance have in common, at any depth."""
+    """Return what several nested mappings, such as the provenance of several hosts, have in common.
+
+    A key is in the result if all mappings have it with equal values. Values that are mappings are compared in the same
+    way."""
     if not chapters:
         return {}
     first, *others = chapters
@@ -142,7 +149,7 @@ def shared(chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _torn(data: CampaignData) -> str | None:
-    """Return a description of rows that contradict each other, although each row is valid; None if there are none."""
+    """Return how rows of the database contradict each other, although each row is valid alone; None if none do."""
     factors = {factor.name: set(factor.levels) for factor in data.study.factors}
     for row in data.treatments:
         levels = row.treatment.levels

@@ -42,7 +42,10 @@ class TestbedRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """The testbed on which a block ran, for attempts with an id above `after`, until its next BlockPlace."""
+    """The testbed on which a block ran, from a certain attempt on.
+
+    It applies to the attempts at trials of the block whose id in the database is above `after`, until the next
+    BlockPlace of this block, if any."""
 
     block: int
     after: int
@@ -59,9 +62,10 @@ class Runner:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One execution of a trial. `measurements` maps metric names to values; invalid attempts have them too.
+    """One execution of a trial. `measurements` maps metric names to values, and invalid attempts may have them, too.
 
-    `testbed` is empty unless the campaign has a fleet."""
+    `trial`, `block` and `attempt` are numbers from 1, and `treatment` is an index from 0. `testbed` is empty unless the
+    campaign has a fleet."""
 
     trial: int
     block: int
@@ -77,5 +81,5 @@ class Attempt:
 
     @cached_property
     def noted(self) -> TrialNotes:
-        """The notes that programs read."""
+        """The notes on which programs rely, with checked types."""
         return TrialNotes.of(self.notes)

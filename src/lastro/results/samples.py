@@ -29,9 +29,9 @@ def depends_on_speed(unit: str) -> bool:
 class Metric:
     """A named quantity, its unit, and the direction in which it is better.
 
-    `signed` is true for a difference or a change, which may be negative. `cell` is for the result of a search in a
-    grid: the names of the metrics with the lower and the upper end of the cell that the search found. The true value is
-    in this cell, so it may be above the value of the lower end, and below that of the upper end."""
+    `signed` is true for a difference or a change, which may be negative. `cell` is only for a metric that a search in a
+    grid measures: the names of the two metrics that are the lower and the upper end of the grid cell found. This metric
+    is one of the two, and the true value lies between both."""
 
     name: str
     unit: str
@@ -42,13 +42,14 @@ class Metric:
 
     @property
     def non_negative(self) -> bool:
-        """True if values cannot be negative: unsigned amounts, times, fractions and rates, by their unit."""
+        """True if values cannot be negative, judged by the unit: amounts, times, fractions and rates, if not signed."""
         return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
 
     def width(self, measurements: Mapping[str, float]) -> float:
-        """Return by how much the true value may differ from the value of a trial at most; 0 without a cell.
+        """Return the width of the cell in `measurements`, with a sign; 0 without a cell, or if an end is missing.
 
-        Positive: it may be above the value; negative: below."""
+        The true value of the metric lies between the measured value and this value plus the width. So the width is
+        negative if the metric is the upper end of the cell."""
         if self.cell is None or not all(end in measurements for end in self.cell):
             return 0.0
         lower, upper = (measurements[end] for end in self.cell)
@@ -77,9 +78,9 @@ class PackedHistogram:
 class Remark:
     """A caveat on valid numbers: the report marks them, and the trial stays valid.
 
-    `kind` is a short text for all remarks of the same kind, such as THROUGH_CACHE; `text` describes this trial.
-    `metrics` are the metrics that the remark concerns; if it is empty, all metrics of the trial. If the trial has no
-    value of one of them, the value was dropped for this reason."""
+    `kind` is a short text that all remarks of one kind share, such as THROUGH_CACHE; `text` describes this trial.
+    `metrics` are the metrics that the remark concerns; empty means all metrics of the trial. If the trial has no value
+    of a metric in `metrics`, the value was dropped because of what the remark describes."""
 
     kind: str
     text: str
@@ -115,7 +116,7 @@ class Reading:
     `payload_bytes` is the amount of data that the receiver got, which the witnesses of the path must confirm.
     `lasted_s` is the duration of this transfer by the receiver's clock; 0 if unknown. `notes` are stored with the
     trial. `remarks` become marks in the report. `really` describes how the values were measured, such as
-    {"page cache": "in use"}, with the same text in each trial of a treatment."""
+    {"page cache": "in use"}; its texts must be equal in all trials of a treatment."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
@@ -132,7 +133,7 @@ class Reading:
 class Outcome:
     """The result of a trial: its values, and the reasons for its invalidity. It is valid if there are no reasons.
 
-    `notes` are a record for people. `results.trial_notes` has types for the notes that programs read."""
+    `notes` are a record for people. `results.trial_notes` defines types for the few notes on which programs rely."""
 
     measurements: dict[str, float] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
@@ -155,13 +156,13 @@ class Outcome:
         self.add_condition(reading.really)
 
     def add_caveat(self, remark: Remark) -> None:
-        """Add a remark to the notes, as plain data under REMARKS."""
+        """Add a remark to the notes, as plain data under the key REMARKS."""
         remarks = self.notes.setdefault(REMARKS, [])
         assert isinstance(remarks, list)
         remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
 
     def extend_caveats(self, metric: str, *computed: str) -> None:
-        """Extend each remark on a metric to the metrics `computed` from it."""
+        """Let each remark on `metric` also apply to the metrics `computed` from its value."""
         remarks = self.notes.get(REMARKS, [])
         assert isinstance(remarks, list)
         for remark in remarks:
@@ -169,7 +170,7 @@ class Outcome:
                 remark["metrics"] += computed
 
     def add_condition(self, facts: dict[str, str]) -> None:
-        """Add how the values were measured to the notes, under REALLY, such as the file system of a disk benchmark."""
+        """Add facts on how the values were measured, such as the file system, to the notes, under the key REALLY."""
         really = self.notes.setdefault(REALLY, {}) if facts else {}
         assert isinstance(really, dict)
         really.update(facts)

@@ -13,9 +13,10 @@ from lastro.results.rows import Attempt
 
 @dataclass(frozen=True, slots=True)
 class HostSegment:
-    """A segment: all attempts after the first `after` attempts of the campaign; with a fleet, only those on `testbed`.
+    """A segment of a campaign: all attempts except the first `after`, up to the next segment.
 
-    `changes` maps each fact that changed to [its value before, its value since]. `testbed` may be empty."""
+    `changes` maps each fact that changed to [its value before, its value since]. If `testbed` is not empty, only
+    attempts on this testbed of the fleet are in the segment."""
 
     after: int
     at_utc: str
@@ -29,14 +30,16 @@ class HostSegment:
 
 
 def told(changes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return changes as text: 'kernel was 6.1, is 6.2'."""
+    """Return one text for each change: 'kernel was 6.1, is 6.2'."""
     return [f"{name} was {was}, is {is_}" for name, (was, is_) in changes.items()]
 
 
 def within(
     segments: Iterable[HostSegment], attempts: Sequence[Attempt], trials: Collection[int]
 ) -> tuple[HostSegment, ...]:
-    """Return the segments of a selection of trials: `after` then counts only the attempts at these trials."""
+    """Return the segments for only the attempts at `trials`: `after` is changed to count only these attempts.
+
+    `attempts` are all attempts of the campaign, in running order."""
     is_selected = [attempt.trial in trials for attempt in attempts]
     return tuple(replace(segment, after=sum(is_selected[: segment.after])) for segment in segments)
 
@@ -44,8 +47,8 @@ def within(
 def apart(attempts: Sequence[Attempt], segments: Sequence[HostSegment]) -> tuple[list[Attempt], dict[int, int]]:
     """Split blocks where a segment begins: return the attempts with new block numbers, and {new block: old block}.
 
-    Attempts keep the number of their block if they are in the segment in which the block began. `attempts` are all of a
-    campaign, in running order."""
+    The attempts of a block that are in the segment in which the block began keep its number. Attempts in a later
+    segment get a new one. `attempts` must be all attempts of a campaign, in running order."""
     if not segments:
         return list(attempts), {}
     split, new_blocks = list(attempts), dict[tuple[int, int], int]()

@@ -69,7 +69,7 @@ class Store(StoreReader):
         return cls(connect(directory, readonly=readonly), directory)
 
     def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
-        """Mark a treatment as unavailable, and its trials that have no verdict yet."""
+        """Mark a treatment as unavailable, and also those of its trials that are pending or running."""
         with self._transaction():
             texts = _valid_unicode(reason), remedy and _valid_unicode(remedy)
             self._db.execute("UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (*texts, treatment))
@@ -79,7 +79,7 @@ class Store(StoreReader):
             )
 
     def mark_available(self, treatment: int) -> None:
-        """Mark a treatment as available, when a campaign is resumed; its unavailable trials are pending again."""
+        """Mark a treatment as available, and its unavailable trials as pending, when a campaign is resumed."""
         with self._transaction():
             self._db.execute("UPDATE treatment SET unavailable = NULL, remedy = NULL WHERE idx = ?", (treatment,))
             self._db.execute(
@@ -87,9 +87,10 @@ class Store(StoreReader):
             )
 
     def add_block(self, kept: Collection[int] | None = None) -> None:
-        """Add a block, in the same order as if the plan had had it from the start; the study gets one more replicate.
+        """Add a block, and one replicate to the study.
 
-        The block has only the treatments `kept`; all if None."""
+        Its trials have the order that they would have if the block had been planned from the start. The block has only
+        the treatments with an index in `kept`; all treatments if `kept` is None."""
         study = self.study
         number = study.design.replicates + 1
         trials = block(study, len(self.treatments()), number)
@@ -103,23 +104,23 @@ class Store(StoreReader):
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'study'", (json.dumps(grown.to_dict()),))
 
     def add_look(self, look: Look) -> None:
-        """Record the result of a look at the trials, after all earlier looks."""
+        """Append the result of a look at the trials to the recorded looks."""
         with self._transaction():
             looks = json.dumps([asdict(recorded) for recorded in (*self.looks(), look)])
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('looks', ?)", (looks,))
 
     def begin(self, number: int) -> None:
-        """Mark a trial as running, before anything is made for it."""
+        """Mark a trial as running. Call it before anything is set up for the trial."""
         with self._transaction():
             self._db.execute("UPDATE trial SET state = 'running' WHERE number = ?", (number,))
 
     def reopen_invalid(self) -> int:
-        """Allow MAX_ATTEMPTS more attempts for each trial that was given up, and return the number of these trials."""
+        """Allow MAX_ATTEMPTS more attempts at each trial that was given up, and return how many trials these are."""
         with self._transaction():
             return self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'invalid'").rowcount
 
     def withdraw_running(self, block: int | None = None) -> None:
-        """Set the running trials, or only those of a block, back to pending, so that they start again."""
+        """Set all running trials, or those of one block, back to pending, so that they are run again."""
         with self._transaction():
             self._db.execute(
                 "UPDATE trial SET state = 'pending' WHERE state = 'running' AND block = ifnull(?, block)", (block,)
@@ -128,7 +129,9 @@ class Store(StoreReader):
     def finish(
         self, number: int, outcome: Outcome, *, started_utc: str, duration_s: float, transcript: list[dict[str, Any]]
     ) -> State:
-        """Store a complete attempt in one durable transaction, and return the resulting state of its trial."""
+        """Store a finished attempt at trial `number` in one durable transaction, and return the new state of the trial.
+
+        After an invalid attempt, the trial is pending again, or invalid if it has had all its attempts."""
         with self._transaction():
             count = "SELECT count(*) FROM attempt WHERE trial = ?"
             attempt = 1 + self._db.execute(count, (number,)).fetchone()[0]
@@ -175,7 +178,10 @@ class Store(StoreReader):
     # The testbeds of a fleet
 
     def save_testbed(self, row: TestbedRow) -> None:
-        """Record a testbed, and update the state of trials in its blocks that are unavailable or available there."""
+        """Store the row of a testbed, and update which trials and treatments are unavailable.
+
+        In the blocks of the testbed, trials that cannot run there become unavailable, and unavailable trials that can
+        run there become pending. A treatment is unavailable if no testbed can run it."""
         with self._transaction():
             self._db.execute(
                 "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
@@ -191,10 +197,10 @@ class Store(StoreReader):
             )
 
     def place(self, block: int, testbed: str) -> bool:
-        """Assign a block to a testbed; return whether attempts on another testbed were set aside.
+        """Assign a block to a testbed; return whether attempts on another testbed became invalid.
 
-        If another testbed has begun the block, it begins again. The attempts there stay in the record as invalid, since
-        all trials of a block are measured on one testbed."""
+        If another testbed has begun the block, all its trials are run again, since all trials of a block are measured
+        on one testbed. Attempts on the other testbed remain in the database, but are marked as invalid."""
         with self._transaction():
             current = "SELECT testbed, after FROM place WHERE block = ? ORDER BY after DESC LIMIT 1"
             before = self._db.execute(current, (block,)).fetchone()
@@ -216,7 +222,10 @@ class Store(StoreReader):
         return aside > 0
 
     def _note_gaps(self, where: str, values: tuple[object, ...], testbed: str) -> None:
-        """Update the state of trials, selected by an SQL condition, that are unavailable or available on a testbed."""
+        """Mark trials that cannot run on a testbed as unavailable, and unavailable ones that can as pending.
+
+        `where` is an SQL condition on the table of trials, with the parameters `values`, which selects the trials to
+        update."""
         gone = "(SELECT CAST(key AS INTEGER) FROM testbed, json_each(testbed.unavailable) WHERE name = ?)"
         for state, now, test in (("pending", "unavailable", "IN"), ("unavailable", "pending", "NOT IN")):
             sql = f"UPDATE trial SET state = ? WHERE state = ? AND {where} AND treatment {test} {gone}"
@@ -229,8 +238,8 @@ class Store(StoreReader):
     def take(self, at_utc: str, *, ended_elsewhere: bool = False) -> None:
         """Record that this process runs the campaign.
 
-        Raises: HostBusy when another process runs the campaign, or when a process on another machine did not record its
-        end, unless `ended_elsewhere`: the user knows that this process has ended."""
+        Raises: HostBusy when another process runs the campaign. It is also raised when a process on another machine
+        has not recorded its end, unless `ended_elsewhere`, with which the user says that this process has ended."""
         pid, boot, machine = os.getpid(), boot_id(), os.uname().nodename
         with self._transaction():
             self._require_free(machine, ended_elsewhere=ended_elsewhere)
@@ -257,9 +266,9 @@ class Store(StoreReader):
             self._db.execute("DELETE FROM meta WHERE key = 'process'")
 
     def begin_segment(self, at_utc: str, changes: Mapping[str, Sequence[str]], testbed: str = "") -> None:
-        """Record that the host, or the host of a testbed, has changed, so that later attempts are in a new segment.
+        """Record that the host of the campaign, or of a testbed, has changed: later attempts are in a new segment.
 
-        `changes` are {fact: (before, now)}."""
+        `changes` are {fact that changed: (value before, value now)}."""
         with self._transaction():
             after = self._db.execute("SELECT count(*) FROM attempt").fetchone()[0]
             new = HostSegment(after, at_utc, {name: list(values) for name, values in changes.items()}, testbed)
@@ -275,7 +284,7 @@ class Store(StoreReader):
 
     @contextmanager
     def as_one(self) -> Iterator[None]:
-        """Write everything that is stored inside the block in one durable transaction."""
+        """Write everything that the block stores in one durable transaction."""
         with self._transaction():
             yield
 
@@ -301,7 +310,7 @@ def _valid_unicode(text: str) -> str:
 
 
 def gaps_text(row: TestbedRow) -> str:
-    """Return the unavailable treatments of a testbed, in the format of the column `testbed.unavailable`."""
+    """Return the JSON of a testbed's unavailable treatments, in the format of the column `testbed.unavailable`."""
     gaps = row.unavailable.items()
     return json.dumps({str(treatment): {"reason": reason, "remedy": remedy} for treatment, (reason, remedy) in gaps})
 
@@ -311,7 +320,7 @@ def _minute(at_utc: str) -> str:
 
 
 def _readable(notes: dict[str, object]) -> str:
-    """Return notes as JSON; if a reader would not accept them, return other notes with the reason."""
+    """Return notes as JSON; if reading them back would fail, return the JSON of a note with the reason instead."""
     try:
         text = json.dumps(notes)
         parsed(text)
@@ -321,5 +330,5 @@ def _readable(notes: dict[str, object]) -> str:
 
 
 def _representable(value: float) -> float:
-    """Replace an impossibly large value, which only a broken tool reports, by infinity."""
+    """Return the value, or infinity with its sign if it is impossibly large, which only a broken tool reports."""
     return math.copysign(math.inf, value) if abs(value) >= MOST else value

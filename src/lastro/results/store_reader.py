@@ -31,7 +31,7 @@ _Found = TypeVar("_Found")
 
 
 class StoreReader:
-    """The reading half of a campaign's database. Errors of SQLite are raised as StoreError."""
+    """The methods of `Store` that read a campaign's database. Errors of SQLite are raised as StoreError."""
 
     def __init__(self, connection: BoundedConnection, directory: Path) -> None:
         self._db = connection
@@ -48,7 +48,7 @@ class StoreReader:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read a consistent state inside the block, even while a campaign writes."""
+        """Let all reads inside the block see the database as it is at one moment, even while a campaign writes."""
         if self._db.in_transaction:  # the state of the larger one
             yield
             return
@@ -60,9 +60,9 @@ class StoreReader:
                 self._db.execute("COMMIT")
 
     def backup(self, copy: sqlite3.Connection) -> None:
-        """Copy the whole database into an empty one, in a consistent state.
+        """Copy the whole database, as it is at one moment, into the empty database `copy`.
 
-        Raises: sqlite3.OperationalError when the copy cannot be written; StoreError when this database is damaged."""
+        Raises: sqlite3.OperationalError when `copy` cannot be written; StoreError when this database is damaged."""
         try:
             self._db.backup(copy)
         except sqlite3.OperationalError:
@@ -79,7 +79,9 @@ class StoreReader:
         return values[0]
 
     def _values(self, sql: str, name: str, *args: str) -> list[Any]:
-        """Return the values of the (key, value) rows of a query, converted like the key `name` of the table meta."""
+        """Query rows of (key, value), and return the values, each converted like that of the key `name` in table meta.
+
+        `args` are the parameters of the query `sql`."""
         values = []
         for key, value in self._query(sql, *args):
             try:
@@ -114,17 +116,17 @@ class StoreReader:
         return self._rows("event", ("at_utc", "kind", "text"), "ORDER BY id")
 
     def segments(self) -> tuple[HostSegment, ...]:
-        """Return the changes of the host after which the campaign continued, in order."""
+        """Return the segments that began with a change of the host, in order; empty without such a change."""
         values = self._values("SELECT key, value FROM meta WHERE key = 'segments'", "segments")
         return tuple(values[0]) if values else ()
 
     def looks(self) -> tuple[Look, ...]:
-        """Return the looks at a campaign that runs until a decision is made, in order."""
+        """Return the looks, in order; empty unless the campaign runs until a decision is made."""
         values = self._values("SELECT key, value FROM meta WHERE key = 'looks'", "looks")
         return tuple(values[0]) if values else ()
 
     def calibrations(self, testbed: str = "") -> dict[str, Any]:
-        """Return the values of the calibration runs by key; with a fleet, those of `testbed`."""
+        """Return {key: value} of the calibration runs; for a campaign with a fleet, those on `testbed`."""
         if testbed:
             rest = "WHERE testbed = ? ORDER BY key"
             return dict(self._rows("testbed_calibration", ("key", "value"), rest, testbed))
@@ -145,7 +147,7 @@ class StoreReader:
 
     @cached_property
     def is_fleet(self) -> bool:
-        """True if the campaign has several testbeds, even before the first has been reached."""
+        """True if the campaign was created for a fleet of testbeds, even before the first one has been reached."""
         return bool(self._query("SELECT 1 FROM sqlite_master WHERE name = 'testbed'"))
 
     def testbeds(self) -> list[TestbedRow]:
@@ -154,7 +156,7 @@ class StoreReader:
         return [TestbedRow(*row) for row in self._rows("testbed", columns, "ORDER BY name")] if self.is_fleet else []
 
     def places(self) -> list[BlockPlace]:
-        """Return the testbeds of each block, ordered by block and time; empty if the campaign has no fleet."""
+        """Return on which testbeds each block ran, ordered by block and time; empty if the campaign has no fleet."""
         if not self.is_fleet:
             return []
         rows = self._rows("place", ("block", "after", "testbed"), "ORDER BY block, after")
@@ -165,15 +167,15 @@ class StoreReader:
         return [BlockPlace(*row) for row in rows]
 
     def open_blocks(self) -> list[int]:
-        """Return the numbers of the blocks that have a trial without a final verdict."""
+        """Return the numbers of the blocks that have a pending or running trial, in ascending order."""
         rest = "WHERE state IN ('pending', 'running') GROUP BY block ORDER BY block"
         return [block for block, _ in self._rows("trial", ("block", "count(*)"), rest)]
 
     def next_trial(self, block: int | None = None) -> TrialRow | None:
-        """Return the next trial to run, in the given block or else in the first unfinished one; None if there is none.
+        """Return the next trial to run in `block`, by default in the first unfinished block; None if there is none.
 
-        A trial that was running at a crash comes first. A trial that must be repeated comes at the end of its block,
-        since the disturbance may have ended by then."""
+        A trial that was running when the campaign was killed comes first. A trial that must be repeated comes at the
+        end of its block, since what disturbed it may have ended by then."""
         todo = "state IN ('pending', 'running')"
         order = "ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1"
         if block is not None:
@@ -187,7 +189,7 @@ class StoreReader:
         return None
 
     def _numbers(self, block: int) -> tuple[int, int]:
-        """Return the numbers of the first and the last trial of a block."""
+        """Return the numbers that the first and the last trial of a complete block have."""
         last = block * self._n_treatments
         return last - self._n_treatments + 1, last
 
@@ -218,12 +220,12 @@ class StoreReader:
         return {state: counts.get(state, 0) for state in STATES}
 
     def left(self) -> dict[int, int]:
-        """Return the number of trials without a final verdict of each treatment that has such trials."""
+        """Return {index of a treatment: number of its pending or running trials}, without treatments that have none."""
         rest = "WHERE state IN ('pending', 'running') GROUP BY treatment"
         return dict(self._rows("trial", ("treatment", "count(*)"), rest))
 
     def durations(self) -> list[tuple[int, float]]:
-        """Return (treatment, seconds) of every attempt, in running order."""
+        """Return (index of the treatment, duration in seconds) of every attempt, in running order."""
         rest = "JOIN trial ON number = attempt.trial ORDER BY attempt.id"
         return [
             (treatment, took_s)
@@ -231,20 +233,22 @@ class StoreReader:
         ]
 
     def runner(self) -> Runner | None:
-        """Return the process that runs the campaign on this machine; None if there is none, or it has ended."""
+        """Return the process on this machine that runs the campaign; None if there is none."""
         for pid, started, since_utc, boot, _ in self._process():
             if started is not None and boot in ("", boot_id()) and start_time(pid) == started:
                 return Runner(pid, since_utc)
         return None
 
     def _process(self) -> list[Any]:
-        """Return the recorded process of the campaign, which may have ended, in a list; empty without a record."""
+        """Return a list of the recorded process that runs the campaign (`columns._process`); empty without a record.
+
+        The process may have ended without deleting the record."""
         return self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
 
     # What the trials yielded
 
     def attempts(self, trial: int | None = None) -> list[Attempt]:
-        """Return the attempts with their measurements, in running order; with a number, only those of this trial."""
+        """Return the attempts with their measurements, in running order: all, or only those at the trial `trial`."""
         with self.snapshot():
             return self._attempts(trial)
 
@@ -284,7 +288,7 @@ class StoreReader:
         ]
 
     def histograms(self, trial: int, attempt: int) -> list[NamedHistogram]:
-        """Return the histograms of an attempt, which are stored in the table of series."""
+        """Return the histograms of an attempt, ordered by name. They are stored in the table of series."""
         from lastro.results.hdr import NamedHistogram, unpacked  # loads numpy
 
         histograms = []
@@ -306,7 +310,7 @@ class StoreReader:
         )
 
     def transcript(self, trial: int, attempt: int) -> list[Record]:
-        """Return every step of an attempt, as `host.base.Transcript` recorded it; empty without such an attempt."""
+        """Return the steps of an attempt, as `host.base.Transcript` recorded them; empty without such an attempt."""
         rows = self._query("SELECT id, transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
         place = trial, attempt
         return self._unpacked(rows[0][1], "attempt.transcript", rows[0][0], transcript_of, place) if rows else []
@@ -324,7 +328,9 @@ class StoreReader:
     # SQLite
 
     def _rows(self, table: str, columns: Sequence[str], rest: str, *args: int | str) -> list[Any]:
-        """Query rows of a table, and convert each value by its column; values of SQL expressions are not converted."""
+        """Query the `columns` of a table, and return the rows, with values converted by `columns.typed`.
+
+        `rest` is the SQL after the name of the table, with the parameters `args`."""
         rows = self._query(f"SELECT {', '.join(columns)} FROM {table} {rest}", *args)
         return typed(self.directory, table, columns, rows)
 

@@ -16,9 +16,9 @@ DUT = "dut"
 class Node:
     """An instance in its role, or the network namespace of a role, which has no platform.
 
-    `platform` is a level, such as 'docker:storage=vfs'; `does` describes the programs in the instance. `anomaly` is the
-    load of a noisy neighbour. `count` is the number of identical instances; only the links of the first are listed.
-    `host` is the machine."""
+    `platform` is a level of the factor platform, such as 'docker:storage=vfs'. `does` describes what the programs in
+    the instance do. `anomaly` is the load that a noisy neighbour makes. `host` is the name of the machine. `count` is
+    the number of identical instances; the topology has the links of only the first of them."""
 
     role: str
     platform: str = ""
@@ -31,7 +31,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An interface as the kernel reported it; its kind is one of ip-link(8), such as veth, bridge or macvlan."""
+    """A network interface as the kernel reported it; `kind` is a link type of ip-link(8), such as veth or bridge."""
 
     name: str
     kind: str = ""
@@ -40,7 +40,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
-    """An end of a link: the interface `port` of the node `role`. The address is in CIDR form."""
+    """An end of a link: the interface `port` of the node `role`. `address` is its IP address in CIDR form."""
 
     role: str
     port: str
@@ -50,7 +50,7 @@ class LinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link between two ends. `way` lists the devices from `a` to `b` outside the instances."""
+    """A link between two ends. `way` lists the devices outside the instances that packets cross from `a` to `b`."""
 
     attachment: str
     a: LinkEnd
@@ -73,7 +73,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A witness: the counters that it reads, and the roles at which it reads them; without roles, the whole host."""
+    """A witness of the traffic: `watches` says which counters it reads, and `at` has the roles whose counters they are.
+
+    Without roles, they are the counters of the whole host."""
 
     name: str
     watches: str
@@ -93,7 +95,7 @@ class Topology:
 
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> Self | None:
-        """Return the topology in a trial's notes; None if there is none. Notes may contain anything."""
+        """Return the topology in the notes of a trial; None if they have none, or one that is not valid."""
         noted = notes.get(TOPOLOGY)
         try:
             return cls(
@@ -109,12 +111,12 @@ class Topology:
         return next((node for node in self.nodes if node.role == role), None)
 
     def at(self, role: str) -> list[tuple[Link, LinkEnd, LinkEnd]]:
-        """Return (link, the role's end, the other end) of each link of a role."""
+        """Return (link, end at `role`, other end) for each link that has an end at `role`."""
         directed = [(link, *ends) for link in self.links for ends in (link.ends, link.ends[::-1])]
         return [(link, here, there) for link, here, there in directed if here.role == role]
 
     def way(self, source: str, target: str) -> list[str]:
-        """Return the roles on the shortest path over the links, both ends included; empty if there is no path."""
+        """Return the roles on the shortest path over links from `source` to `target`, both included; empty if none."""
         before: dict[str, str] = {source: source}
         reached = [source]
         for role in reached:
@@ -131,7 +133,7 @@ class Topology:
 
     @property
     def main_way(self) -> list[str]:
-        """Return the path of the first load that has one, or else the longest path from the first node."""
+        """The roles on the path of the first load that has a path, or else on the longest path from the first node."""
         loaded = [self.way(load.source, load.target) for load in self.loads]
         loaded_way = next(filter(None, loaded), [])
         return loaded_way or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
@@ -143,6 +145,6 @@ def _link(value: Mapping[str, Any]) -> Link:
 
 
 def _from_note(kind: type[Any], value: Mapping[str, Any]) -> Any:
-    """Build an object from the fields in a note; a later version may have written more fields."""
+    """Return a dataclass object with the fields in `value`. Unknown fields, from a later version, are ignored."""
     read: dict[str, Callable[[Any], object]] = {"count": int, "at": lambda roles: tuple(map(str, roles))}
     return kind(**{f.name: read.get(f.name, str)(value[f.name]) for f in fields(kind) if f.name in value})

@@ -17,9 +17,10 @@ _STOPPED_BY = "stopped_by"
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The values without the system under test, by metric.
+    """The values that the load generator reached without the system under test, by metric.
 
-    `limited` is true if they limit the values of the trial; None if this was not judged."""
+    `limited` is true if the generator, rather than the system under test, limited the trial; None if this was not
+    judged."""
 
     values: Mapping[str, float]
     limited: bool | None = None
@@ -31,9 +32,9 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class SearchEnd:
-    """The end of a search for the largest load of a host: `n` is the number of `what` that the host carried.
+    """How a search for the largest load of a host ended: the host carried `n` of `what`, such as instances.
 
-    `stopped_by` is the reason why the search ended, and `steps` are its steps."""
+    `stopped_by` is the reason why the search ended. `steps` may have a record of each of its steps."""
 
     what: str
     n: int
@@ -48,8 +49,10 @@ class SearchEnd:
 class TrialNotes:
     """The notes of a trial that reports and campaigns use.
 
-    host: numbers on the host's other load. usage: amounts that each role used, such as `cpu_s`. marks_s: seconds from
-    the first start to each mark of a network. network: its sizes. stopped_by: what ended the search for a metric."""
+    remarks: caveats on its values. host: numbers on the host during the trial, such as `steal_percent`. usage: for each
+    role, the amounts that it used, such as `cpu_s`. marks_s: for each mark in the time course of a network, the seconds
+    from the first start. network: the sizes of the network, such as its number of routers. stopped_by: for each metric
+    that a search measured, what ended the search."""
 
     remarks: tuple[Remark, ...]
     host: Mapping[str, float]
@@ -77,7 +80,7 @@ class TrialNotes:
 
 
 def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
-    """Yield the remarks in the notes of a trial; of several of one kind on one metric, only the first."""
+    """Yield the remarks in the notes of a trial; if several of one kind concern a metric, only the first lists it."""
     if notes.get("generator_limited"):
         yield Remark(GENERATOR_LIMITED, "", tuple(_object(notes.get("ceiling"))) or ("throughput",))
     yielded: set[tuple[str, str]] = set()

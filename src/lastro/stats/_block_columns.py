@@ -19,8 +19,8 @@ _FEW_BLOCKS = 60
 class BlockColumns:
     """The columns of the blocks in the design matrix, made orthogonal to the cells, without a row for each value.
 
-    `counts` has the number of values of each cell, and `table` that of each (cell, block). The row of a value of cell c
-    in block b is `whiten`[b] - `centre`[c]. `complete` is True if every block has all cells."""
+    `counts` has the number of values of each cell, and `table` the number of values of each (cell, block). The row of a
+    value of cell c in block b is `whiten`[b] - `centre`[c]. `complete` is True if every block has all cells."""
 
     counts: Floats
     table: Floats
@@ -30,7 +30,7 @@ class BlockColumns:
 
     @classmethod
     def of(cls, table: Floats) -> BlockColumns:
-        """Return the columns of a table of counts: a row for each cell, a column for each block."""
+        """Return the block columns for a design; `table` has the number of values of each (cell, block)."""
         counts, complete = table.sum(axis=1), bool(np.all(table == table[0, 0]))
         fractions = table / counts[:, None]
         whiten = _helmert(table) if complete else _whiten(np.diag(table.sum(axis=0)) - table.T @ fractions)
@@ -42,9 +42,9 @@ class BlockColumns:
         return np.asarray(uncentred - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
 
     def root(self, variances: Floats) -> Floats:
-        """Return a matrix that, times its transpose, is the covariance of the block columns; empty if `complete`.
+        """Return a matrix whose product with its transpose is the covariance of the block columns.
 
-        `variances` has the variance of a value of each cell."""
+        `variances` has for each cell the variance of one value. The matrix is empty if `complete`."""
         if self.complete:
             return np.zeros((0, 0))
         spread, directions = np.linalg.eigh(self.outer(variances))
@@ -72,7 +72,7 @@ class BlockColumns:
 
 
 def _whiten(blocks: Floats) -> Floats:
-    """Return the columns that are not aliased, a row for each block, scaled to length one over all values.
+    """Return the block columns that are not aliased, a row for each block, with Euclidean norm 1 over all values.
 
     `blocks` is the matrix of the normal equations of the blocks, after elimination of the cells."""
     sizes, vectors = np.linalg.eigh(blocks)
@@ -88,11 +88,11 @@ def _helmert(table: Floats) -> Floats:
 
 
 def noise_of_cells(squares: Floats, columns: BlockColumns) -> tuple[Floats, Floats, Floats]:
-    """Return for each cell the variance of a value, its degrees of freedom, and those of the residuals of the cell.
+    """Return three arrays over cells: variance of a value, its degrees of freedom, and those of the cell's residuals.
 
-    `squares` are the sums of the squared residuals of each cell. The variance is drawn towards the pooled one
-    (`moderation`), and so has more degrees of freedom than the residuals of the cell. Variance and its degrees of
-    freedom are 0 for a cell whose residuals have none.
+    `squares` has for each cell the sum of its squared residuals. The variance is shrunk towards the pooled variance
+    (`moderation`), and so has more degrees of freedom than the residuals of the cell. The variance and its degrees of
+    freedom are 0 for a cell whose residuals have no degrees of freedom.
 
     The blocks pass a part of the noise of each cell on to the residuals of all others: the expectation of `squares` is
     M sigma^2. Where solving for sigma^2 raises the variance of a cell, it is raised. With many cells that part is

@@ -19,7 +19,7 @@ def ends_of_ratio(
     var_a, var_b, cov = covariances
 
     def excess(r: float) -> float:
-        """Return by how much |a - r b| exceeds what chance and rounding may add to a true difference of zero."""
+        """Return how much larger |a - r b| is than chance and rounding can make it if its true value is zero."""
         spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
         return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
 
@@ -34,9 +34,9 @@ def ends_of_ratio(
 
 
 def _widen(excess: Callable[[float], float], end: float, side: int) -> float:
-    """Move an end of the interval without biases outwards, to the zero of `excess`, which allows for them.
+    """Return an end of the interval that allows for biases, by moving the end without biases outwards.
 
-    `side` is -1 for the lower end, 1 for the upper one."""
+    The result is the zero of `excess` on that side. `side` is -1 for the lower end, 1 for the upper one."""
     from scipy.optimize import brentq
 
     if excess(end) >= 0:  # biases are smaller than the rounding of floating-point numbers

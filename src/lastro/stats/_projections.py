@@ -45,7 +45,7 @@ class CentredValues:
 
 
 def level_codes(levels: Sequence[object]) -> Codes:
-    """Return the number of each value's level: 0 for the level that appears first, 1 for the next, and so on."""
+    """Return a code for each entry of `levels`: 0 for the level that appears first, 1 for the next one, and so on."""
     numbers: dict[object, int] = {}
     return np.fromiter((numbers.setdefault(level, len(numbers)) for level in levels), dtype=np.intp, count=len(levels))
 
@@ -67,8 +67,8 @@ def interaction_columns(first: Floats, second: Floats) -> Floats:
 def orthonormal_basis(columns: Floats, original: Floats | None = None) -> Floats:
     """Return an orthonormal basis of the space that the columns span, without aliased directions.
 
-    A direction is aliased if it is short against the `original` columns, before anything was subtracted; by default,
-    against `columns`."""
+    A direction is aliased if its Euclidean norm is negligible compared with the `original` columns, which are `columns`
+    before anything was subtracted from them. By default, it is compared with `columns`."""
     if columns.shape[1] == 0:
         return columns
     floor = aliasing_tolerance(columns if original is None else original)
@@ -83,7 +83,9 @@ def orthonormal_basis(columns: Floats, original: Floats | None = None) -> Floats
 
 
 def aliasing_tolerance(columns: Floats) -> float:
-    """Return the length below which the part of a column that is orthogonal to the others means that it is aliased."""
+    """Return the Euclidean norm below which what is left of a column counts as zero, so that the column is aliased.
+
+    What is left is the part of a column that is orthogonal to all columns before it."""
     return ALIASED * math.sqrt(float(np.max(np.sum(columns**2, axis=0))))
 
 
@@ -95,7 +97,7 @@ def project_out(basis: Floats, columns: Floats) -> Floats:
 
 
 def sum_of_squares(part: Floats, n: int) -> float:
-    """Return the sum of squares of the residuals, or of another component, of `n` scaled values; 0 if only rounding."""
+    """Return the sum of squares of a component of `n` scaled values, such as their residuals; 0 if only rounding."""
     total = float(part @ part)
     return total if total > n * ROUNDING**2 else 0.0
 
@@ -160,10 +162,10 @@ class Model:
 
 
 def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:
-    """Find the distinct combinations of levels among `n` values, and number them.
+    """Find the distinct combinations of levels among `n` values, and give each an index.
 
-    Return the index of the first value of each combination, the combination of each value, and the number of values of
-    each combination."""
+    Return three arrays: for each combination, the index of its first value; for each value, the index of its
+    combination; and for each combination, how many values have it."""
     table = np.column_stack([*factors, np.zeros(n, dtype=np.intp)])
     _, first, rows, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return first, rows.reshape(-1), counts

@@ -196,7 +196,7 @@ def _check(
 
 
 def _feasible_order(freedom: Mapping[str, int], order: int) -> int:
-    """Return the highest order of interactions, at most `order`, with which the model has no more than `MOST_COLUMNS`.
+    """Return the highest order of interactions, up to `order`, with which the model has at most `MOST_COLUMNS` columns.
 
     `freedom` is {factor: its degrees of freedom}."""
     columns = 0
@@ -212,8 +212,8 @@ def _effect(
 ) -> Effect:
     """Return a line of the table. F and p are None for an effect without degrees of freedom or a residual of zero.
 
-    `ss`, the second of `residual` (degrees of freedom, sum of squares) and `total` are sums of squares of scaled
-    values; times `unit` they are in the squared unit of the values."""
+    `residual` is (degrees of freedom, sum of squares). `ss`, `total` and the sum of squares in `residual` are those of
+    scaled values; multiplied by `unit`, they are in the squared unit of the values."""
     ms = ss / df if df else None
     residual_df, rss = residual
     f = p = None

@@ -1,7 +1,7 @@
-"""The correlation of neighbouring trials in time, apart from their treatments, and its effect on a mean.
+"""The correlation between trials that follow each other, with treatment effects removed, and its effect on a mean.
 
-The noise is taken to be a first-order autoregression: two trials that are k places apart correlate by lag1 to the power
-of k. With residuals e of N trials in their true order, von Neumann's ratio
+The noise is taken to be a first-order autoregression: trials t and t + k have a correlation of lag1 to the power of k.
+With residuals e of N trials in their true order, von Neumann's ratio
 
     r = 1 - (sum of (e[t + 1] - e[t])^2 / (N - 1)) / (2 sum of e^2 / N)
 
@@ -108,7 +108,7 @@ def p_within_blocks(
 
 
 def _indicators(names: Sequence[Hashable]) -> Floats:
-    """Return the matrix of indicators: a row for each entry, a column for each name, 1 where they agree, else 0."""
+    """Return a 0/1 matrix: a row for each entry of `names`, a column for each distinct name, 1 where they agree."""
     import numpy as np
 
     codes = {name: at for at, name in enumerate(dict.fromkeys(names))}
@@ -136,8 +136,8 @@ def _von_neumann_ratio(steps: float, squares: float, n: int) -> float:
 def _expected_ratio(groups: Sequence[Sequence[int]]) -> Callable[[float], float]:
     """Return a function from lag1 to von Neumann's ratio, computed from the expectations of both of its sums.
 
-    groups[t] has the places, in the order of time, of all trials of the treatment of trial t. With very many trials,
-    the mean of a treatment absorbs no slow noise, and the function returns lag1 itself."""
+    groups[t] has the positions, in the order of time, of all trials with the same treatment as trial t. With very many
+    trials, the mean of a treatment absorbs no slow noise, and the function returns lag1 itself."""
     n, most = len(groups), max(map(len, groups))
     if n * most**2 > _MOST_TERMS:
         return lambda lag1: lag1

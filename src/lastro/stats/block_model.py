@@ -49,12 +49,13 @@ _CONFIDENCE = 0.95  # of an interval of a mean that shows its sign, and so does 
 class CellEstimate:
     """A weighted sum of cell means, in the unit of the modelled values, which may be logarithms.
 
-    `error` is the standard error, with `df` degrees of freedom. `loads` is the error as a vector of length one: the
-    scalar product of the `loads` of two estimates is the correlation of their errors. Both are None where a cell has
-    one value, so that its noise is not known. `bias` is the most that rounding to the resolution of the tool may have
-    added. `least` is the p to use where nothing varies (`student`). Where `paired`, `n` counts the blocks that have
-    values of cells with positive weights and of cells with negative weights; else it counts the values. If `apart`,
-    nothing links the campaigns that measured the cells, and there is no error."""
+    `error` is the standard error, with `df` degrees of freedom. `loads` is the direction of the error, as a unit vector
+    in the space of all noise: the scalar product of the `loads` of two estimates is the correlation of their errors.
+    `error` and `loads` are None where a cell has one value, so that its noise is not known. `bias` is the most that
+    rounding to the resolution of the tool may have added. `least` is the p to use where nothing varies (`student`). If
+    `paired`, `n` counts the blocks that have values of cells with positive weights and of cells with negative weights;
+    else it counts the values. If `apart`, no common cells link the campaigns that measured the cells, so there is no
+    error."""
 
     value: float
     error: float | None
@@ -71,9 +72,10 @@ class CellEstimate:
 class BlockModel:
     """The fitted model of one metric: of the logarithms of the values if `log`, else of the values.
 
-    `blocked` has an effect for each block, and `unblocked` one for each campaign instead. `step` is the resolution of
-    the values; 0 if they are exact. If values are `non_negative` by nature, so are means and ratios: their intervals
-    do not extend below zero. `raw` is the model of the values themselves; None unless `log`."""
+    `blocked` is the fit with an effect for each block, and `unblocked` the fit with an effect for each campaign
+    instead. `step` is the resolution of the values; 0 if they are exact. If values are `non_negative` by nature, so are
+    means and ratios: their intervals do not extend below zero. `raw` is the model of the values themselves; None unless
+    `log`."""
 
     log: bool
     blocked: _Fit
@@ -196,11 +198,11 @@ class BlockModel:
 
 
 def _gain_of_logs(linear: _Fit, logs: _Fit, values: Sequence[float]) -> float:
-    """Return by how much better the logarithms fit than the values: a difference of log-likelihoods.
+    """Return how much better the logarithms fit than the values, as a difference of log-likelihoods.
 
-    They are those of Box and Cox's transformation with lambda 0 (logarithms) and 1 (values). Above `LOGS_FIT_BETTER`,
-    lambda 1 lies outside of its 95 % interval: effects and errors multiply rather than add. Minus infinity without
-    degrees of freedom, or where one of the two models leaves no residuals.
+    The log-likelihoods are those of Box and Cox's transformation with lambda 0 (logarithms) and 1 (values). If the
+    difference is above `LOGS_FIT_BETTER`, the 95 % interval of lambda excludes 1: effects and errors multiply rather
+    than add. It is minus infinity without degrees of freedom, or where one of the two models leaves no residuals.
 
     Source: Box and Cox, An analysis of transformations, J. R. Stat. Soc. B 26 (1964) 211-252, section 3."""
     squares = [fit.squares for fit in (linear, logs)]
@@ -213,7 +215,7 @@ def _gain_of_logs(linear: _Fit, logs: _Fit, values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the values belong: `index` is {cell: its number}; the rest has a number for each value."""
+    """The cell, block and campaign of each value, as indices. `index` is {cell: its index}."""
 
     index: dict[Hashable, int]
     cell: Codes
@@ -225,7 +227,7 @@ class _Places:
 class _Sum:
     """A weighted sum of cell means, in the scaled unit (`CentredValues`): its value, and where its error comes from.
 
-    `cells` are the numbers of the cells whose `weights` are not zero, and `total` is the sum of the weights.
+    `cells` are the indices of the cells whose `weights` are not zero, and `total` is the sum of the weights.
     `block_weights` are the weights of the block columns, which adjust for blocks without a value of some cell: zero, or
     empty, where every block has all cells. `apart` is True if no blocks link the cells."""
 
@@ -246,10 +248,11 @@ class _Fit:
     missed its mean. The last two are in the unit of the values. `own_variances` are the variances from the residuals of
     one cell only, for cells whose `free` is above zero.
 
-    `table` has the number of values of each (cell, block). `whiten` has the block columns, orthogonal to the cells and
-    of length one over all values, and `root` times its transpose is their covariance. `complete` is True if every block
-    has all cells, so that no comparison needs an adjustment for blocks. `of_blocks` is the variance of the mean of the
-    block `effects`. `squares` is the sum of squares of all residuals, with `df` degrees of freedom."""
+    `table` has the number of values of each (cell, block). `whiten` has the block columns, which are orthogonal to the
+    cells and have a Euclidean norm of 1 over all values. `root` times its transpose is their covariance. `complete` is
+    True if every block has all cells, so that no comparison needs an adjustment for blocks. `of_blocks` is the variance
+    of the mean of the block `effects`. `squares` is the sum of squares of all residuals, with `df` degrees of
+    freedom."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -337,7 +340,7 @@ class _Fit:
         return _Sum(value, cells, w, total, block_weights, apart)
 
     def cost(self, weighted: _Sum) -> float:
-        """Return the variance of a sum if every value had the variance 1, and blocks had none."""
+        """Return the variance that a sum would have if every value had variance 1 and blocks did not vary."""
         of_blocks = weighted.block_weights @ weighted.block_weights
         return float(np.sum(weighted.weights**2 / self.counts[weighted.cells]) + of_blocks)
 
@@ -384,17 +387,18 @@ class _Fit:
         return self.df > 0 and not np.any(self.free[weighted.cells] < ALIASED)
 
     def _bias(self, weighted: _Sum) -> float:
-        """Return how far rounding may have moved a sum: half a step of the readings for each cell with less noise.
+        """Return how far rounding may have moved a sum, by up to half a step of the readings for each quiet cell.
 
-        A search may have moved it by half an interval of its grid, regardless of noise: it may miss on the same side
-        each time."""
+        A cell is quiet if its noise is less than that. A search may have moved the sum by half an interval of its grid,
+        regardless of noise, since it may miss on the same side each time."""
         moved = rounding(np.sqrt(self.variances[weighted.cells]), self.steps[weighted.cells] / self.data.scale)
         return float(np.abs(weighted.weights) @ np.maximum(moved, self.grid[weighted.cells] / self.data.scale))
 
     def _loads(self, weighted: _Sum) -> Floats:
-        """Return the error as a vector, whose length is the standard error, in the scaled unit.
+        """Return the error of a sum as a vector of independent parts, whose Euclidean norm is the standard error.
 
-        Its components are the error of each cell, then of the adjustment for blocks, then of the blocks as a sample."""
+        The parts are in the scaled unit: the error from each cell, then the errors from the adjustment for blocks, then
+        the error from the blocks being a sample."""
         loads = np.zeros(len(self.counts) + len(weighted.block_weights) + 1)
         loads[weighted.cells] = weighted.weights * np.sqrt(self.variances[weighted.cells] / self.counts[weighted.cells])
         if not self.complete:

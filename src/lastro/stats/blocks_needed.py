@@ -44,9 +44,10 @@ class PilotInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SufficientBlocks:
-    """The least number of blocks that suffices with a probability of at least `assurance`; None above a million.
+    """The least number of blocks with which all intervals are narrow enough with a probability of at least `assurance`.
 
-    `reached` is the probability with which it suffices, which for few blocks is well above `assurance`."""
+    `blocks` is None if that takes more than a million. `reached` is the probability with this number of blocks; where
+    few blocks are enough, it is well above `assurance`."""
 
     blocks: int | None
     assurance: float
@@ -55,11 +56,11 @@ class SufficientBlocks:
 
 @dataclass(frozen=True, slots=True)
 class BlocksNeeded:
-    """The numbers of blocks with which all intervals are narrow enough, one for each assurance.
+    """How many blocks make all intervals narrow enough: `enough` has one answer for each assurance.
 
     `low` to `high` is an interval for the number of blocks that the true noise requires on average: after this pilot,
-    it contains that number with the requested probability. An end is None above a million. `widest` is the index of
-    the pilot's interval that is most probably too wide with the first number of `enough`."""
+    it contains that number with the requested probability. An end is None if it is above a million. `widest` is the
+    index of the pilot's interval that is most probably too wide with the first number of blocks in `enough`."""
 
     enough: tuple[SufficientBlocks, ...]
     low: int | None
@@ -74,9 +75,11 @@ def blocks_needed(
     assurances: tuple[float, ...],
     probable: float,
 ) -> BlocksNeeded:
-    """Return the numbers of blocks for half widths of at most `half_width`, in the unit of the pilot's errors.
+    """Return how many blocks make the half width of each interval at most `half_width`.
 
-    `probable` is the probability of the interval `low` to `high` of the result.
+    `half_width` is in the unit of the pilot's errors. `pilot_blocks` is the number of blocks of the pilot. `assurances`
+    are the probabilities with which the blocks must be enough. `probable` is the probability of the interval `low` to
+    `high` of the result.
 
     Raises: ValueError for a half width that is not above zero."""
     if not half_width > 0:
@@ -90,7 +93,7 @@ def blocks_needed(
         return np.asarray(df * (blocks - 1) / (pilot_blocks - 1))
 
     def room(blocks: int) -> Floats:
-        """Return for each interval which multiple of the pilot's variance is still narrow enough with these blocks."""
+        """Return for each interval the largest variance, as a multiple of the pilot's, that keeps it narrow enough."""
         half = -stdtrit(freedom(blocks), tail) * error * np.sqrt(pilot_blocks / blocks)
         return np.asarray((np.maximum(half_width - rounding, 0.0) / half) ** 2)
 
@@ -118,6 +121,8 @@ def blocks_needed(
 
 
 def _least_blocks(probability_with: Callable[[int], float], probability: float) -> int | None:
-    """Return the least number of blocks, 2 or more, with at least this probability; None above a million."""
+    """Return the least number of blocks, from 2 on, for which `probability_with` is at least `probability`.
+
+    None if it is above a million."""
     blocks = bisect_left(range(MOST + 1), probability, lo=2, key=probability_with)
     return blocks if blocks <= MOST else None

@@ -24,11 +24,11 @@ Draws = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class BreakingPoint:
-    """The dose at which the limit breaks, and an interval for this dose.
+    """The dose `at` which a mean crosses its limit, and an interval for this dose from `low` to `high`.
 
     `at` is infinite if the limit probably holds at every dose, and minus infinity if it probably holds at none. `low`
-    is minus infinity if the limit may be broken at the least dose, and `high` is infinite if it may hold at the
-    greatest."""
+    is minus infinity if the limit may be violated even at the least dose, and `high` is infinite if the limit may hold
+    even at the greatest dose."""
 
     at: float
     low: float
@@ -81,7 +81,7 @@ def _fit_falling(draws: Draws) -> Draws:
 def _crossing(curve: Draws, doses: Sequence[float], limit: float) -> float:
     """Return the dose, by linear interpolation, at which a falling curve crosses the limit.
 
-    Minus infinity if the curve lies below the limit at every dose, infinity if at none."""
+    Minus infinity if the curve is below the limit at every dose; infinity if it is not below the limit at any dose."""
     if curve[0] < limit:
         return -math.inf
     if curve[-1] >= limit:

@@ -29,10 +29,10 @@ Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class MetricTrials:
-    """The values of one metric: {(number of candidate, number of condition): {block: value}}.
+    """The values of one metric: {(index of the candidate, index of the condition): {block: value}}.
 
-    The values of the cells in `floors` are only lower bounds: they can prove that a value is large enough, and nothing
-    else."""
+    The values of the cells in `floors` are only lower bounds: they can prove only that the true value is large
+    enough."""
 
     cells: Mapping[tuple[int, int], Mapping[int, float]]
     floors: frozenset[tuple[int, int]] = frozenset()
@@ -55,13 +55,13 @@ class MeanDraws:
         self._drawn: dict[int, tuple[Floats, Floats]] = {}
 
     def of(self, metric: int) -> tuple[Floats, Floats]:
-        """Return the draws of a metric, by its number: of the means, and of one more trial."""
+        """Return the draws of the metric with the index `metric`: (draws of the means, draws of one more trial)."""
         if metric not in self._drawn:
             self._drawn[metric] = self._fits[metric].draw(self._errors[metric], self._rng)
         return self._drawn[metric]
 
     def missing(self, candidate: int, metrics: set[int]) -> tuple[int, ...]:
-        """Return the numbers of the metrics that have no value of the candidate in some condition."""
+        """Return the indices of those `metrics` that have no value of the candidate in at least one condition."""
         return tuple(sorted(at for at in metrics if np.isnan(self._fits[at].means[candidate]).any()))
 
 

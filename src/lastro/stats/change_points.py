@@ -51,7 +51,7 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class _SegmentSplit:
-    """A division of a segment before the index `at`, which may be from `first` to `last`; `p` as for a change."""
+    """A division of a segment just before the index `at`; `first`, `last` and `p` are as in `ChangePoint`."""
 
     at: int
     first: int
@@ -79,7 +79,9 @@ def change_points(values: Sequence[float], alpha: float, confidence: float) -> t
 
 
 def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> list[_SegmentSplit]:
-    """Split the values from `start` to `end`, and then both sides, as long as a split is significant; in order."""
+    """Split the values from `start` to `end`, and then each side, as long as splits are significant; return all splits.
+
+    They are in the order of the series."""
     split = _best_split(series, start, end, alpha)
     if split is None or split.p > alpha:
         return []
@@ -90,8 +92,8 @@ def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> lis
 def _best_split(series: Values, start: int, end: int, alpha: float) -> _SegmentSplit | None:
     """Return the split of the values from `start` to `end` with the least p; None for too few, or equal, values.
 
-    Fewer than `FEWEST` values at an end that differ significantly are left out first: they are outliers, and would move
-    the split."""
+    First, values at either end that differ significantly from all others are left out if they are fewer than `FEWEST`:
+    they are outliers, and would move the split."""
     while (n := end - start) >= 2 * FEWEST and np.ptp(part := series[start:end]):
         part = part - part[0]  # large values that hardly differ would lose the digits in which they do
         part = part / np.abs(part).max()
@@ -112,9 +114,10 @@ def _best_split(series: Values, start: int, end: int, alpha: float) -> _SegmentS
 
 
 def _p(steps: Values, rest: Values, index: int) -> float:
-    """Return the p of a step of the level after the value at `index`, corrected for all places it could have been at.
+    """Return the p of a change of level after the value at `index`, corrected for all places where it could have been.
 
-    For each index, `steps` has the difference of the two means, and `rest` the residual sum of squares of the split."""
+    For each index, `steps` has the difference between the means of the two sides, and `rest` the residual sum of
+    squares of a split there."""
     n, n_left = len(rest) + 1, index + 1
     variance = float(rest[index]) / (n - 2)
     error = math.sqrt(variance * n / (n_left * (n - n_left))) if variance > _ROUNDING else 0.0

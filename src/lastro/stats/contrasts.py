@@ -78,7 +78,7 @@ def compare(
 
 
 def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> MeanComparison:
-    """Compare one side with another, in a family of one."""
+    """Compare one side with another, without a correction for further comparisons."""
     return compare(model, [(of, to)], confidence)[0]
 
 
@@ -97,10 +97,10 @@ def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -
 
 
 def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
-    """Return a weighted sum of arithmetic means, in the unit of the values, in a family of one.
+    """Return a weighted sum of arithmetic means, in the unit of the values, with a p and an interval for it alone.
 
-    The weights {treated: 1, baseline: -1} give a difference. The value is None without a weight that is not zero, or
-    where nothing links the cells."""
+    The weights {treated: 1, baseline: -1} give a difference. The value is None if all weights are zero, or if nothing
+    links the campaigns that measured the cells."""
     if not any(weights.values()):
         return _absent(Note(NO_WEIGHT))
     estimate = model.linear.estimate(weights)
@@ -189,7 +189,9 @@ def _comparison(
 
 
 def _sum_estimate(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
-    """Return a weighted sum with the interval that agrees with its test; without one if the test has no critical."""
+    """Return a weighted sum with the interval that agrees with its test.
+
+    It has no interval if its test has no critical value."""
     interval = None
     if estimate.error is not None and judged.critical is not None and math.isfinite(judged.critical):
         half = judged.critical * estimate.error + estimate.bias
@@ -235,5 +237,5 @@ def _absent(why: Note) -> Estimate:
 
 
 def exponential(value: float) -> float:
-    """Return the exponential, kept within the range of a float and above zero."""
+    """Return e to the power of `value`, limited to finite floats above zero."""
     return math.exp(min(700.0, max(-700.0, value)))

@@ -31,7 +31,7 @@ _NO_CHANCE = 0.1  # of alpha: a candidate that holds its limits with a lower pro
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit on the mean of a metric, by the number of the metric: at least `value` if `at_least`, else at most."""
+    """A limit on the mean of a metric: at least `value` if `at_least`, else at most. `metric` is the metric's index."""
 
     metric: int
     value: float
@@ -58,10 +58,10 @@ class CandidateOdds:
 
     `holds` is the probability that all means hold their limits in all conditions. `may_hold` is this probability if
     values that are only lower bounds count as holding. `next_holds` is the probability that one more trial in each
-    condition holds all limits. The three are NaN for a candidate with `missing` metrics. `cost` is the median cost with
-    the ends of its interval, None without a value. `cheapest` is the probability that this candidate holds all limits
-    and costs the least of those that do. `missing` are the numbers of the metrics that were not measured in some
-    condition: such a candidate is never accepted."""
+    condition holds all limits. The three are NaN for a candidate with `missing` metrics. `cost` is (median, low end of
+    its interval, high end); None if it is not known. `cheapest` is the probability that this candidate holds all limits
+    and costs the least of all candidates that do. `missing` are the indices of the metrics that were not measured in at
+    least one condition: a candidate with any is never accepted."""
 
     limits: tuple[LimitOdds | None, ...]
     holds: float
@@ -74,9 +74,10 @@ class CandidateOdds:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One of several looks at a campaign that grows, and the numbers of the candidates that earlier looks settled.
+    """One of several looks at a campaign that grows, with the indices of candidates that earlier looks decided.
 
-    `level` returns the level of this look's tests, given the error that all looks together may have (`spending`)."""
+    `level` takes the error probability that all looks together may have, and returns the level of significance for the
+    tests of this look (`spending`)."""
 
     level: Callable[[float], float]
     accepted: frozenset[int] = frozenset()
@@ -88,12 +89,13 @@ _ONLY_LOOK = Stage(lambda alpha: alpha)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The decision: which candidates are accepted, rejected or open, by their numbers, in order of cost.
+    """The decision: which candidates are accepted, rejected or open, by their indices, in order of cost.
 
-    `odds` are in the order of the candidates. `recommended` is the cheapest accepted candidate. `alike` are other
-    accepted candidates whose cost is not distinguishable from its cost, and `open_cheaper` are open candidates that may
-    cost less. `saving` is the fraction of the recommended candidate's cost that the truly cheapest accepted one would
-    save, averaged over the uncertainty of the costs."""
+    `odds` has an entry for each candidate, in the order of their indices. `recommended` is the cheapest accepted
+    candidate. `alike` are the other accepted candidates whose cost is not distinguishable from that of the recommended
+    one. `open_cheaper` are open candidates that may cost less than the recommended one. `saving` is the fraction of the
+    recommended candidate's cost that the truly cheapest accepted candidate would save, averaged over the uncertainty of
+    the costs."""
 
     odds: tuple[CandidateOdds, ...]
     accepted: tuple[int, ...]
@@ -141,9 +143,9 @@ def choose(
 ) -> Choice:
     """Judge the candidates by their means, accepting any violator of a limit with a probability of at most `alpha`.
 
-    The cost of a candidate is the mean over the conditions of a weighted sum of metrics, given by `cost` as {number of
-    the metric: weight}; these metrics need no limits. `size` is (number of candidates, number of conditions). `stage`
-    is for a look at a campaign that grows. Needs two blocks."""
+    The cost of a candidate is the mean over the conditions of a weighted sum of metrics. `cost` are the weights, {index
+    of the metric: weight}; these metrics need no limits. `size` is (number of candidates, number of conditions).
+    `stage` is for a look at a campaign that grows. At least two blocks are needed."""
     n_candidates, n_conditions = size
     finer = min(_FINER * DRAWS, _MOST_DRAWN // max(1, n_candidates * n_conditions * len(metrics)))
     shape = (DRAWS if stage is _ONLY_LOOK else max(DRAWS, finer), n_candidates)
@@ -175,7 +177,9 @@ def choose(
 
 
 def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int | None:
-    """Return how many more blocks decide on a candidate with the probability `chance`; None above `MOST_BLOCKS`.
+    """Return how many more blocks are needed to accept or reject a candidate with the probability `chance`.
+
+    None if that takes more than `MOST_BLOCKS`. `alpha` is the level of the tests.
 
     `holds` is the probability, after `n_blocks` blocks, that the candidate holds its limits. It determines how many
     standard errors the mean is from the limits. The true mean is uncertain by one standard error, which shrinks with

@@ -42,8 +42,8 @@ _SEED = 1953
 class JudgedEstimate:
     """The test of one estimate: its p, the p corrected for the family, and the critical value in standard errors.
 
-    All are None for an estimate without a standard error. If the standard error is 0, `critical` is 0 where the number
-    of blocks is enough for significance, and else infinite."""
+    All three are None for an estimate without a standard error. If the standard error is 0, `critical` is 0 if there
+    are enough blocks for a significant result, and infinite if not."""
 
     p: float | None
     p_adjusted: float | None
@@ -108,7 +108,7 @@ def _p(estimate: CellEstimate) -> float:
 
 
 def _in_few_digits(df: float) -> float:
-    """Return degrees of freedom rounded down; whole numbers stay, whatever rounding has made of their last digits."""
+    """Return degrees of freedom rounded down to few digits; a whole number stays whole despite errors of rounding."""
     scale = 10.0 ** (_DF_DIGITS - 1 - math.floor(math.log10(df)))
     return math.floor(df * scale + _ALIASED) / scale
 
@@ -116,9 +116,9 @@ def _in_few_digits(df: float) -> float:
 class Family:
     """The distribution of the largest |t| of a family of estimates, from the correlations of their errors.
 
-    `errors` has the error of each estimate as a vector (`CellEstimate.loads`). The noise of r independent directions is
-    a random vector: the largest |t| is its length, which has an F distribution, times the largest coordinate of its
-    direction. The latter is averaged over random directions."""
+    `errors` has the error of each estimate as a unit vector (`CellEstimate.loads`). The noise of r independent
+    directions is a random vector. The largest |t| is the Euclidean norm of this vector, which has an F distribution,
+    times the largest coordinate of its direction, which is averaged over random directions."""
 
     def __init__(self, errors: Sequence[Floats]) -> None:
         self._errors = errors
@@ -145,7 +145,7 @@ class Family:
         return rank, np.sort(largest).reshape(_NODES, -1).mean(axis=1)
 
     def p(self, t: float, df: float) -> float:
-        """Return the probability that the largest |t| of the family exceeds this one, if nothing differs."""
+        """Return the probability that the largest |t| of the family exceeds `t` if all true differences are zero."""
         from scipy.special import fdtrc
 
         rank, largest = self._largest

@@ -68,7 +68,9 @@ class Precision:
         return float(brentq(lambda loss: self.finds(loss, margin, alpha) - power, low, high, xtol=1e-5))
 
     def _rejects(self, loss: float, margin: float, alpha: float, side: int) -> float:
-        """Return the power of the test of "the loss is the margin" against a larger (side 1) or smaller (-1) loss."""
+        """Return the power of a test of the hypothesis that the loss equals the margin.
+
+        The alternative is a larger loss if `side` is 1, and a smaller loss if it is -1. `loss` is the true loss."""
         sign = 1 if self.better == "lower" else -1
         ratio, limit = 1 + sign * loss, 1 + sign * margin
         parts = ((ratio * self.errors[1]) ** 2, (limit * self.errors[0]) ** 2)

@@ -71,9 +71,10 @@ class Histogram:
         return round(self.n_in_all * (1 - q), 6) >= LEAST_BEYOND
 
     def quantile(self, q: float) -> float:
-        """Return the least value that at least the fraction q of all events do not exceed; infinity if lost events do.
+        """Return the least value that at least the fraction `q` of all events do not exceed.
 
-        It is the upper end of a bucket, so at most 0.1 % too large. `q` = 1 is the maximum.
+        It is the upper end of a bucket, so at most 0.1 % too large. `q` = 1 gives the maximum. The result is infinity
+        if the quantile is among the lost events.
         Raises: ValueError without events, or unless 0 < q <= 1."""
         if not 0 < q <= 1 or not self.n_in_all:
             raise ValueError(f"no quantile {q} of {self.n_in_all} events")
@@ -88,7 +89,7 @@ def bucket_of(value: int) -> int:
 
 
 def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of the bucket of each value."""
+    """Return the index of the bucket of each value."""
     _, bits = np.frexp(values.astype(np.float64))  # the length of a number in bits; doubles are exact below 2**53
     shift = np.maximum(0, bits.astype(np.int64) - _EXACT_BITS)
     buckets: NDArray[np.int64] = shift * _HALF + (values >> shift)
@@ -96,6 +97,6 @@ def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def upper_ends(buckets: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
-    """Return the largest value of each bucket."""
+    """Return the largest value that belongs to each of these buckets, which are given by index."""
     shift = np.maximum(0, buckets // _HALF - 1)
     return ((buckets - shift * _HALF + 1) << shift) - 1

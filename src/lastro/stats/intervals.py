@@ -37,7 +37,7 @@ class Interval:
         return self.low <= value <= self.high
 
     def has_middle(self, value: float) -> bool:
-        """Return whether the value is in the middle, so that the interval can be written as value ± half width."""
+        """Return whether `value` is the middle of the interval, so that it can be written as value ± half width."""
         return abs(self.high - value - (value - self.low)) <= 1e-9 * max(self.half_width, abs(value))
 
     def above_zero(self) -> Interval:

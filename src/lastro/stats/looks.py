@@ -37,8 +37,8 @@ def look(
 ) -> tuple[Choice, Settled]:
     """Judge the candidates when a `fraction` of the maximum number of blocks has run.
 
-    `before` is what earlier looks settled; the other arguments are those of `decision.choose`. Return the choice by the
-    data so far, and what all looks including this one have settled."""
+    `before` is what earlier looks settled. The other arguments are those of `decision.choose`. Return the choice that
+    follows from the data so far, and what all looks, including this one, have settled."""
     fractions = (*before.fractions, fraction)
     stage = Stage(lambda level: nominal_level(fractions, level), before.accepted, before.rejected)
     choice = choose(metrics, limits, cost, size, alpha, stage)
@@ -62,17 +62,18 @@ def look(
 def is_made(choice: Choice, settled: Settled) -> bool:
     """Return whether the decision is made, so that no more trials are needed.
 
-    It is made if no candidate holds all limits. It also is if every open candidate that may be cheaper was dropped, and
-    the truly cheapest accepted candidate would save a negligible amount."""
+    It is made if no candidate holds all limits. It is also made if every open candidate that may be cheaper than the
+    recommended one was dropped, and the truly cheapest accepted candidate would save only a negligible amount."""
     if choice.recommended is None:
         return choice.outcome == "none"
     return choice.saving <= _NEGLIGIBLE and not set(choice.open_cheaper) - settled.gone
 
 
 def _unlikely(choice: Choice, gone: frozenset[int], budget: float) -> list[Dropped]:
-    """Return candidates to drop, the least probably cheapest first, as long as their probabilities fit in the budget.
+    """Return the candidates to drop since they are hardly the cheapest that holds all limits, the least probable first.
 
-    `budget` is the probability that may be spent, at this look, on dropping the best candidate."""
+    Their probabilities of being the cheapest add up to at most `budget`, the probability that may be spent at this look
+    on dropping the best candidate. Candidates in `gone` were dropped before."""
     dropped = []
     excluded = gone | {choice.recommended}
     cheapest = {at: odds.cheapest for at, odds in enumerate(choice.odds) if at not in excluded and not odds.missing}

@@ -25,7 +25,9 @@ TOO_FEW_TO_TEST = "n = {n}: a test needs 2 trials or more"
 
 @dataclass(frozen=True, slots=True)
 class RatioTest:
-    """A test of a ratio of means against `limit`. `t` is infinite when neither sample varies, or 0 at the limit."""
+    """A test of a ratio of means against `limit`.
+
+    If neither sample varies, `t` is infinite, or 0 if the ratio equals the limit."""
 
     limit: float
     side: Side
@@ -55,7 +57,8 @@ class Candidate:
 class GateTest:
     """A candidate at the gate: its test against the margin, its p corrected for all candidates, and the decision.
 
-    `alpha` is the level of the first step of Holm's correction: that of the gate over the number of candidates."""
+    `alpha` is the level of the first step of Holm's correction: the level of the gate, divided by the number of
+    candidates."""
 
     candidate: Candidate
     test: RatioTest

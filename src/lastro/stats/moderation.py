@@ -45,7 +45,7 @@ def drawn_to_pooled(variances: Sequence[float], df: Sequence[float], most: float
 
 
 def _prior_df(variances: Sequence[float], df: Sequence[float], most: float) -> float:
-    """Return the degrees of freedom that the pooled variance counts as; 0 for fewer than two variances above zero."""
+    """Return the weight of the pooled variance, as degrees of freedom; 0 for fewer than two variances above zero."""
     known = [(value, freedom) for value, freedom in zip(variances, df, strict=True) if value > 0]
     if len(known) < 2:
         return 0.0

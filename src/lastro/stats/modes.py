@@ -54,10 +54,11 @@ _SEED = 1985
 
 @dataclass(frozen=True, slots=True)
 class SecondMode(Generic[K]):
-    """The `trials` that lie apart, {cell: blocks of these trials}, without cells that have none; at most half of all.
+    """The trials of a second mode, which lie apart from all others; at most half of all trials.
 
-    `distance` is the distance from the other trials of the same treatment and block: a ratio if `relative` (0.8 is 20 %
-    below), else a difference in the unit of the values. `sds` is its size in standard deviations of the noise."""
+    `trials` are {cell: blocks of its trials in the second mode}, without cells that have none. `distance` is how far
+    they are from other trials of the same treatment and block: a ratio if `relative` (0.8 is 20 % below), else a
+    difference in the unit of the values. `sds` is the size of this distance in standard deviations of the noise."""
 
     trials: Mapping[K, frozenset[int]]
     distance: float
@@ -110,7 +111,7 @@ def second_mode(cells: Cells[K]) -> SecondMode[K] | None:
 
 
 def _spread_over_step(values: Floats, measured: Marks) -> Floats:
-    """Return the values, each moved at random within the step to which it was rounded: rounding makes no clusters."""
+    """Return the values, each moved at random within its step of rounding, so that steps do not look like clusters."""
     step = _step(dict.fromkeys(values[measured].tolist()))
     return values + step * np.random.RandomState(_SEED).uniform(-0.5, 0.5, values.shape)
 

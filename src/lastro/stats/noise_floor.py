@@ -51,10 +51,10 @@ class NoiseFloor:
 
 
 def distance(trials: int, aa_trials: int) -> int:
-    """Return how many blocks apart the two trials of a pair are to be in an A/A campaign.
+    """Return how many blocks the two trials of a pair must be apart in an A/A campaign.
 
-    Two of the `trials` trials of a block of the judged study are (trials + 1) / 3 places apart on average, in random
-    order. A block of the A/A campaign has `aa_trials` trials."""
+    A block of the study that is to be judged has `trials` trials in random order; two of them are (trials + 1) / 3
+    positions apart on average. A block of the A/A campaign has `aa_trials` trials."""
     return max(1, round((trials + 1) / 3 / aa_trials))
 
 

@@ -9,7 +9,7 @@ FEWER_THAN_TWO = "n = {n}: an interval needs 2 trials or more"
 
 
 def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
-    """Mark a message that is translated later, through a variable, so that the catalogues must contain it."""
+    """Return a message unchanged; the call tells the tool that fills the translation catalogues to include it."""
     return message
 
 

@@ -106,14 +106,17 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """The effects `y`, and the variances `v` of their errors, which count as normal and known."""
+    """The effects `y`, and the variances `v` of their errors; errors are treated as normal, and variances as known."""
 
     y: Floats
     v: Floats
 
     @classmethod
     def of(cls, effects: Sequence[MeasuredEffect], confidence: float | None = None) -> _Sample:
-        """Return the sample. With a confidence, errors are enlarged: a normal interval is as wide as by Student's t."""
+        """Return the sample of these effects.
+
+        With a `confidence`, each standard error is enlarged so that its normal interval is as wide as its interval by
+        Student's t."""
         from scipy.special import ndtri
 
         if any(not effect.error > 0 for effect in effects):

@@ -107,7 +107,7 @@ def ratio_to_baseline(
 
 
 def ratio_of(contrast: Estimate, n: tuple[int, int]) -> Estimate:
-    """Return a ratio from a model (`contrasts`) as a ratio to the baseline, with the `sides` and reasons of one.
+    """Return a ratio from a model (`contrasts`), with the `sides` and the notes that a ratio to a baseline has.
 
     `n` counts the values of the treatment and of the baseline, and is used unless the contrast is paired."""
     why = contrast.absent_because

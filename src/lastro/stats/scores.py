@@ -21,9 +21,10 @@ Spread = tuple[float, float, float]  # the middle, the low end and the high end
 class StudyTrials:
     """The trials of one metric of a study, over `n_conditions` conditions of equal weight.
 
-    `higher` is True if higher values are better. `variants` has for each candidate of `trials` the number of the
-    candidate of the score whose variant it is, such as a platform with some storage. The first variant with values
-    counts, not the best one: the maximum of several noisy means is too good on average."""
+    `higher` is True if higher values are better. A candidate of `trials` may be a variant of a candidate of the score,
+    such as a platform with some storage: `variants` maps the candidates of `trials`, in order, to indices of candidates
+    of the score. Of several variants, the first with values counts, and not the best one: the maximum of several noisy
+    means is too good on average."""
 
     trials: MetricTrials
     variants: tuple[int, ...]

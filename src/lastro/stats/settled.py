@@ -11,10 +11,11 @@ Why = Literal["rejected", "unlikely", "futile"]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate, by its number, that gets no more trials, and why.
+    """A candidate that gets no more trials, by its index, and why.
 
-    `chance` is the probability that the candidate holds all limits ("rejected"), that it is the cheapest candidate that
-    does ("unlikely"), or that it is accepted by the end ("futile")."""
+    The meaning of the probability `chance` depends on `why`. "rejected": that the candidate holds all limits.
+    "unlikely": that it is the cheapest candidate that holds all limits. "futile": that it would be accepted once all
+    blocks have run."""
 
     candidate: int
     why: Why
@@ -23,9 +24,9 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The candidates, by their numbers, that all looks so far have accepted, rejected or dropped.
+    """The candidates, by their indices, that the looks so far have accepted, rejected or dropped.
 
-    `fractions` has for each look the fraction of the maximum number of blocks that had run."""
+    `fractions` has for each look how many of the maximum number of blocks had run, as a fraction from 0 to 1."""
 
     fractions: tuple[float, ...] = ()
     accepted: frozenset[int] = frozenset()
@@ -34,5 +35,5 @@ class Settled:
 
     @property
     def gone(self) -> frozenset[int]:
-        """The numbers of the candidates that get no more trials."""
+        """The indices of the candidates that get no more trials."""
         return frozenset(drop.candidate for drop in self.dropped)

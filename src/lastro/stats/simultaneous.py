@@ -64,7 +64,7 @@ class Pair:
 
     @property
     def distance(self) -> float:
-        """The distance between the two in either order: a ratio as a logarithm, a difference in the values' unit."""
+        """The distance between the means, never negative: |log of the ratio| if relative, else the |difference|."""
         return abs(math.log(self.value)) if self.relative else abs(self.value)
 
     @property

@@ -44,8 +44,9 @@ def least_paired_p(n: int) -> float:
 def least_unpaired_p(sizes: Sequence[int]) -> float:
     """Return the least two-sided p of independent samples of these sizes: 2 / C(n + m, n) for two.
 
-    For more samples, as in a contrast, the two smallest count: it is never more probable that all samples are constant
-    but not all equal. For a single sample, only the signs of its values can vary, as for pairs."""
+    For more than two samples, as in a contrast, the result is that of the two smallest samples, which is an upper bound
+    for the probability that all samples are constant but not all equal. For a single sample, only the signs of its
+    values can vary, as for pairs."""
     smallest = sorted(sizes)[:2]
     if len(smallest) < 2:
         return least_paired_p(*smallest)

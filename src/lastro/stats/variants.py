@@ -60,7 +60,7 @@ def confidence_at(looks: Sequence[int], last_look: int, confidence: float) -> fl
 def changes(
     model: BlockModel, pairs: Sequence[tuple[int, int]], better: Better, confidence: float
 ) -> tuple[VariantChange, ...]:
-    """Return the change of each (variant, reference), which are cells of the model; all of them are one family."""
+    """Return the change of each of `pairs`, (variant, reference), both cells of the model; all pairs are one family."""
     comparisons = compare(model, [({variant: 1.0}, {reference: 1.0}) for variant, reference in pairs], confidence)
     return tuple(_change(comparison, better) for comparison in comparisons)
 
