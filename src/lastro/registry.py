@@ -137,7 +137,7 @@ def _error_and_line(error: BaseException, origin: str) -> tuple[str, str]:
 
 
 def culprit(error: BaseException) -> str:
-    """Return "FILE, line N" of the code from outside Lastro that raised an error; empty if only Lastro's own did."""
+    """Return "FILE, line N" of the part from outside Lastro in which an error was raised; empty if there is none."""
     trace, modules = error.__traceback__, list[str]()
     while trace is not None:
         modules.append(trace.tb_frame.f_globals.get("__name__", ""))

@@ -1,7 +1,8 @@
-"""A study from a few answers: what runs, on what it could run, who is next to it, what must hold, how long it may take.
+"""A study from a few answers: functions, platforms, neighbours, service levels, and the time that it may take.
 
-The design is the largest that fits the time: first measurements become shorter, then blocks fewer, then half of the
-combinations is left out, then links and limits are held constant; each step records what cannot be answered any more.
+The design is the largest that fits into this time. To make it fit, first the measurements become shorter, then there
+are fewer blocks, then half of the combinations is left out, and then links and limits are held constant. Each step
+records the questions that the study can then not answer.
 """
 
 from __future__ import annotations
