@@ -74,7 +74,7 @@ def _cleaner(words: Mapping[str, str]) -> Clean:
 
 
 def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of machines and users in a campaign's provenance, and the name of the user of this process."""
+    """Yield the names of machines and users in a campaign's provenance, and of the user who writes the bundle."""
     for machine in _machines(provenance):
         name = str(machine.get("hostname", ""))
         yield name

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OwnCpu:
-    """The CPU seconds that Lastro has used on a host, in user mode (`…user_s`) and in total (`…_s`).
+    """The CPU seconds that Lastro has used on a host.
 
-    `own_…` is the time of Lastro itself or, on a remote host, of the shells and servers of its connections.
-    `commands_…` is the time of the commands that Lastro ran on the host and that have ended."""
+    `own_s` is the time of Lastro itself or, on a remote host, of the shells and servers of its connections.
+    `commands_s` is the time of the commands that Lastro ran on the host and that have ended. `own_user_s` and
+    `commands_user_s` are the parts of these times in user mode."""
 
     own_user_s: float = 0.0
     own_s: float = 0.0

@@ -105,7 +105,7 @@ class Usage:
 
     @property
     def system_s(self) -> float:
-        """CPU seconds that the group spent in kernel mode."""
+        """CPU seconds that the host's kernel spent for the group."""
         return self.cpu_s - self.user_s - self.hidden_s
 
     def since(self, earlier: Usage) -> Usage:
