@@ -1,8 +1,9 @@
 """The server of `lastro serve`: pages for one user of this machine, who reads and changes nothing.
 
 Other users, and pages of other sites in the same browser, must not read anything. So it listens on 127.0.0.1; it
-answers only to whoever has its token, from the address or from a cookie; and it checks the name of the host, which a
-site could otherwise point here (DNS rebinding). Source: the Content Security Policy, level 3, of the W3C."""
+answers only requests with its token, in the address or in a cookie; and it checks the host name of each request, since
+a site could point its own name to 127.0.0.1 (DNS rebinding). Source: the Content Security Policy, level 3, of the
+W3C."""
 
 from __future__ import annotations
 
