@@ -1,6 +1,6 @@
 """Lastro measures what virtualization costs a network function and what isolation saves.
 
-`lastro.open(DIR)` loads a campaign: docs/howto-python.md."""
+`lastro.open(DIR)` loads a campaign into Python: see docs/howto-python.md."""
 
 __version__ = "0.1.0"
 __all__ = ["Campaign", "open"]
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # `typing` is not cheap
 
 
 def __getattr__(name: str) -> object:
-    """Import the interface for Python programs on first use, so that commands start without it."""
+    """Import `lastro.api` on the first use of one of its names, so that commands start without it."""
     if name not in __all__:
         raise AttributeError(f"module 'lastro' has no attribute '{name}'")
     from lastro import api

@@ -32,15 +32,15 @@ _WIDTH = 120
 def open(directory: str | Path, *, all_metrics: bool = False) -> Campaign:
     """Load a campaign, finished or not, as it is now.
 
-    It has the metrics of its study, or `all_metrics` that were measured: more metrics are more effects to be corrected
-    for, and more sentences.
+    It has the metrics of its study or, with `all_metrics`, all that were measured. More metrics mean more effects for
+    which p-values are corrected, and more sentences.
 
     Raises: lastro.errors.InputError when the directory holds no campaign, or a suite; StoreError when it is damaged."""
     return Campaign(Path(directory), all_metrics=all_metrics)
 
 
 class Columns(dict[str, list[Value]]):
-    """A table as a dictionary, {name of a column: its values}, with None where there is no value."""
+    """A table as a dictionary: {name of a column: its values, one for each row}. A missing value is None."""
 
     @classmethod
     def of(cls, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
@@ -63,13 +63,13 @@ class Columns(dict[str, list[Value]]):
 
 
 class Drawing:
-    """A figure: `svg` is its text, and `save` writes it."""
+    """A figure. `svg` is the text of its SVG file, and `save` writes that file."""
 
     def __init__(self, name: str, title: str, svg: str) -> None:
         self.name, self.title, self.svg = name, title, svg
 
     def save(self, path: str | Path) -> None:
-        """Write an SVG file. `lastro report DIR --figures` writes all of them, also as PNG and PDF."""
+        """Write the figure to an SVG file. `lastro report DIR --figures` writes all figures, as SVG, PNG and PDF."""
         Path(path).write_text(self.svg, encoding="utf-8")
 
     def _repr_html_(self) -> str:
@@ -94,7 +94,7 @@ class _Shown:
 
 
 class SlaAnswer(_Shown):
-    """The answer of `Campaign.decide`: what `lastro decide` prints, and its parts."""
+    """The answer of `Campaign.decide`. It prints as `lastro decide` does, and its properties have the parts."""
 
     def __init__(self, decision: SlaDecision) -> None:
         from lastro.builders.data.decision import document
@@ -104,17 +104,20 @@ class SlaAnswer(_Shown):
 
     @property
     def outcome(self) -> str:
-        """Return "recommended", "none" if no candidate holds the service levels, or "undecided"."""
+        """Return the verdict: "recommended", "undecided", or "none" if no candidate holds the service levels."""
         return str(self.document["verdict"])
 
     @property
     def recommended(self) -> dict[str, str] | None:
-        """Return the levels of the recommended candidate: {factor: level}."""
+        """Return the recommended candidate as {factor: level}; None if no candidate is recommended."""
         best = self._decision.choice.recommended
         return None if best is None else dict(self._decision.candidates[best].levels)
 
     def candidates(self) -> Columns:
-        """Return the candidates, the best first: label, verdict, holds (a probability), cost and its interval."""
+        """Return a table of the candidates, the best first.
+
+        Its columns are the label, the verdict, the probability that the candidate holds the service levels (`holds`),
+        the cost, and the interval of the cost."""
         rows = (
             (
                 candidate["label"],
@@ -146,12 +149,12 @@ class Campaign(_Shown):
 
     @property
     def factors(self) -> dict[str, list[Value]]:
-        """Return {factor: its levels}."""
+        """Return the factors of the study as {factor: its levels}."""
         return {factor.name: list(factor.levels) for factor in self._data.study.factors}
 
     @property
     def metrics(self) -> dict[str, str]:
-        """Return {metric: its unit} of the metrics that are analysed."""
+        """Return the metrics that are analysed as {metric: its unit}."""
         return {metric.name: metric.unit for metric in self._content.report.metrics}
 
     @cached_property
@@ -163,7 +166,10 @@ class Campaign(_Shown):
 
     @property
     def treatments(self) -> Columns:
-        """Return the treatments: id, level of each factor, status, number of valid trials, why it is unavailable."""
+        """Return a table of the treatments, one in each row.
+
+        Its columns are the id, the level of each factor, the status, the number of valid trials, and the reason if the
+        treatment is unavailable."""
         rows = (
             (
                 treatment["id"],
@@ -177,10 +183,10 @@ class Campaign(_Shown):
         return Columns.of(("treatment", *self.factors, "status", "valid", "reason"), rows)
 
     def values(self, metric: str | None = None, *, invalid: bool = False) -> Columns:
-        """Return all values of valid trials, one in each row, as `lastro results DIR --csv FILE` writes them.
+        """Return a table of the values of valid trials, one in each row, as `lastro results DIR --csv FILE` writes it.
 
-        The table has all metrics that were measured, or only `metric`. With `invalid`, it also has rows for invalid
-        attempts and for trials without an attempt. Raises: InputError for an unknown metric."""
+        It has all metrics that were measured, or only `metric`. With `invalid`, it also has rows for invalid attempts
+        and for trials without an attempt. Raises: InputError for an unknown metric."""
         from lastro.results.export import columns, rows
 
         self._known(metric, [listed.name for listed in (*self._data.study.all_metrics, *self._data.study.metrics)])
@@ -194,12 +200,13 @@ class Campaign(_Shown):
         return Columns.of(names, selected)
 
     def means(self, metric: str | None = None) -> Columns:
-        """Return the mean of each treatment with its interval, and the ratio to its baseline with its interval.
+        """Return a table of the mean of each treatment and its ratio to the baseline, both with intervals.
 
-        A treatment without a valid value has a row with n = 0. `at_least` counts the values that are only lower bounds,
-        and `ratio_bound` is ">=" or "<=" where only a bound of the ratio is known. `verdict` is better, worse, same or
-        unknown, corrected for all ratios of the metric. `marks` are the kinds of remarks on the values, such as a
-        generator that was the limit. Raises: InputError for an unknown metric."""
+        It has a row for each metric, or only for `metric`, and treatment; n is 0 in the row of a treatment without a
+        valid value. `at_least` is the number of values that are only lower bounds. `ratio_bound` is ">=" or "<=" where
+        only a bound of the ratio is known. `verdict` is better, worse, same or unknown, corrected for all ratios of the
+        metric. `marks` lists the kinds of remarks on the values: for example, that the load generator was the limit.
+        Raises: InputError for an unknown metric."""
         return self._in_place(("treatment", *self.factors, *_MEANS), self._means(self._known(metric)))
 
     def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
@@ -217,11 +224,11 @@ class Campaign(_Shown):
                 )  # fmt: skip
 
     def effects(self, metric: str | None = None) -> Columns:
-        """Return the effect of each level against its factor's reference, averaged over the other factors.
+        """Return a table of the effect of each level against its factor's reference, averaged over the other factors.
 
-        `p` is corrected for all effects on the metric; `decision` is different, same or unknown. `aliases` are what a
-        fraction of the design measures together with the effect, and `marks` the kinds of remarks on the values.
-        Raises: InputError for an unknown metric."""
+        The table has the effects on all metrics, or only on `metric`. `p` is corrected for all effects on the metric.
+        `decision` is different, same or unknown. `aliases` lists the effects that a fractional design cannot separate
+        from this one. `marks` lists the kinds of remarks on the values. Raises: InputError for an unknown metric."""
         return self._in_place(_EFFECTS, self._effects(self._known(metric)))
 
     def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
@@ -240,7 +247,9 @@ class Campaign(_Shown):
                 )
 
     def _in_place(self, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
-        """Return a table; for a guest, add the column `measured_in`: its times are not comparable with a host's."""
+        """Return a table with the columns `names`, and a column `measured_in` if the campaign ran in a guest.
+
+        The column is there because times in a guest are not comparable with times on a real host."""
         if (guest := self.document["guest"]) is None:
             return Columns.of(names, rows)
         return Columns.of((*names, "measured_in"), ((*row, guest["title"]) for row in rows))
@@ -256,10 +265,10 @@ class Campaign(_Shown):
     ) -> SlaAnswer:
         """Decide which choice of platform, link and isolation holds service levels such as "latency_p99 < 1 ms".
 
-        The tables of the study replace arguments that are left out. `cost` is a sum such as
-        "chain_cpus + 0.1*function_memory", `under` are levels of conditions, such as {"anomaly": "memory"}, and
-        `require` and `wish` name properties.
-        Raises: InputError as `lastro decide` does."""
+        If an argument is left out, the table of the study with its name is used. `cost` is a sum such as
+        "chain_cpus + 0.1*function_memory". `under` has the conditions in which the service levels must hold, such as
+        {"anomaly": "memory"}. `require` and `wish` name properties.
+        Raises: InputError where `lastro decide` would report an error."""
         from lastro.analysis.decision import SlaQuestion, decide
 
         texts = {name: [level] if isinstance(level, str) else list(level) for name, level in (under or {}).items()}
@@ -268,11 +277,11 @@ class Campaign(_Shown):
 
     @property
     def figures(self) -> dict[str, str]:
-        """Return {name: title} of the figures that can be drawn; some may have nothing to show."""
+        """Return the figures that can be requested as {name: title}; some may have nothing to show."""
         return {plan.name: plan.title for plan in self._plans()}
 
     def figure(self, name: str) -> Drawing:
-        """Draw a figure by its name, or the first figure whose name begins with `name` and a hyphen.
+        """Draw the figure named `name`, or else the first figure whose name begins with `name` and a hyphen.
 
         Raises: InputError for an unknown figure, and for a figure that has nothing to show."""
         plans = {plan.name: plan for plan in self._plans()}
@@ -297,7 +306,9 @@ class Campaign(_Shown):
         return planned(self._content)
 
     def _known(self, metric: str | None, among: Sequence[str] = ()) -> Sequence[str]:
-        """Return the metrics to show, all or `metric`. Raises: InputError if `among` or the analysis lacks it."""
+        """Return [`metric`] or, if it is None, all of `among` (default: the analysed metrics).
+
+        Raises: InputError when `metric` is not in `among`."""
         known = list(among or self.metrics)
         if metric is not None and metric not in known:
             raise InputError(f"no metric is named '{metric}'", did_you_mean(metric, known))

@@ -14,7 +14,7 @@ from lastro.plain import without_controls
 
 
 class PlainConsole(Console):
-    """A console on which text cannot control the terminal; rich's own colours and cursor movements pass."""
+    """A console that removes control characters from text; rich's own colours and cursor movements are kept."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -25,7 +25,8 @@ class PlainConsole(Console):
 def grid(rows: Sequence[Sequence[Text | str]], right: Iterable[int] = (), widths: Sequence[int] = ()) -> list[Text]:
     """Lay out rows in columns two characters apart, and return the lines; a table cell may have several lines.
 
-    `right` are the indices of right-aligned columns; the `widths` of columns default to those of the widest cells."""
+    `right` has the indices of right-aligned columns. `widths` has the width of each column in characters; by default,
+    a column is as wide as its widest cell."""
     cells = [[_lines(cell) for cell in row] for row in rows]
     widths = widths or [max(line.cell_len for lines in column for line in lines) for column in zip(*cells, strict=True)]
     laid_out, aligned = [], set(right)

@@ -36,7 +36,7 @@ _LONG_WORD = 120
 
 
 class LastroError(Exception):
-    """An error with one clear message, and a hint that says what to do."""
+    """The base class of the errors that Lastro raises on purpose: a message, and optionally a hint on what to do."""
 
     exit_code = 1
 
@@ -94,7 +94,7 @@ class StoreError(LastroError):
 
 
 class HostBusy(LastroError):
-    """A host that another process holds. `machine` identifies it (`host.facts.fingerprint`); empty if unknown."""
+    """A host is held by another process. `machine` is the host's `host.facts.fingerprint`; empty if unknown."""
 
     exit_code = 6
 
@@ -114,13 +114,13 @@ _NO_OVERLAY = (
 
 
 def _shown(argv: Sequence[str]) -> str:
-    """Shorten a command for a message to 300 characters; a long or multi-line word is cut to its first 30."""
+    """Return a command as text for a message, cut to 300 characters; a long or multi-line word is cut to 30."""
     words = [word if len(word) <= _LONG_WORD and "\n" not in word else word.split("\n")[0][:30] + "…" for word in argv]
     return " ".join(words)[:300]
 
 
 class CommandFailed(TrialError):
-    """A command exited with `returncode`; the message ends with the last lines of `stderr`."""
+    """A command exited with an unexpected `returncode`; the error's message ends with the last lines of `stderr`."""
 
     def __init__(self, argv: Sequence[str], returncode: int, stderr: str) -> None:
         last_words = " / ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it printed no reason"
@@ -131,7 +131,7 @@ class CommandFailed(TrialError):
 
 @contextmanager
 def hinted(remedy: str | None) -> Iterator[None]:
-    """Add the hint `remedy` to a CommandFailed that the block raises, unless the error has a hint."""
+    """Add the hint `remedy` to a CommandFailed that the block raises, unless the error already has a hint."""
     try:
         yield
     except CommandFailed as error:
@@ -146,7 +146,7 @@ class CommandTimeout(TrialError):
 
 
 class ConnectionLost(TrialError):
-    """The connection to a host was lost. Its commands there have been ended, and their outcome is unknown."""
+    """The connection to a host was lost. The commands that ran there are ended, and their outcome is unknown."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(
@@ -186,10 +186,10 @@ _MOST_NAMES = 30
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown word: 'did you mean 'docker'?', or else the valid names.
+    """Return a hint for a word that is not in `known`: "did you mean 'docker'?", or else a list of the valid names.
 
-    Candidates are names of which the word is a synonym or the beginning, or else the nearest name. Of more than 30
-    valid names, the nearest are listed."""
+    It suggests names of which the word is a synonym or a prefix, or else the most similar name. If there are more than
+    30 valid names, only the most similar ones are listed."""
     names = sorted(set(known))
     lowered = word.lower()
     begin = [name for name in names if len(lowered) > 2 and name.startswith(lowered)]

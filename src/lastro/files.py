@@ -34,7 +34,7 @@ _trusting = ContextVar("trusting", default=False)
 
 @contextmanager
 def trusting() -> Iterator[None]:
-    """Let root write to other users' directories inside the block: their owners are trusted like root."""
+    """Let root write to directories that other users can change, inside the block: the user has passed --trust."""
     token = _trusting.set(True)
     try:
         yield
@@ -43,16 +43,16 @@ def trusting() -> Iterator[None]:
 
 
 def callers() -> frozenset[int]:
-    """Return the user IDs of the caller: the effective ID and, for root, also the ID of the user who invoked sudo."""
+    """Return the user IDs of the caller: the effective ID and, for root, also that of the user who invoked sudo."""
     user, invoked = os.geteuid(), os.environ.get("SUDO_UID", "")
     return frozenset({0, int(invoked)} if user == 0 and invoked.isdecimal() else {user})
 
 
 def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None = None) -> bytes:
-    """Read at most `most` + 1 bytes of a regular file; the extra byte shows that the file is longer.
+    """Read at most `most` + 1 bytes of a regular file; the extra byte shows that the file is longer than `most`.
 
-    `own`: refuse a file that does not belong to the caller. No link below `base` is followed. FIFOs and devices are
-    refused, since opening one may block or have side effects. Raises: OSError, ValueError."""
+    With `own`, refuse a file that does not belong to the caller. No link below `base` is followed. FIFOs and devices
+    are refused, since opening one may block or have side effects. Raises: OSError, ValueError."""
     with open(_opened(path, base), "rb") as file:
         status = os.fstat(file.fileno())
         require_regular(status)
@@ -62,7 +62,7 @@ def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None 
 
 
 def _opened(path: Path, base: Path | None) -> int:
-    """Open a regular file for reading, one component at a time below `base`, and return its descriptor."""
+    """Open a regular file for reading, without following links below `base`, and return its descriptor."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     if base is None or not path.is_relative_to(base):
         require_regular(path.stat())
@@ -81,12 +81,12 @@ def _opened(path: Path, base: Path | None) -> int:
 
 
 def require_regular(status: os.stat_result) -> None:
-    """Raise OSError unless this is a regular file."""
+    """Raise OSError unless `status` is that of a regular file."""
     require_kind(status, stat.S_IFREG)
 
 
 def require_kind(status: os.stat_result, wanted: int) -> None:
-    """Raise OSError unless this has the wanted type, such as `stat.S_IFDIR`."""
+    """Raise OSError unless `status` is that of a file of the type `wanted`, such as `stat.S_IFDIR`."""
     kind = stat.S_IFMT(status.st_mode)
     if kind == wanted:
         return
@@ -96,7 +96,9 @@ def require_kind(status: os.stat_result, wanted: int) -> None:
 
 
 def has_plain(path: Path) -> bool:
-    """Return whether a regular file is at a path. Raises: OSError for anything else there, such as a link or a FIFO."""
+    """Return True if a regular file is at `path`, False if nothing is there.
+
+    Raises: OSError if something else is there, such as a link, a directory or a FIFO."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -106,7 +108,9 @@ def has_plain(path: Path) -> bool:
 
 
 def require_own_directory(directory: Path) -> None:
-    """Raise InputError when root is to write to a directory, existing or not, that other users can change."""
+    """Raise InputError when this process is root and other users can change the directory, or one above it.
+
+    A directory that does not exist yet is checked from its nearest existing parent on."""
     for place in (directory, *(Path.cwd() / directory).parents):
         try:
             os.close(open_directory(place))
@@ -118,10 +122,10 @@ def require_own_directory(directory: Path) -> None:
 
 
 def open_directory(directory: Path, *, base: Path | None = None, make: bool = False) -> int:
-    """Open a directory and return an O_PATH descriptor. `make`: create missing directories.
+    """Open a directory, and return an O_PATH descriptor. With `make`, create the missing directories of the path.
 
-    No link below `base` is followed. Raises: OSError; InputError when the process is root, and other users can change
-    the directory or one that leads to it."""
+    No link below `base` is followed. Raises: OSError; InputError when this process is root, and other users can change
+    the directory or one above it."""
     place = Path.cwd()
     strict_from = len((place / base).parts) if base and directory.is_relative_to(base) else None
     parts = (place / directory).parts
@@ -150,7 +154,7 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
 
 
 def _look(at: int, part: str, *, make: bool) -> os.stat_result:
-    """Return the status of `part` in the directory `at`; with `make`, create a missing directory first."""
+    """Return the status of the entry `part` of the directory `at`; with `make`, create it as a directory if missing."""
     try:
         return os.stat(part, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:
@@ -162,7 +166,9 @@ def _look(at: int, part: str, *, make: bool) -> os.stat_result:
 
 
 def _stepped(at: int | None, part: str) -> int:
-    """Open the directory `part` inside the directory `at`, close `at`, and return the new descriptor."""
+    """Open the directory `part` inside the directory `at`, close `at`, and return the new descriptor.
+
+    Raises: as `_require_ours`."""
     opened = os.open(part, _STEP, dir_fd=at)
     try:
         _require_ours(os.fstat(opened), opened)
@@ -175,7 +181,9 @@ def _stepped(at: int | None, part: str) -> int:
 
 
 def _require_ours(status: os.stat_result, at: int, part: str = "") -> None:
-    """Raise InputError when root would rely on a directory, or a link in one, that other users can change."""
+    """Raise InputError when this process is root, and other users can change the directory `at`, or its link `part`.
+
+    `status` is that of the directory or of the link."""
     if os.geteuid() or _trusting.get() or (danger := _danger(status, f"/proc/self/fd/{at}")) is None:
         return
     place = Path(f"/proc/self/fd/{at}").readlink() / part
@@ -186,7 +194,9 @@ def _require_ours(status: os.stat_result, at: int, part: str = "") -> None:
 
 
 def _danger(status: os.stat_result, directory: str) -> str | None:
-    """Describe which other users can change a directory, or a link in it; None if no other user can."""
+    """Return which other users can change a directory, or a link in it; None if no other user can.
+
+    `status` is that of the directory or of the link."""
     if status.st_uid not in callers():
         return f"belongs to {_user(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
@@ -201,7 +211,7 @@ def _danger(status: os.stat_result, directory: str) -> str | None:
 
 
 def _has_list(directory: str) -> bool:
-    """Return whether a directory has an access control list, so that its group bits are the list's mask: acl(5)."""
+    """Return whether a directory has an access control list; if so, its group bits are the list's mask, see acl(5)."""
     try:
         return "system.posix_acl_access" in os.listxattr(directory)
     except OSError:
@@ -209,7 +219,7 @@ def _has_list(directory: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Return whether the caller is the only member of a group, as in root's group and the private groups of Debian."""
+    """Return whether only the caller is a member of a group, such as root's group or a private group of Debian."""
     import grp
     import pwd
 

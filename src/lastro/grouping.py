@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 def by_key(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Group (key, value) pairs as {key: its values}; keys and values keep the order of first appearance."""
+    """Group (key, value) pairs as {key: its values}; both keys and values stay in the order in which they appear."""
     grouped: dict[Key, list[Value]] = {}
     for key, value in pairs:
         grouped.setdefault(key, []).append(value)

@@ -70,7 +70,11 @@ _ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; don
 
 @dataclass(frozen=True, slots=True)
 class BootedGuest:
-    """A booted guest. `steps` are the commands that booted it; its directory `home` is removed with it. `pid`: QEMU."""
+    """A guest that has booted.
+
+    `reach` is how ssh reaches it. `home` is its directory on this machine, which is removed when the guest ends. `pid`
+    is the PID of its QEMU process. `facts` are its chapter of provenance. `steps` are the transcript records of the
+    commands that booted it."""
 
     reach: SshTarget
     home: Path
@@ -81,7 +85,7 @@ class BootedGuest:
 
 @contextmanager
 def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest]:
-    """Boot a guest with the root filesystem of instances, and end it after the block.
+    """Boot a guest that contains `image`, the root filesystem of instances; end the guest after the block.
 
     Raises: HostError when it boots neither on KVM nor in software; GuestLost when it ended or hung inside the block;
     ImageError when its files cannot be made."""
@@ -118,7 +122,7 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
 
 
 def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any]:
-    """Return the chapter of the guest for provenance. Campaigns in guests with another title are not comparable."""
+    """Return the chapter of provenance on a guest. Campaigns in guests with different titles are not comparable."""
     emulated = accelerator == "tcg"
     title = f"a guest {'emulated in software' if emulated else 'on KVM'} ({plan.memory}, cgroup {plan.cgroups}"
     title += f", {_NAMES[plan.lsm]}" if plan.lsm in _NAMES else ""
@@ -129,11 +133,12 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
 
 
 def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the chapter of several guests that share the treatments of a campaign; `facts` are {name: its chapter}.
+    """Return the chapter of provenance on several guests among which the treatments of a campaign are divided.
 
-    `full_title` also names their kernels, if these differ. `title` does not, because it identifies the guests and the
-    chapter of the host has the kernels. A release or hash that is common to all guests is named once, otherwise for
-    each guest. `partly` is true if only some guests are emulated."""
+    `facts` is {name of a guest: its own chapter}. If the kernels differ, `full_title` names them. `title` does not,
+    because it identifies the guests, and the kernels are in the chapter of the host. A release or hash that is common
+    to all guests is given once; otherwise it is given for each guest. `partly` is true if only some guests are
+    emulated."""
     chapter: dict[str, Any] = {"title": _in_turn({name: str(guest["title"]) for name, guest in facts.items()})}
     if len({guest["kernel"] for guest in facts.values()}) > 1:
         chapter["full_title"] = _in_turn(
@@ -159,7 +164,7 @@ def _in_turn(titles: Mapping[str, str]) -> str:
 
 
 def _furnish(host: Host, home: Path, files: GuestHost, hypervisor: str) -> None:
-    """Make the SSH keys of this boot and the disk with the guest's files: a tar, which needs no file system."""
+    """Make the SSH keys for this boot, and the disk with the guest's files: a tar, so it needs no file system."""
     host.run(
         ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
     )  # the first for a script that repeats it
@@ -184,7 +189,7 @@ def _reach(home: Path, port: int, name: str = "") -> SshTarget:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The start of a guest. `home` has its keys and its console, `scratch` the layers over its disks."""
+    """The start of a guest. `home` is the directory of its SSH keys and console, `scratch` that of its disk layers."""
 
     host: Host
     image: Image
@@ -194,7 +199,10 @@ class _Start:
     scratch: Path
 
     def first_that_boots(self) -> tuple[str, str, int, Process]:
-        """Return the accelerator, why it is not KVM, the forwarded port, and QEMU. Raises: HostError."""
+        """Boot the guest with the first accelerator that works; return (accelerator, why not KVM, port, QEMU process).
+
+        "Why not KVM" is empty if KVM works or was not tried. The port of this machine is forwarded to the guest's sshd.
+        Raises: HostError if the guest boots with no accelerator."""
         wanted = ("kvm", "tcg") if self.plan.accelerator == "auto" else (self.plan.accelerator,)
         why_not = {}
         for accelerator in wanted:
@@ -212,7 +220,7 @@ class _Start:
         )
 
     def _booted(self, accelerator: str) -> tuple[int, Process]:
-        """Boot with one accelerator; return the forwarded port and QEMU. Raises: PlatformError."""
+        """Boot with one accelerator; return the forwarded port and the QEMU process. Raises: PlatformError."""
         if accelerator == "kvm" and not _has_kvm():
             raise PlatformError("this host has no usable /dev/kvm")
         for tried in range(_PORTS_TRIED):
@@ -241,7 +249,7 @@ class _Start:
         return self.host.spawn(self.argv(accelerator, port))
 
     def argv(self, accelerator: str, port: int) -> list[str]:
-        """Return QEMU's command line."""
+        """Return QEMU's command line; `port` of this machine's loopback is forwarded to the guest's sshd."""
         cpus = self.plan.cpus or len(os.sched_getaffinity(0))
         accel = "tcg,thread=multi" if accelerator == "tcg" else accelerator
         argv = [
@@ -269,7 +277,7 @@ class _Start:
         return VIRTIO_UNDER_XEN if self.files.xen else ""
 
     def _loading(self, accelerator: str) -> list[str]:
-        """Return the options that load the kernel, by Xen if the guest has it."""
+        """Return QEMU's options that load the guest's kernel; if the guest has Xen, they load Xen with that kernel."""
         files, words = self.files, self.command_line(accelerator)
         if files.xen:
             size_mib, emulated = parse_size_bytes(self.plan.memory) >> 20, accelerator == "tcg"
@@ -277,10 +285,11 @@ class _Start:
         return ["-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", " ".join(words)]
 
     def command_line(self, accelerator: str) -> list[str]:
-        """Return the parameters of the kernel. An emulated processor has none of the flaws that kernels mitigate.
+        """Return the guest kernel's parameters.
 
-        QEMU translates a program again if it lies at other addresses than before. So without randomized addresses, a
-        program that ran before starts in half of the time."""
+        In software, mitigations are off: an emulated processor has none of the flaws that they mitigate. Randomized
+        addresses are off, too: QEMU must translate a program again if its addresses have changed, so without this, a
+        program that has run before would take twice as long to start."""
         unguarded = ["mitigations=off", "tsc=reliable", "norandmaps"] if accelerator == "tcg" else []
         console = "hvc0" if self.files.xen else "ttyS0"
         words = [f"console={console}", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]
@@ -294,7 +303,7 @@ class _Start:
         return words
 
     def _wait(self, qemu: Process, port: int, patience_s: int) -> None:
-        """Wait until sshd answers. Raises: PlatformError, CommandFailed."""
+        """Wait until the guest's sshd answers. Raises: PlatformError when it does not within `patience_s` seconds."""
         deadline_s = time.monotonic() + patience_s
         while "lastro: sshd starts" not in _console(self.host, self.home):
             if not qemu.alive():
@@ -310,7 +319,7 @@ class _Start:
 
 
 def surely_emulated(plan: GuestPlan) -> bool:
-    """Return whether a guest is certain to be emulated; False if only booting it can show that."""
+    """Return whether a guest is certain to be emulated in software; False if only booting it can show whether it is."""
     return plan.accelerator == "tcg" or (plan.accelerator == "auto" and not _has_kvm())
 
 
@@ -332,7 +341,7 @@ def _console(host: Host, home: Path) -> str:
 
 
 def _fault(host: Host, home: Path) -> str:
-    """Return the last message on the console that the guest's kernel hangs or has panicked; empty if there is none."""
+    """Return the guest kernel's last console message that it hangs or has panicked; empty if there is none."""
     lines = [line.strip() for line in _console(host, home).splitlines() if any(fault in line for fault in _FAULTS)]
     return lines[-1][-300:] if lines else ""
 

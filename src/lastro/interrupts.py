@@ -27,7 +27,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class HungUp(KeyboardInterrupt):
-    """SIGHUP: the terminal is gone, as when an SSH session drops. It ends a command as cleanly as Ctrl-C does."""
+    """SIGHUP: the terminal is gone, as after a lost SSH session. It ends a command as cleanly as Ctrl-C does."""
 
 
 EXIT_CODES: dict[type[KeyboardInterrupt], int] = {KeyboardInterrupt: 130, Terminated: 143, HungUp: 129}
@@ -39,10 +39,10 @@ def exit_code(interrupt: BaseException) -> int:
 
 
 def raise_interrupts() -> None:
-    """Raise `Terminated` at SIGTERM, and `HungUp` at SIGHUP unless that is ignored, as by nohup.
+    """Install handlers that raise `Terminated` at SIGTERM and `HungUp` at SIGHUP; an ignored SIGHUP (nohup) stays so.
 
-    Raise an interrupt again if Python ignored its exception, as it does in finalizers and in callbacks of weak
-    references, of which each import has one."""
+    Also install a hook for interrupts whose exception Python discards, as it does in finalizers and in callbacks of
+    weak references, one of which runs in each import: the hook raises them again a moment later."""
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _hung_up)
@@ -84,9 +84,9 @@ def _unraisable(ignored: sys.UnraisableHookArgs) -> None:
 
 @contextmanager
 def one_interrupt() -> Iterator[Callable[[], None]]:
-    """Raise KeyboardInterrupt at the first signal, and ignore all later ones.
+    """Raise KeyboardInterrupt in the block at the first signal, and ignore all later signals.
 
-    Yields a function to call when only the clean-up is left: from then on the first signal is ignored too."""
+    Yields a function to call when only clean-up remains: from then on, even a first signal is ignored."""
     import ctypes  # here: only commands that hold the host need it
 
     # The parent may ignore them for its children, as a shell does for background jobs.
@@ -124,13 +124,13 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
 
 
 def _call_soon(handler: Handler) -> None:
-    """Call a handler after a moment, as for a signal."""
+    """Call `handler` as a signal handler after a moment, by a timer."""
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
 def _deferred(handler: Handler) -> Handler:
-    """Return a handler that calls `handler` as soon as the interrupted code is neither entering a block nor forking."""
+    """Return a signal handler that calls `handler` once no `with` block is being entered and no process started."""
 
     def deferred(number: int, frame: FrameType | None) -> None:
         if _is_entering_a_block(frame) or _is_starting_a_process(frame):
@@ -146,7 +146,7 @@ def _deferred(handler: Handler) -> Handler:
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing: the handler of further signals."""
+    """Do nothing. This is the handler of all signals after the first one."""
 
 
 def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
@@ -155,10 +155,11 @@ def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
 
 
 def _is_entering_a_block(frame: FrameType | None) -> bool:
-    """Return whether contextlib was interrupted: between a generator's `yield` and its `with`, nothing would clean up.
+    """Return whether the signal interrupted contextlib, which may be entering a `with` block.
 
-    On a busy host, the timer may fire before the previous handler has returned. This function looks at the code that
-    the first handler interrupted."""
+    An exception between the `yield` of a context manager and the start of its block would skip the clean-up. On a busy
+    host, the timer may fire before the previous handler has returned. So this function looks at the code that the first
+    handler interrupted."""
     interrupted = frame
     while frame is not None:
         if frame.f_globals.get("__name__") == __name__ and frame.f_code.co_name in _HANDLERS:
@@ -168,7 +169,7 @@ def _is_entering_a_block(frame: FrameType | None) -> bool:
 
 
 def _is_starting_a_process(frame: FrameType | None) -> bool:
-    """Return whether subprocess was interrupted: a child that Python does not know yet would outlive the clean-up."""
+    """Return whether the signal interrupted `subprocess`, whose new child would then not be known to the clean-up."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "subprocess":
             return True

@@ -1,4 +1,4 @@
-"""Make text from other users, such as that of a campaign, safe to show on a terminal.
+"""Make text from other users, such as names in a campaign, safe to show on a terminal.
 
 An escape sequence in the name of a level could rewrite the screen or set the clipboard; a directional mark could change
 the visible order of text. Pure, and imported before `lastro --help` is printed, so it imports only built-in modules."""
@@ -24,7 +24,7 @@ _SHORT = 10_000
 
 
 def without_controls(text: str) -> str:
-    """Replace each character that controls a terminal or the direction of text by a space; newlines stay."""
+    """Replace each character that controls a terminal or the direction of text by a space, except newlines."""
     if text.isascii() or len(text) < _SHORT:
         return text.translate(_TO_SPACES)
     import re  # ten times as fast; imported here, since `lastro --help` does without it
@@ -33,12 +33,12 @@ def without_controls(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace each unprintable character, newlines too, by a space."""
+    """Replace each unprintable character, including newlines, by a space."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 
 def json_text(value: Any) -> str:
-    """Format indented JSON with control characters escaped. Raises: ValueError for a number that is not finite."""
+    """Format `value` as indented JSON with control characters escaped. Raises: ValueError for a non-finite number."""
     import json
     import re
 
@@ -75,9 +75,10 @@ class UnwritableOutput(OSError):
 
 
 class PlainStream:
-    """A text stream that writes to another one without control characters, except newlines.
+    """A text stream that removes control characters, except newlines, and writes to another stream.
 
-    `unfiltered` is that other stream, for output by Lastro itself: colours, cursor movements, files for programs."""
+    `unfiltered` is that other stream, for output in which Lastro needs control characters: colours, cursor movements,
+    files for programs."""
 
     def __init__(self, unfiltered: TextIO) -> None:
         self.unfiltered = unfiltered
@@ -104,10 +105,10 @@ class PlainStream:
 
 
 def _output_error(error: OSError) -> OSError:
-    """Convert an error of a standard stream to UnwritableOutput, except BrokenPipeError: the reader has enough."""
+    """Convert an error of a standard stream to UnwritableOutput, except BrokenPipeError: the reader wants no more."""
     return error if isinstance(error, BrokenPipeError) else UnwritableOutput(error.errno, error.strerror)
 
 
 def unfiltered(stream: TextIO) -> TextIO:
-    """Return the stream behind a `PlainStream`, or any other stream unchanged."""
+    """Return the stream to which a `PlainStream` writes; return any other stream unchanged."""
     return stream.unfiltered if isinstance(stream, PlainStream) else stream

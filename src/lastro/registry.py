@@ -2,8 +2,9 @@
 
 To add a part, add its module; no other file changes. Three places are scanned: the package of the kind
 (`lastro.platforms`), the folders in the environment variable LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry
-points of the group with the package's name. A module that cannot be imported is listed with the reason, which is raised
-when its part is requested. So is a module from elsewhere that fails in any way."""
+points of the group with the package's name. A module of Lastro that cannot be imported is listed as a broken part; the
+reason is raised when the part is requested. The same is true of a module from the other two places that fails in any
+way."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ _foreign: dict[str, str] = {}  # {name of a module from outside Lastro: its file
 
 @dataclass(frozen=True, slots=True)
 class PartInfo:
-    """A part, or the reason why its module cannot be used, and what to do."""
+    """A part. If its module cannot be used, `cls` is None, `broken` says why, and `remedy` what to do.
+
+    `origin` is the name of its module, its file, or its entry point."""
 
     kind: str
     name: str
@@ -58,7 +61,7 @@ class PartInfo:
 
 
 def _scanned(kind: str) -> Iterator[PartInfo]:
-    """Yield the parts in every module that may hold parts of a kind, and an entry for each module that is broken."""
+    """Yield all parts of a kind, from the three places in the module's docstring; a broken module yields one entry."""
     package = KINDS[kind]
     home = importlib.import_module(f"lastro.{package}")
     for module in pkgutil.iter_modules(home.__path__):
@@ -82,10 +85,10 @@ def _scanned(kind: str) -> Iterator[PartInfo]:
 
 
 def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], ModuleType]) -> list[PartInfo]:
-    """Return the parts of a module from outside Lastro, or one entry that says why it is broken.
+    """Return the parts of a module from outside Lastro or, if it is broken, one entry with the reason.
 
-    Only an interrupt or a lack of memory ends the scan. What the module prints goes to standard error, because standard
-    output may be a document."""
+    `load` imports the module. All its exceptions are caught except KeyboardInterrupt and MemoryError. What the module
+    prints goes to standard error, because standard output may be a document."""
     try:
         with redirect_stdout(sys.stderr):
             module = load()
@@ -103,7 +106,7 @@ def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], Module
 
 
 def _print(*values: object, file: Any = None, **options: Any) -> None:
-    """Print for a part, to standard error by default."""
+    """Print to `file`, by default to standard error: this is `print` in modules from outside Lastro."""
     print(*values, file=file or sys.stderr, **options)
 
 
@@ -123,7 +126,9 @@ def _broken(kind: str, name: str, origin: str, error: BaseException) -> PartInfo
 
 
 def _error_and_line(error: BaseException, origin: str) -> tuple[str, str]:
-    """Return (type and message of an error, ', line N' of the file `origin`, or empty if it was raised elsewhere)."""
+    """Return an error as text, and ', line N' for the last line of the file `origin` in its traceback.
+
+    The second text is empty if the traceback does not contain this file."""
     import traceback  # which no other part needs
 
     lines = [error.lineno] if isinstance(error, SyntaxError) else []
@@ -132,7 +137,7 @@ def _error_and_line(error: BaseException, origin: str) -> tuple[str, str]:
 
 
 def culprit(error: BaseException) -> str:
-    """Return the file of the part from outside Lastro that raised an error, with the line; empty if there is none."""
+    """Return "FILE, line N" of the part from outside Lastro in which an error was raised; empty if there is none."""
     trace, modules = error.__traceback__, list[str]()
     while trace is not None:
         modules.append(trace.tb_frame.f_globals.get("__name__", ""))
@@ -142,12 +147,12 @@ def culprit(error: BaseException) -> str:
 
 
 def foreign() -> list[str]:
-    """Return the files or modules of the imported parts from outside Lastro, sorted."""
+    """Return the files or entry points of the modules from outside Lastro that have been imported, sorted."""
     return sorted(_foreign.values())
 
 
 def _load_file(package: str, file: Path) -> ModuleType:
-    """Import a module from a file, once, and return it. Raises: any error of the module."""
+    """Import a module from a file, or return it if it was imported before. Raises: any exception of the module."""
     name = f"lastro_parts_{package}_{file.stem}"
     if name in sys.modules:
         return sys.modules[name]
@@ -166,7 +171,7 @@ def _load_file(package: str, file: Path) -> ModuleType:
 
 @cache
 def parts(kind: str) -> dict[str, PartInfo]:
-    """Return {name: part} of a kind, sorted by name. Raises: InputError when two parts have one name."""
+    """Return all parts of a kind as {name: part}, sorted by name. Raises: InputError when two have the same name."""
     by_name: dict[str, PartInfo] = {}
     for info in _scanned(kind):
         if info.name in by_name and by_name[info.name].cls is not info.cls:
@@ -188,7 +193,9 @@ def _parts_in(kind: str, module: ModuleType, origin: str) -> list[PartInfo]:
 
 
 class OfKind(Protocol):
-    """The base class of a kind of part, such as `Platform`, or a subclass; `kind` is the name of the kind."""
+    """A type for the base class of a kind of part, such as `Platform`, and for its subclasses.
+
+    `kind` is the name of the kind, such as "platform"."""
 
     kind: str
 
@@ -203,7 +210,7 @@ def get(kind: str, name: str) -> Any: ...
 
 
 def get(kind: Any, name: str) -> Any:
-    """Return the class of a part. `kind` is its base class, such as `Platform`, or only the name of the kind.
+    """Return the class of the part `name`. `kind` is the base class, such as `Platform`, or the name of the kind.
 
     Raises: InputError when no such part is known; Unavailable when its module could not be imported."""
     kind = kind if isinstance(kind, str) else kind.kind
@@ -217,5 +224,5 @@ def get(kind: Any, name: str) -> Any:
 
 
 def names(kind: str) -> frozenset[str]:
-    """Return the names of all parts of a kind, broken ones too."""
+    """Return the names of all parts of a kind, including broken ones."""
     return frozenset(parts(kind))

@@ -1,6 +1,6 @@
-"""What a part requires of the host, as it declares in `requirements`; `lastro setup` installs it.
+"""What a part requires on the host: it declares this in `requirements`, and `lastro setup` installs it.
 
-The requirements of instances, which go into the root filesystem, are not included; nor are kernel features."""
+What the part requires inside instances goes into the root filesystem and is not included; nor are kernel features."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """Debian packages, and at most one program that Debian does not package.
+    """The Debian packages that a part requires, and at most one program that Debian does not package.
 
-    packages: names of Debian packages.
-    optional_packages: for options of the part other than the defaults. The part is complete without them.
-    instead: {package: program}. If the program exists, the package is not needed; installing it could remove the
-        vendor's packages that provide the program.
-    program: a name in PATH, or an absolute path.
-    recipe: the directory of `lastro/setup` that builds the program; None if Lastro cannot build it.
+    packages: names of required Debian packages.
+    optional_packages: packages that only non-default options of the part require.
+    instead: {package: program}. If the program exists, the package is not needed, and is not installed: that could
+        remove the packages of a vendor that provide the program.
+    program: the program that Debian does not package, as a name in PATH or an absolute path; None if there is none.
+    recipe: the directory in `lastro/setup` that builds the program; None if Lastro cannot build it.
     remedy: how the user can install the program."""
 
     packages: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Requirements:
 
     @property
     def install(self) -> str:
-        """The command that installs the packages, as a hint for error messages."""
+        """The shell command that installs `packages`, for hints in error messages."""
         return f"apt-get install {' '.join(self.packages)}"
 
 

@@ -1,7 +1,7 @@
-"""Check plain data, such as parsed JSON, against the type hints that the code relies on. Pure.
+"""Check plain data, such as parsed JSON, against the type hints on which the code relies. Pure.
 
-The data may come from anywhere: every number is bounded, every text must be a single JSON value, and nothing may be
-nested more deeply than Lastro writes."""
+The data may come from untrusted files. So every number is bounded, a JSON text must be a single value, and data must
+not be nested more deeply than data that Lastro writes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ _NAMES = {str: "a string", int: "a whole number", float: "a finite number", bool
 
 
 class MisshapenData(ValueError):
-    """Data of the wrong shape. The message says where, what was found and what was expected."""
+    """The data does not have the expected shape; the message says where, what was expected and what was found."""
 
 
 def made(kind: Any, value: Any, where: str = "") -> Any:
-    """Check `value` against `kind` and return it, with dataclasses and tuples made from plain data.
+    """Check plain data against the type hint `kind`, and return it as that type: with its dataclasses and tuples.
 
-    `kind` is a hint of plain types, Literal, Union, tuple, list, dict, Mapping, dataclasses and TypedDicts.
-
-    Only the keys that a TypedDict names are checked. `where` names the value in errors. Raises: MisshapenData."""
+    `kind` may consist of plain types, Literal, Union, tuple, list, dict, Mapping, dataclasses and TypedDicts. Of a
+    TypedDict, only the keys that it names are checked. `where` names the value in errors. Raises: MisshapenData."""
     if kind is Any:
         return value
     if isinstance(kind, type) and kind in _NAMES:
@@ -69,9 +68,9 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
 
 
 def parsed(text: str) -> Any:
-    """Parse one JSON value; an unpaired surrogate, which UTF-8 cannot encode, becomes "?".
+    """Parse a text that is one JSON value; an unpaired surrogate, which UTF-8 cannot encode, becomes "?".
 
-    Raises: ValueError, also for numbers beyond MOST and for nesting that is too deep."""
+    Raises: ValueError when the text is not JSON, has too many values, a number beyond MOST, or too deep a nesting."""
     if n_values(text) > MOST_VALUES:
         raise MisshapenData(f"has more than {MOST_VALUES} values")
     try:
@@ -95,14 +94,14 @@ def n_values(text: str | bytes) -> int:
 
 
 def is_measurable(value: float) -> bool:
-    """Return whether a measurement may have this value: 0, or a finite number of a magnitude that tools can measure."""
+    """Return whether a measurement can have this value: 0, or a magnitude from LEAST_MEASURED to MOST_MEASURED."""
     return value == 0 or LEAST_MEASURED <= abs(value) <= MOST_MEASURED
 
 
 def number(value: object) -> float:
-    """Return `value` if it is a measurable or infinite number: a broken tool may report infinity.
+    """Return `value` if it is a measurable number, or infinite, as a broken tool may report.
 
-    Raises: MisshapenData for anything else."""
+    Raises: MisshapenData for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not (is_measurable(value) or math.isinf(value)):
         raise _wrong(value, "", f"0, or a number from {LEAST_MEASURED:g} to {MOST_MEASURED:g}")
     return value

@@ -1,4 +1,4 @@
-"""The testbed of a trial: a host, the session that owns the objects made on it, the image, the namespaces of roles."""
+"""The testbed of a trial: a host, the session that owns objects on it, the root filesystem, the network namespaces."""
 
 from __future__ import annotations
 
@@ -44,15 +44,17 @@ IN_A_GUEST = "or measure in a guest, whose kernel has it (--testbed guest)"  # e
 class Testbed:
     """The testbed of one role, usually of the device under test, with the testbeds of the other roles.
 
-    `dut` is the name of the network namespace of the role. `preparation` is the transcript of the set-up of the
-    testbed. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them; None means all CPUs of the host.
-    `others` are the testbeds of other roles, if a file places them on other hosts; `cards` maps the role at the other
-    end to the role's network card. `controller` is the session of the machine where Lastro runs, if that is not the
-    host. `guest` has the facts of the virtual machine that is the host, on the controller; `rivals` are the PIDs of
-    other guests there. If there are several, `guests` has the testbed of each.
-    `base` is the root filesystem of roles that are not under test, if a variant gives the others another one; then a
-    second testbed is on the same host, and has the former.
-    `apparatus` counts what runs on the host besides instances while something is measured."""
+    `dut` is the name of the role's network namespace.
+    `preparation` is the transcript of the set-up of the testbed.
+    `cpus` are the role's CPUs, such as "0-3", if the testbed file gives them; None means all CPUs of the host.
+    `others` is {role: testbed} of the other roles, if a testbed file names their hosts.
+    `cards` maps each neighbouring role to the network card on this host that leads to it.
+    `controller` is the session of the machine where Lastro runs, if that is not the host.
+    `guest` has the facts of the guest if the host is one: a virtual machine on the controller.
+    `rivals` are the PIDs, on the controller, of the other guests of the session.
+    `guests` is {name: testbed} of all guests, if the testbed file names several.
+    `base` is the root filesystem of the roles that are not under test, if a variant changes that of the others.
+    `apparatus` records what runs on the host, except instances, while an instrument measures."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -74,45 +76,45 @@ class Testbed:
 
     @property
     def own(self) -> Session:
-        """The session of the machine where Lastro runs, on which root filesystems are built."""
+        """The session of the machine where Lastro runs. Root filesystems are built on this machine."""
         return self.controller or self.session
 
     @property
     def original(self) -> Image:
-        """The image on the machine where Lastro runs; on a remote host, `image` is a copy of it."""
+        """The root filesystem on the machine where Lastro runs; for a remote host, `image` is a copy of it there."""
         here = self.controller
         return Image(self.image.digest, here.ledger.state / "rootfs" / self.image.name) if here else self.image
 
     @property
     def near(self) -> Session | None:
-        """The session of the machine under a guest; None if the host is not a guest."""
+        """The session of the machine on which the guest runs; None if the host is not a guest."""
         return None if self.guest is None else self.controller
 
     def at(self, role: str) -> Testbed:
-        """Return the testbed of a role: this one, unless the testbed file places the role elsewhere."""
+        """Return the testbed of a role: this one, unless a testbed file names a host for the role."""
         return self.others.get(role, self)
 
     def apparatus_windows(self) -> list[Window]:
-        """Return and clear the windows in which instruments measured on each host since the last call."""
+        """Return the windows in which instruments measured on any host since the last call, and clear them."""
         beds = {id(bed.apparatus): bed.apparatus for bed in (self, *self.others.values())}
         return [window for apparatus in beds.values() for window in apparatus.drain()]
 
     @property
     def sessions(self) -> list[Session]:
-        """One session per host, the DUT's first."""
+        """The sessions of all hosts, one for each host; that of the device under test is the first."""
         by_token = {bed.session.token: bed.session for bed in (self, *self.others.values())}
         return [*by_token.values()]
 
     @property
     def watched(self) -> list[Session]:
-        """The sessions whose hosts must be quiet: of the roles or, for a guest, of the machine below it.
+        """The sessions of the machines that must be quiet: the hosts of all roles or, for a guest, its machine.
 
-        In a guest, only Lastro runs; other processes that take its CPUs run on the machine below."""
+        Inside a guest, only Lastro runs; other processes that take CPU time from it run on the machine below it."""
         return [self.near] if self.near else self.sessions
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
-        """Record one transcript of all hosts; on leaving, remove everything that the block made on them.
+        """Record the steps of the block on all hosts in one transcript, and yield it; then remove what the block left.
 
         Raises: HostError when an object cannot be removed."""
         with ExitStack() as stack:
@@ -125,7 +127,7 @@ class Testbed:
 
     @property
     def shared_cpus(self) -> list[str]:
-        """A line for each pair of roles that may use the same CPUs of a host, and so slow each other down."""
+        """One line for each pair of roles that may run on the same CPUs of a host, and so slow each other down."""
         roles = {"client": self.at("client"), "dut": self, "server": self.at("server")}
         usable = {role: set(bed.usable_cpus) for role, bed in roles.items()}
         return [
@@ -136,7 +138,7 @@ class Testbed:
 
     @property
     def usable_cpus(self) -> list[int]:
-        """The CPUs on which processes of the role may run: allowed by the host, and listed in the testbed file."""
+        """The CPUs, sorted, that the host allows for the role's processes; only those in `cpus`, if it is given."""
         if self.host.remote:
             line = self.host.read_text("/proc/self/status").partition("Cpus_allowed_list:")[2].partition("\n")[0]
             granted = parse_cpus(line)
@@ -149,14 +151,14 @@ class Testbed:
         return self.host.view.exists("/proc/sys/net/ipv6")
 
     def flush(self) -> None:
-        """Write all data that the file system of the scratch directory has only in memory to the disk.
+        """Write the cached data of the scratch directory's file system to the disk.
 
-        Some platforms copy the root filesystem for each instance, and a trial leaves what it wrote: the kernel would
-        write it back during the measurement, on these platforms or after that trial alone."""
+        Some platforms copy the root filesystem for each instance, and a trial may leave unwritten data. The kernel
+        could write such data during a measurement, and so slow down only these platforms, or only the next trial."""
         self.host.run(["sync", "--file-system", str(self.scratch_dir)], timeout_s=_FLUSH_TIMEOUT_S)
 
     def on_own_cpus(self, resources: Resources) -> Resources:
-        """Return the resources with the CPUs of the role, unless they name CPUs."""
+        """Return `resources` with the CPUs of the role as `cpuset`, unless they already have a `cpuset`."""
         return replace(resources, cpuset=self.cpus) if self.cpus and resources.cpuset is None else resources
 
     @property
@@ -179,13 +181,13 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 @contextmanager
 def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str) -> Iterator[Testbed]:
-    """Yield a testbed with all roles in the first of several guests; its `guests` has the testbeds of all of them.
+    """Boot guests, and yield a testbed with all roles in the first one; its `guests` has the testbed of each guest.
 
-    They boot now and end after the block. Raises: HostError when one does not boot, or ends inside the block.
+    The guests end after the block. Raises: HostError when a guest does not boot, or ends inside the block.
 
-    While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in
-    software, and a paused one would lose its time and its connections. The meter of the host counts what they use as
-    foreign load."""
+    While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in software,
+    and a paused guest would lose its time and its connections. The meter of the host counts the CPU time of idle guests
+    as foreign load."""
     from lastro.guest import booted
     from lastro.host.remote import remote_session
 
@@ -210,9 +212,9 @@ def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purp
 def spread_testbed(
     near: Session, image: Image, file: TestbedFile, purpose: str, wait: OnWait | None = None
 ) -> Iterator[Testbed]:
-    """Yield a testbed whose roles are on the hosts that a testbed file names. Each host receives the image once.
+    """Yield a testbed whose roles are on the hosts that a testbed file names; the image is copied to each remote host.
 
-    Raises: HostError when a host cannot be used, or lacks the CPUs of a role; HostBusy when another Lastro holds one
+    Raises: HostError when a host cannot be used, or lacks the CPUs of a role; HostBusy when another Lastro holds a host
     and `wait` is None."""
     from lastro.host.remote import remote_session
 
@@ -246,7 +248,9 @@ def spread_testbed(
 
 @contextmanager
 def _guarded(session: Session, image: Image) -> Iterator[None]:
-    """Mount the image read-only and nosuid on the host; instances mount layers over it that are neither."""
+    """Mount the image read-only and nosuid on the host, inside the block.
+
+    Instances mount layers over it that are writable and honour setuid bits."""
     with session.host.recorded():  # not part of a trial
         tree = str(image.tree)
         place = mount_point(session.host, tree)
@@ -261,7 +265,7 @@ def _guarded(session: Session, image: Image) -> Iterator[None]:
 
 
 def _counting(session: Session, groups: Cgroups) -> Cgroups:
-    """Make `groups` count the bytes that instances write to the disk of the scratch directory, and return `groups`."""
+    """Return `groups`, after making them count the reads and writes of instances on the scratch directory's disk."""
     if device := block_device_of(session.scratch_dir, session.host):
         groups.count_io(session.host, session.cgroup, device)
     return groups
@@ -278,7 +282,9 @@ def _require_cpus(role: str, bed: Testbed) -> None:
 
 @contextmanager
 def beside(testbed: Testbed, role: str) -> Iterator[Testbed]:
-    """Yield a copy of the testbed with a new network namespace for the device under test, in which no link exists."""
+    """Yield a copy of the testbed whose device under test has a new network namespace without links.
+
+    `role` is the last part of the namespace's name."""
     with _dut(testbed.session, role) as netns:
         yield replace(testbed, dut=netns)
 
@@ -294,5 +300,5 @@ def _dut(session: Session, role: str) -> Iterator[str]:
 
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:
-    """Set network sysctls inside a named namespace, except those that this kernel does not have."""
+    """Set network sysctls, {name: value}, in a named network namespace, except names that the kernel does not have."""
     host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(setting(values)) + "\n")

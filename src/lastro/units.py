@@ -25,7 +25,7 @@ def parse_rate_bps(text: str) -> float:
 
 
 def link_rate_bps(text: str) -> float:
-    """Return the bit rate to which a link is limited; 0 for 'none'. Raises: InputError when no link can have it."""
+    """Parse the rate limit of a link in bit/s; 'none' is 0. Raises: InputError when it is not from 100k to 100G."""
     if text == "none":
         return 0.0
     if not _LEAST_LIMIT_BPS <= (bps := parse_rate_bps(text)) <= _MOST_LIMIT_BPS:
@@ -55,7 +55,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_age_s(text: str) -> float:
-    """Parse an age in days, '30d' -> 2592000 s, or a duration. '0d' matches any age. Raises: InputError."""
+    """Parse an age, '30d' -> 2592000 s, '12h' -> 43200 s; '0d' is 0. Raises: InputError when the text is not an age."""
     if match := re.fullmatch(r"(\d{1,5})\s*d", text.strip(), re.ASCII):
         return float(match[1]) * 86_400
     try:
@@ -73,7 +73,7 @@ _ALIASES = {"bps": "bit/s", "CPUs": "CPU", "fps": "1/s", "pps": "1/s", "/s": "1/
 
 
 def in_unit(text: str, unit: str) -> float:
-    """Convert a quantity to the `unit` of a metric: '2 Gbit/s' in Mbit/s is 2000; a number without a unit is kept.
+    """Convert a quantity to `unit`: '2 Gbit/s' in Mbit/s is 2000. A number without a unit is returned unchanged.
 
     Raises: InputError when the text is not a number with a unit, or the units are not convertible."""
     match = re.fullmatch(r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*)", text.strip(), re.ASCII)
@@ -89,7 +89,7 @@ def in_unit(text: str, unit: str) -> float:
 
 
 def _scale(unit: str) -> tuple[float, str] | None:
-    """Return the factor of a unit's prefix and its base: (1e6, 'bit/s') for 'Mbit/s'; None for an unknown unit."""
+    """Split a unit into (factor of its prefix, base unit): 'Mbit/s' is (1e6, 'bit/s'); None for an unknown unit."""
     for name, base in (*_ALIASES.items(), *zip(_BASES, _BASES, strict=True)):
         if unit.endswith(name) and (prefix := unit.removesuffix(name)) in _PREFIXES:
             return _PREFIXES[prefix], base
@@ -118,7 +118,7 @@ def human_duration(seconds: float) -> str:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """Format a number with `digits` significant digits, with an exponent only if it is shorter: 3012, 0.04593."""
+    """Format a number with `digits` significant digits: 3012, 0.04593; very large or small: 1.234e+12."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     magnitude = math.floor(math.log10(abs(value)))

@@ -1,7 +1,7 @@
 """Reasons why a trial is invalid, from the readings of its witnesses. Pure. An empty list means: no reason.
 
-Validity does not depend on the value: a check asks whether a number measures the right thing, never whether it is
-good."""
+Validity does not depend on the measured value: a check asks whether a value measures the right thing, never whether it
+is a good value."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def path_reasons(
     *,
     also_sent: Mapping[str, str] = _NOTHING,
 ) -> list[str]:
-    """Return reasons if a flow did not pass every hop of a chain, or other traffic did.
+    """Return the reasons if a flow did not pass every hop of a chain, or if other traffic passed a hop.
 
-    `moved` is {port: {counter: bytes}}; `hops` are (port, counter) in order of the path. Each hop must have carried at
-    least the bytes that arrived: fewer mean that the flow took another path. If a hop received more bytes than were
-    sent to it, there was foreign traffic, except what a neighbour sent to it: `also_sent` maps the port of the hop to
-    the port of the neighbour. Loss at a hop is not a reason: it is a result, not a fault of the trial."""
+    `moved` is {port: {counter: bytes}}. `hops` are (port, counter) pairs in the order of the path. `payload_bytes`
+    arrived at the end of the chain, so each hop must have carried at least as many bytes: if it carried fewer, the flow
+    took another path. If a hop received more bytes than the previous hop sent, there was foreign traffic. A neighbour
+    may send to a hop, too: `also_sent` maps the port of that hop to the port of the neighbour, whose bytes are not
+    foreign. Loss at a hop is not a reason: it is a result, not a fault of the trial."""
     missing = [port for port, _ in hops if port not in moved]
     if missing:
         return [f"{phase}: no counters for {', '.join(missing)}"]
@@ -58,7 +59,10 @@ def path_reasons(
 def crossing_reasons(
     phase: str, crossed_bytes: int | None, payload_bytes: int, whose: str = "the function"
 ) -> list[str]:
-    """Return a reason if a function's counter does not account for the flow; `crossed_bytes` None: it was not read."""
+    """Return a reason if a function's own counter shows fewer bytes than the flow had, or none.
+
+    `crossed_bytes` is the counter's value; None means that it could not be read, which is a reason, too. `whose` names
+    the function."""
     if crossed_bytes is None:
         return [f"{phase}: {whose}'s own counter could not be read"]
     if crossed_bytes < payload_bytes * (1 - _TOLERANCE) or crossed_bytes == 0:
@@ -70,12 +74,11 @@ def crossing_reasons(
 class Window:
     """The activity of the apparatus (Lastro, clients, daemons) from the start to the end of a measuring command.
 
-    `wake_ups` counts how often a thread of the apparatus waited, and so woke up again; `cpu_s` is the CPU time of all
-    its threads. Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the
-    platform: by
-    the messages that start the command and report its end, and by timers of the platform's daemon. `killed` counts the
-    processes of instances that the kernel killed for their memory; where there are any, the daemon is left out.
-    `began_s` is the host's monotonic clock at its start."""
+    `wake_ups` is how often threads of the apparatus waited, and so woke up again. `cpu_s` is the CPU time of all these
+    threads. Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the
+    platform: for the messages that start the command and report its end, and for timers of the platform's daemon.
+    `killed` is the number of processes of instances that the kernel killed because of a memory limit; if it is not 0,
+    the platform's daemon is not counted. `began_s` is the time of the start on the host's monotonic clock."""
 
     elapsed_s: float
     wake_ups: int | None
@@ -86,19 +89,19 @@ class Window:
 
     @property
     def most_wake_ups(self) -> float:
-        """The limit for the window. It grows with time, and not with the number of samples."""
+        """The greatest permitted number of wake-ups. It grows with the duration, not with the number of samples."""
         return self.expected + _MOST_WAKE_UPS + _MOST_WAKE_UPS_PER_S * self.elapsed_s
 
 
 def overlap_percent(windows: Sequence[Window]) -> float:
-    """Return the time that all windows have in common, in percent of the time from the first start to the last end."""
+    """Return the time during which all windows overlap, in percent of the time from the first start to the last end."""
     ends_s = [window.began_s + window.elapsed_s for window in windows]
     starts_s = [window.began_s for window in windows]
     return 100 * max(0.0, min(ends_s) - max(starts_s)) / (max(ends_s) - min(starts_s))
 
 
 def apparatus_reasons(windows: Sequence[Window]) -> list[str]:
-    """Return a reason if the apparatus woke up too often while an instrument measured: the worst window."""
+    """Return a reason if the apparatus woke up too often in some window; it describes only the worst window."""
     counted = [(window.wake_ups, window) for window in windows if window.wake_ups is not None]
     above = [(wake_ups, window) for wake_ups, window in counted if wake_ups > window.most_wake_ups]
     if not above:
@@ -112,21 +115,21 @@ def apparatus_reasons(windows: Sequence[Window]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """The CPU time that other processes, and the hypervisor, may take from a host while it measures."""
+    """Limits of the CPU time that the hypervisor (in percent) and other processes (in CPUs) may take during a trial."""
 
     steal_percent: float
     foreign_cpus: float
 
 
 def host_reasons(steal_percent: float, foreign_cpus: float, limits: HostLimits) -> list[str]:
-    """Return a reason for each limit that the CPU time taken by other processes or the hypervisor exceeds."""
+    """Return a reason for each of the two limits that is exceeded: of steal time, and of CPUs of other processes."""
     return [
         f"the host was disturbed: {disturbance}" for disturbance in disturbances(steal_percent, foreign_cpus, limits)
     ]
 
 
 def disturbances(steal_percent: float, foreign_cpus: float, limits: HostLimits, who: str = "") -> list[str]:
-    """Return a text for each exceeded limit of CPU time. `who` describes the busiest process, if known."""
+    """Return a text for each of the two limits that is exceeded. `who` describes the busiest process, if known."""
     texts = []
     if steal_percent > limits.steal_percent:
         texts.append(f"{steal_percent:.1f} % of CPU time stolen by its hypervisor (limit {limits.steal_percent:g} %)")
@@ -149,7 +152,9 @@ class ClockReading:
 
 
 def clock_reasons(before: ClockReading, after: ClockReading, whose: str = "the host") -> list[str]:
-    """Return a reason if the wall clock was set during the trial: tools would report wrong but plausible times."""
+    """Return a reason if the wall clock of `whose` was set between two readings.
+
+    Tools that use this clock would report wrong but plausible times."""
     step_s = (after.realtime_s - before.realtime_s) - (after.monotonic_s - before.monotonic_s)
     return [f"{whose}'s clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []
 
@@ -175,14 +180,16 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True)
 class ClockDrift:
-    """The rate of a guest's clock: guest seconds per host second, 1.0 if it is right, with its `uncertainty`."""
+    """The rate of a guest's clock (`ratio`): guest seconds per host second, 1.0 if the clock is right.
+
+    The true rate is within `ratio` ± `uncertainty`."""
 
     ratio: float
     uncertainty: float
 
     @property
     def significant(self) -> bool:
-        """True if the clock's rate differs from the host's by more than the uncertainty of the readings."""
+        """True if the clock's rate differs from the host's by more than `uncertainty`."""
         return abs(self.ratio - 1.0) > self.uncertainty
 
 
@@ -198,9 +205,10 @@ def drift(before: ClockSample, after: ClockSample) -> ClockDrift:
 
 
 def unverified(drift: ClockDrift | None, limit: float) -> str | None:
-    """Return why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
+    """Return why the clock of another kernel than the host's is not verified; None if it is verified.
 
-    The clock is verified only if its drift is within the limit, including the uncertainty of the drift."""
+    It is verified if its drift plus the uncertainty of the drift is at most `limit`, a fraction such as 0.001. `drift`
+    is None if the clocks could not be compared."""
     if drift is None:
         return "its clock cannot be compared with the host's"
     if drift.uncertainty > limit:
@@ -219,9 +227,10 @@ def _drift(drift: ClockDrift) -> str:
 
 
 def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float, against: str = "the host's") -> list[str]:
-    """Return a reason for each clock that drifts by more than `limit`: tools that use it report wrong times.
+    """Return a reason for each clock that surely drifts by more than `limit`: tools that use it report wrong times.
 
-    `limit` is a fraction, such as 0.001. `against` names the clock with which it was compared."""
+    `drifts` is {whose clock: its drift}. `limit` is a fraction, such as 0.001; the uncertainty of a drift is subtracted
+    before the comparison. `against` names the clock with which all were compared."""
     return [
         f"the clock of the {role} drifted by {_drift(drift)} relative to {against} (limit {100 * limit:g} %)"
         for role, drift in drifts.items()

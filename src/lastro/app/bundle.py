@@ -44,7 +44,7 @@ _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends
 
 @dataclass(frozen=True, slots=True)
 class BundleOptions:
-    """The options of `lastro bundle`: `licence` is an SPDX identifier or an address."""
+    """The options of `lastro bundle`. `licence` is an SPDX identifier or the address (URL) of a licence."""
 
     authors: tuple[Author, ...] = ()
     licence: str = ""
@@ -54,9 +54,9 @@ class BundleOptions:
 
 @dataclass(frozen=True, slots=True)
 class FinishedBundle:
-    """A finished bundle. `sha256` is the hash of the zip or, for a directory, of its list of hashes.
+    """A bundle that has been written. `sha256` is the hash of the zip or, for a directory, of its list of hashes.
 
-    `waiting` is the number of trials that have not run."""
+    `waiting` is the number of trials that have not run yet."""
 
     place: Path
     files: int
@@ -67,13 +67,13 @@ class FinishedBundle:
 
 
 def versions() -> dict[str, str]:
-    """Return {name: version} of everything that a report depends on: Lastro, Python and libraries."""
+    """Return {name: version} of the software that determines a report's contents: Lastro, Python and libraries."""
     libraries = {name: version(name) for name in _LIBRARIES}
     return {"Lastro": __version__, "Python": f"{platform.python_version()} ({platform.machine()})", **libraries}
 
 
 def place_for_bundle(directory: Path) -> Path:
-    """Return the default file of the bundle of a campaign: its directory with the suffix of an RO-Crate in a zip."""
+    """Return the default file of a campaign's bundle, next to its directory: DIR.crate.zip."""
     name = f"{directory.resolve().name}.crate.zip"
     return Path(name) if directory.name in ("", "..") else directory.parent / name
 
@@ -81,8 +81,8 @@ def place_for_bundle(directory: Path) -> Path:
 def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> FinishedBundle:
     """Write the bundle of a campaign or a suite: a zip if `output` ends with .zip, otherwise a directory.
 
-    Raises: InputError when there is no campaign, no trial has run, one is running, or `output` exists and is not a zip;
-    StoreError when a database is damaged; OutputError when the bundle cannot be written."""
+    Raises: InputError when there is no campaign, no trial has run, a campaign is running, or `output` exists and is not
+    a zip; StoreError when a database is damaged; OutputError when the bundle cannot be written."""
     as_zip = output.suffix.lower() == ".zip"
     _check_output(output, as_zip=as_zip)
     with _staged(output) as stage:
@@ -106,12 +106,14 @@ def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> Finish
 
 
 def _members(directory: Path) -> list[SuiteStudy | None]:
-    """Return the studies of a suite, or None for a single campaign."""
+    """Return the studies of a suite; [None] if `directory` is a single campaign."""
     return [*suites.read(directory).studies] if suites.is_suite(directory) else [None]
 
 
 def _check_output(output: Path, *, as_zip: bool) -> None:
-    """Raise InputError unless a bundle can be written to `output`; OutputError if it cannot be looked at."""
+    """Raise InputError if `output` exists and must not be replaced, OutputError if this cannot be determined.
+
+    Only an existing file is replaced, and only by a zip."""
     try:
         exists = output.is_dir() if as_zip else os.path.lexists(output)
     except OSError as error:
@@ -124,9 +126,10 @@ def _check_output(output: Path, *, as_zip: bool) -> None:
 
 @contextmanager
 def _staged(output: Path) -> Iterator[Path]:
-    """Provide a directory beside the output, on the same disk, and remove it with all that is still in it.
+    """Yield a new temporary directory next to `output`, and so on the same disk; remove it after the block.
 
-    Raises: OutputError for an error of the disk; InputError when root would write where others can interfere."""
+    Its subdirectory `crate` is for the bundle. Raises: OutputError when writing fails; InputError when root would write
+    where other users can interfere."""
     stage = None
     try:
         os.close(open_directory(output.parent, make=True))
@@ -145,7 +148,10 @@ def _staged(output: Path) -> Iterator[Path]:
 
 
 def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: BundleOptions) -> CrateCampaign | None:
-    """Copy a campaign and its claims, and describe it. Without a campaign, copy only the study, and return None."""
+    """Copy a campaign and its claims to the bundle in `target`, and return the campaign's description.
+
+    `member` is the study in a suite; None for a single campaign. If the study has no campaign yet, copy only the study
+    and its claims, and return None. Raises: InputError when the campaign is running."""
     source = directory / member.name if member else directory
     target = target / member.name if member else target
     target.mkdir(parents=True)
@@ -183,13 +189,13 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
 
 
 def _guest(data: CampaignData, clean: Clean) -> MeasuredIn | None:
-    """Return the guest in which a campaign was measured, without private words; None for a real host."""
+    """Return the guest in which a campaign was measured, with private words replaced; None for a real host."""
     members = [replace(member, provenance=cleaned(member.provenance, clean)) for member in data.members]
     return MeasuredIn.of_data(cleaned(data.provenance, clean), members)
 
 
 def _end(attempt: Attempt) -> str:
-    """Return the UTC time at which an attempt ended, or the text of its start if that is not a valid time."""
+    """Return the UTC time at which an attempt ended; if its recorded start is not a valid time, return that text."""
     try:
         began = datetime.fromisoformat(attempt.started_utc)
         return (began + timedelta(seconds=attempt.duration_s)).isoformat(timespec="milliseconds")
@@ -198,7 +204,7 @@ def _end(attempt: Attempt) -> str:
 
 
 def _places(directory: Path, store: Store) -> dict[str, str]:
-    """Return {absolute path that a campaign may contain: the name that replaces it in the bundle}."""
+    """Return {absolute path that the campaign's records may contain: the name that replaces it in the bundle}."""
     floor = (store.noise_floor() or {}).get("directory", "")
     recorded = (store.provenance, *(row.provenance for row in store.testbeds()))
     files = [provenance.get(key, {}).get("file", "") for provenance in recorded for key in _FILES]
@@ -208,14 +214,17 @@ def _places(directory: Path, store: Store) -> dict[str, str]:
 
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
-    """Write a study and its claims to `target`; no symbolic link below `whole` is followed. Raises: InputError."""
+    """Write the study `name`, whose file has this `text`, and its claims to `target`.
+
+    The claims are those of the campaign in `source`. No symbolic link below `whole`, the directory that is bundled, is
+    followed. Raises: InputError when the claims file is a link, or is not a file."""
     files = claims_copy(claims, whole) if (claims := claims_of(source, name)) is not None else {}
     for file, words in {**files, "study.toml": text}.items():  # in this order, so that no claims file takes its place
         (target / file).write_text(words, encoding="utf-8")
 
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
-    """Write the index of a suite to the bundle, without private words."""
+    """Write the index of a suite to the bundle in `target`, with private words replaced."""
     suite = suites.read(directory)
     cleaners = [private({}, {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
@@ -249,7 +258,9 @@ def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: BundleOp
 
 
 def _fill(root: Path, crate: Crate) -> list[str]:
-    """Write all files of a bundle except the campaigns; return the names of all files in the order of the zip."""
+    """Write all files of the bundle in `root` that are missing, since the campaigns are there; return the files' names.
+
+    The names are in the order in which the zip has them."""
     for name, text in documents(root, language(crate.lang)):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(text)

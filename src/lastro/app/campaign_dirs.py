@@ -19,9 +19,9 @@ def place_for(name: str) -> Path:
 
 
 def check_place(directory: Path) -> None:
-    """Check that a campaign can be created in a directory. Raises: InputError when it cannot.
+    """Raise InputError when a campaign cannot be created in a directory.
 
-    Commands check it before they take the host, which may mean to wait."""
+    Commands check this before they hold the host, because they may have to wait for the host."""
     try:
         content = "campaign" if holds_campaign(directory) else "suite" if suites.is_suite(directory) else ""
         nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
@@ -46,7 +46,7 @@ def check_place(directory: Path) -> None:
 
 
 def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
-    """Open a campaign. Raises: InputError when the directory holds no campaign, or several: a suite."""
+    """Open the database of a campaign. Raises: InputError when the directory holds no campaign, or a suite."""
     refuse_suite(directory)
     return Store.open(directory, readonly=readonly)
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResumeOptions:
-    """The options of `lastro resume`. `invalid` repeats the trials that were given up.
+    """The options of `lastro resume`. With `invalid`, trials that were given up as invalid are repeated.
 
-    `properties` are looked for before a campaign of a suite begins."""
+    With `properties`, the properties of parts are found before each campaign of a suite that has not begun."""
 
     wait: bool = False
     changed_host: bool = False
@@ -60,11 +60,11 @@ def begin(
     marks: Mapping[str, str] = {},
     properties: bool = False,
 ) -> None:
-    """Run a new campaign of a study in `directory` to its end.
+    """Create a campaign of a study in `directory`, and run it to its end.
 
-    It runs on a fleet, or on the testbed of a file, or else on this machine. `marks` are added to its provenance. With
-    `properties`, so are the properties of the parts of a study that runs on instances. A guest that is lost during the
-    campaign is replaced, as by `resume`."""
+    It runs on `fleet`, on the testbed of `file`, or else on this machine. `marks` are added to its provenance. With
+    `properties`, the properties of the study's parts are added, too, if the scenario starts instances. A guest that is
+    lost during the campaign is replaced, as in `resume`."""
     if fleet is not None:
         if study.require or study.wish:
             hint = "leave out [require] and [wish]"
@@ -91,7 +91,9 @@ def begin(
 
 
 def _properties(study: Study, scenario: Scenario, *, wanted: bool) -> dict[str, Any]:
-    """Find the properties of the parts, if they are `wanted` or the study requires or wishes some."""
+    """Return the chapter `properties` of provenance, if it is `wanted` or the study requires or wishes properties.
+
+    Otherwise, and for a scenario without instances, return {}."""
     required = wanted or study.require or study.wish
     return {"properties": part_properties(study, scenario.testbed)} if required and scenario.needs_root else {}
 
@@ -109,9 +111,9 @@ def _begin_on_fleet(
 
 
 def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
-    """Run the rest of a campaign, and retry unavailable trials; return whether anything changed.
+    """Run the remaining trials of a campaign, and retry unavailable trials; return whether anything changed.
 
-    Raises: GuestLost when one guest after the other was lost, and none of them brought a valid trial."""
+    Raises: GuestLost when several guests in a row were lost without a valid trial."""
     with open_campaign(directory, readonly=False) as store:
         if scenario_of(store.study).needs_root:
             require_root("resume")
@@ -127,8 +129,8 @@ def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
 def _with_guests(store: Store, how: ResumeOptions, place: Place) -> None:
     """Run the remaining trials; when a guest is lost, boot another one and continue.
 
-    Raises: GuestLost after MAX_ATTEMPTS guests in a row were lost without a valid trial: a treatment that ends each
-    guest is given up by then."""
+    Raises: GuestLost after MAX_ATTEMPTS guests in a row were lost without a valid trial. A trial whose treatment ends
+    every guest has been given up by then."""
     valid, n_fruitless = store.counts()["valid"], 0
     while True:
         try:
@@ -148,14 +150,14 @@ def _say_that_another_boots(lost: GuestLost) -> None:
 
 
 def _tidy(store: Store) -> None:
-    """Clean up after a process that was killed between saving its last trial and tearing it down."""
+    """Remove what is left on the host if the campaign's process was killed after it had saved its last trial."""
     if scenario_of(store.study).needs_root:
         with closing(Ledger()) as ledger:
             ledger.clean()
 
 
 def _carry_on(store: Store, how: ResumeOptions, place: Place) -> None:
-    """Run the remaining trials, on the given testbed or else on the one with which the campaign began."""
+    """Run the remaining trials on the testbed or fleet in `how`, or else on that with which the campaign began."""
     if store.is_fleet:
         _carry_on_with_fleet(store, how, place)
         return
@@ -170,9 +172,9 @@ def _carry_on(store: Store, how: ResumeOptions, place: Place) -> None:
 
 
 def _check_changes(store: Store, now: Mapping[str, Any], how: ResumeOptions) -> None:
-    """Begin a new segment if the host has changed since the last one.
+    """Begin a new segment if facts of the provenance that must stay equal have changed since the last segment.
 
-    Raises: InputError for a changed host unless `how.changed_host` accepts it."""
+    `now` is the present provenance. Raises: InputError for such a change, unless `how.changed_host` accepts it."""
     before = comparable(store.provenance)
     for segment in store.segments():
         before |= {name: now_value for name, (_, now_value) in segment.changes.items()}
@@ -204,9 +206,10 @@ def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None
 
 @contextmanager
 def _running_alone(store: Store, how: ResumeOptions | None = None) -> Iterator[None]:
-    """Ensure that no other process runs the campaign; with a Dask scheduler, no lock of this machine ensures that.
+    """Ensure that only this process runs the campaign, inside the block.
 
-    Raises, before anything is written: HostBusy when another process runs it."""
+    The lock of this machine cannot ensure this if the testbeds are workers of a Dask scheduler. Raises, before anything
+    is written: HostBusy when another process runs the campaign."""
     store.take(utc_now(), ended_elsewhere=how is not None and how.changed_host)
     try:
         yield
@@ -227,7 +230,9 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Tria
 
 
 def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, place: Place = alone) -> None:
-    """Run the remaining trials with progress, and log how the campaign ended. `place` is its position in a suite."""
+    """Call `run` with a display of progress, and log how the campaign begins (`event`) and ends.
+
+    `place` returns the campaign's position in a suite."""
     study = store.study
     counts = store.counts()
     total = sum(counts.values())
@@ -250,7 +255,9 @@ def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, 
 
 
 def _log(store: Store, event: str, text: str) -> None:
-    """Log why the campaign ended. If the database itself failed, the caller reports that error instead."""
+    """Log why the campaign stopped, with the trials that were running marked as not run.
+
+    It is not an error if this fails: if the database has failed, the caller already reports that."""
     with suppress(LastroError):
         store.withdraw_running()
         store.log(utc_now(), event, text)

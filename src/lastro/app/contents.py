@@ -1,4 +1,4 @@
-"""The contents of a report: the data of a campaign, its analysis, and the verdicts on its claims."""
+"""The contents of a report: the data of a campaign, its analysis, and the verdicts on claims about it."""
 
 from __future__ import annotations
 
@@ -38,19 +38,21 @@ def loaded(directory: Path) -> CampaignData:
 
 
 def loaded_together(directories: Sequence[Path]) -> CampaignData:
-    """Load the campaigns of one study as one. Raises: as `loaded`; InputError if they are not of one study."""
+    """Load several campaigns of one study as a single campaign.
+
+    Raises: as `loaded`; InputError if they are campaigns of different studies."""
     from lastro.results.merge import together
 
     return together(_load_all(directories))
 
 
 def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
-    """Return the hosts of campaigns of one study, in the order of `directories`; campaigns of a host are put together.
+    """Return the hosts on which campaigns of one study ran, in the order of `directories`, each with its report.
 
-    Each testbed of a fleet is a separate host, even if testbeds share a name and a processor, and so is the host of
-    each anonymous campaign. The reports of the hosts have all metrics.
+    Campaigns of the same host are put together. Each testbed of a fleet is a separate host, even if testbeds share a
+    name and a processor. The host of each anonymous campaign is a separate host, too. The reports have all metrics.
 
-    Raises: as `loaded_together`; InputError if the hosts are not known, or if there is only one."""
+    Raises: as `loaded_together`; InputError if a host is not known, or if there is only one host."""
     from lastro.analysis.build import build_report
     from lastro.analysis.pooled_study import PooledHost
     from lastro.results.merge import require_one_study, together
@@ -85,10 +87,11 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
 
 
 def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
-    """Yield a key for the host of each campaign, and for each testbed of a fleet: equal keys mean the same host.
+    """Yield a key for the host of each campaign; for a campaign on a fleet, one for each testbed.
 
-    The name of a testbed is part of the key only if another testbed of its fleet has the same facts, as clones do: in
-    other campaigns, the same host may have another name, or none. Anonymous hosts are never the same host."""
+    Equal keys mean the same host. The name of a testbed is part of its key only if another testbed of the fleet has the
+    same facts, as clones do. Otherwise it is left out, since the same host may have another name, or none, in other
+    campaigns. The keys of anonymous hosts are never equal."""
     from lastro.analysis.pooled_study import machine
 
     fleets = [Counter(machine(member.provenance) for member in campaign.members) for campaign in campaigns]
@@ -117,7 +120,7 @@ def _load_all(directories: Sequence[Path]) -> list[CampaignData]:
 
 
 def report_of(directory: Path, *, all_metrics: bool = False) -> CampaignResults:
-    """Return the analysed campaign of a directory. Raises: as `loaded`."""
+    """Load and analyse a campaign, and return its results. Raises: as `loaded`."""
     from lastro.analysis.build import build_report
 
     return build_report(loaded(directory), all_metrics=all_metrics)
@@ -130,7 +133,7 @@ def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool)
 
 
 def content_from(data: CampaignData, file: Path | None, say: Language, *, all_metrics: bool = False) -> Content:
-    """Return the content of a report on loaded campaigns; `file` is the claims file, None without claims."""
+    """Return the content of a report on a loaded campaign; `file` is the claims file, or None for no claims."""
     from lastro.analysis import analyse
     from lastro.analysis.build import build_report
     from lastro.builders.content import Content
@@ -150,9 +153,9 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
 
 
 def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
-    """Return the published tables and figures of a campaign's claims file, matched with its results; None without any.
+    """Return the published tables and figures in a campaign's claims file, matched with the campaign's results.
 
-    Raises: StudyError when the claims file is invalid or of another study."""
+    None if there are none. Raises: StudyError when the claims file is invalid or is about another study."""
     from lastro.analysis.build import build_report
     from lastro.analysis.claims.load import load_claims
 
@@ -167,7 +170,7 @@ def _printed(claims: Claims, report: CampaignResults) -> AsPublished | None:
 
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
-    """Return the section of a suite's page on a study; `content` is None before the study has a campaign."""
+    """Return the section about one study on a suite's page; `content` is None if the study has no campaign yet."""
     from lastro.builders.suite import StoppedStudy, StudySection
 
     stopped = StoppedStudy(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
@@ -177,7 +180,7 @@ def suite_section(directory: Path, member: SuiteStudy, content: Content | None, 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaims:
-    """The claims on one campaign and their judgements; `report` has all metrics, since claims may be on any."""
+    """The claims about a campaign and their judgements; `report` has all metrics, since claims may be about any."""
 
     claims: Claims
     judgements: tuple[Judgement, ...]
@@ -185,7 +188,7 @@ class JudgedClaims:
 
 
 def judged(data: CampaignData, file: Path) -> JudgedClaims:
-    """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
+    """Judge the claims in `file` by a campaign. Raises: StudyError when it is not a valid claims file of its study."""
     from lastro.analysis.build import build_report
     from lastro.analysis.claims import judge
     from lastro.analysis.claims.load import load_claims
@@ -196,9 +199,9 @@ def judged(data: CampaignData, file: Path) -> JudgedClaims:
 
 
 def find_claims(directory: Path, study: str) -> Path:
-    """Return the claims file of a campaign: DIR/claims.toml, else the file of the paper with a study of this name.
+    """Return the claims file of a campaign: DIR/claims.toml, or else the claims of the built-in study named `study`.
 
-    Raises: InputError when there is neither."""
+    Raises: InputError when neither exists."""
     file = claims_of(directory, study)
     if file is None:
         raise InputError(
@@ -209,7 +212,7 @@ def find_claims(directory: Path, study: str) -> Path:
 
 
 def claims_of(directory: Path, study: str) -> Path | None:
-    """Return the claims file of a campaign as `find_claims`, but None if there is none.
+    """Return the claims file of a campaign as `find_claims` does, but None if neither file exists.
 
     Raises: InputError when DIR/claims.toml is a link, which may lead out of the campaign, or is not a file."""
     from lastro import papers

@@ -1,8 +1,8 @@
-"""The files of a bundle that follow from its campaign alone: reports, tables, figures and records.
+"""The files of a bundle that are made from its campaign alone: reports, tables, figures and records.
 
-`lastro bundle` writes them and `lastro verify` makes them again. They contain no date of today, no directory of this
-machine and nothing of its locale. Computed numbers in JSON have five significant digits: the last ones of a double
-depend on the processor, since each one has its own fastest order of additions."""
+`lastro bundle` writes them, and `lastro verify` makes them again to compare them. They contain neither the current date
+nor directories of this machine, and do not depend on its locale. Computed numbers in JSON have five significant digits:
+the last digits of a double depend on the processor, because libraries choose the order of additions by processor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Document = tuple[str, bytes]
 
 
 def documents(bundle: Path, say: Language) -> Iterator[Document]:
-    """Yield (name, contents) of every file that follows from the campaign or the suite in a bundle.
+    """Yield (name, contents) of every file that is made from the campaign or the suite in a bundle.
 
     Raises: StoreError when its database is damaged."""
     home = bundle / IN_BUNDLE
@@ -54,7 +54,9 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
 
 
 def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
-    """Yield the documents of one campaign, and return the content of its report. `inner` is its folder in a suite."""
+    """Yield the documents of one campaign, and return the content of its report.
+
+    `inner` is the campaign's folder within a suite."""
     with Store.open(directory, readonly=True) as store:
         data = replace(load_campaign(store), directory=f"{IN_BUNDLE}/{inner}".rstrip("/"))
         yield from _records(data, store, f"{RECORD}/{inner}")

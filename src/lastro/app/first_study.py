@@ -1,7 +1,8 @@
-"""A study from a few answers: what runs, on what it could run, who is next to it, what must hold, how long it may take.
+"""A study from a few answers: functions, platforms, neighbours, service levels, and the time that it may take.
 
-The design is the largest that fits the time: first measurements become shorter, then blocks fewer, then half of the
-combinations is left out, then links and limits are held constant; each step records what cannot be answered any more.
+The design is the largest that fits into this time. To make it fit, first the measurements become shorter, then there
+are fewer blocks, then half of the combinations is left out, and then links and limits are held constant. Each step
+records the questions that the study can then not answer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LINKS, _LIMITS = ("veth-bridge", "macvlan-bridge"), ("none", "cgroups")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a user answered: names of parts, service levels as written, and the time that the study may take."""
+    """The user's answers: names of parts, service levels as typed, and the time that the study may take."""
 
     functions: tuple[str, ...]
     platforms: tuple[str, ...]
@@ -58,7 +59,9 @@ class _Effort:
 
 
 def parts_named(kind: str, text: str) -> tuple[str, ...]:
-    """Return the parts in a list such as 'runc, docker'. Raises: InputError for an unknown part or invalid options."""
+    """Split a list of parts of a kind, such as 'runc, docker', into names; each name is returned once.
+
+    Raises: InputError for an unknown part, invalid options, or an empty list."""
     known = registry.names(kind)
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
@@ -77,7 +80,7 @@ def parts_named(kind: str, text: str) -> tuple[str, ...]:
 def levels_named(text: str) -> tuple[str, ...]:
     """Split a list of service levels such as 'throughput >= 2 Gbit/s, latency_p95 < 1 ms', and check each.
 
-    Raises: InputError for an invalid level, two levels of a metric, or an empty list."""
+    Raises: InputError for an invalid level, two levels for the same metric, or an empty list."""
     metrics = tuple(schemas()[_SCENARIO].metrics.values())
     texts = tuple(part.strip() for part in text.split(",") if part.strip())
     named = [ServiceLevel.parse(level_text, metrics).metric.name for level_text in texts]
@@ -89,9 +92,9 @@ def levels_named(text: str) -> tuple[str, ...]:
 
 
 def first_study(name: str, answers: Answers) -> FirstStudy:
-    """Return the study with the largest design that fits the time.
+    """Return the study with the largest design that fits into the time of the answers.
 
-    Raises: InputError, with the time needed, when not even the smallest design fits."""
+    Raises: InputError, with the time needed, when even the smallest design takes too long."""
     for effort in _efforts(len(answers.platforms)):
         text = _text(name, answers, effort)
         study = parse(text, name, schemas())
@@ -181,7 +184,7 @@ def _text(name: str, answers: Answers, effort: _Effort) -> str:
 
 
 def with_none(neighbours: Sequence[str]) -> tuple[str, ...]:
-    """Return the levels of the factor `anomaly`: no neighbour, then each neighbour."""
+    """Return the levels of the factor `anomaly`: first the level for no neighbour, then `neighbours`."""
     return tuple(dict.fromkeys((NONE, *neighbours)))
 
 

@@ -25,9 +25,10 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
-    """Take each testbed as a run would, with its root filesystem, and return its facts, or why it cannot be used.
+    """Set up each testbed as `lastro run` would, and return for each its facts, or why it cannot be used.
 
-    Raises: HostBusy when this host is in use and not `wait`; HostError when this host cannot be used."""
+    This includes copying the root filesystem to it. The results are in the order of the fleet file. Raises: HostBusy
+    when this machine is in use and `wait` is false; HostError when this machine cannot be used."""
     with one_interrupt() as ignore, session(_PURPOSE, wait=wait_reporter(wait)) as near:
         try:
             image = image_of(near)
@@ -62,10 +63,10 @@ def _unusable(name: str, addresses: tuple[str, ...], error: LastroError) -> Aske
 
 
 def each_once(testbeds: Sequence[AskedTestbed]) -> list[AskedTestbed]:
-    """Return the testbeds, where each that uses a host of another testbed is replaced by an unusable one.
+    """Return the testbeds in the same order; one that shares a host with another testbed is marked as unusable.
 
-    A testbed that can be used keeps its host. The other testbed usually found the host in use when it was asked, unless
-    the testbed files name two state directories for it."""
+    Of two testbeds with the same host, a usable one is preferred. The other one usually found the host in use when it
+    was asked, unless the testbed files name different state directories for the host."""
     users: dict[str, str] = {}
     by_name: dict[str, AskedTestbed] = {}
     for testbed in sorted(testbeds, key=lambda testbed: testbed.provenance is None):

@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 
 
 def provenance(fleet: FleetFile) -> dict[str, Any]:
-    """Return the provenance of a campaign on a fleet, which its testbeds complete later."""
+    """Return the provenance with which a campaign on a fleet begins; facts of its testbeds are added later."""
     return {"fleet": {"file": fleet.place}, "controller": facts.controller()}
 
 
 def fleet_of(store: Store, place: Path | None) -> FleetFile:
-    """Load the fleet file at `place`, or, without it, the file with which a campaign began.
+    """Load the fleet file at `place`; if it is None, load the file with which the campaign began.
 
-    Raises: StudyError when the file is not valid, or belongs to another user; InputError when the campaign has none."""
+    Raises: StudyError when the file is not valid, or the campaign's file belongs to another user; InputError when the
+    campaign does not name a fleet file."""
     from lastro.host.fleet_file import load, load_named
 
     if place is not None:
@@ -52,11 +53,11 @@ def fleet_of(store: Store, place: Path | None) -> FleetFile:
 def fleet_held(
     study: Study, purpose: str, file: FleetFile, *, wait: bool, changed_host: bool = False, again: bool = False
 ) -> Iterator[Fleet]:
-    """Hold this machine, if trials need a host, and yield the fleet; its testbeds are released after the block.
+    """Hold this machine, if the scenario needs a host, and yield the fleet; release its testbeds after the block.
 
-    Processes of a campaign that was killed may still clean up testbeds. If it is run `again`, wait for them. A worker
-    of Dask ends its running trial before, and then waits for its lease. Wait, too, for hosts that lost power with the
-    campaign."""
+    With `again`, the campaign has run before. That run may have been killed, and its processes may still clean up
+    testbeds, so the fleet waits for busy testbeds. A worker of Dask first ends its running trial, and then waits until
+    its lease ends. The fleet also waits for hosts that boot again after a loss of power."""
     with one_interrupt() as ignore, ExitStack() as stack:
         pool = _pool(stack, study, purpose, file, wait=wait)
         stack.callback(pool.close)
@@ -70,7 +71,7 @@ def fleet_held(
 
 
 def _longest_s(study: Study) -> float:
-    """Return a time that no trial of a study exceeds; 0 if its parts do not know one."""
+    """Return an upper bound in seconds for the duration of a trial; 0 if the study's parts cannot give one."""
     kind = scenario_of(study)
     try:
         return max(kind.longest_s(configuration(study, treatment)) for treatment in design.treatments(study))
@@ -92,5 +93,5 @@ def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
 
 
 def say_for(testbed: str, line: str) -> None:
-    """Print a message on a testbed."""
+    """Print a message about a testbed on standard error."""
     say(f"{testbed}: {line}")

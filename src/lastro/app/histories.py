@@ -1,4 +1,4 @@
-"""Add campaigns to a history, and users' remarks on its changes."""
+"""Add campaigns to a history file, and users' remarks on the changes that it shows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from lastro.results.history_points import HistoryRemark, Said
 
 
 def add(file: Path, directories: Sequence[Path], label: str) -> tuple[int, int]:
-    """Add all campaigns, or none after an error; return (number of new campaigns, number of known ones).
+    """Add campaigns to the history in `file`; return how many were new and how many it already had.
 
-    Raises: as `app.contents.loaded`; InputError for a campaign that runs still, or is not of one known host."""
+    After an error, none is added. Raises: as `app.contents.loaded`; InputError for a campaign that is still running, or
+    that did not run on a single known host."""
     from lastro.analysis.history import point_of
 
     points = []
@@ -30,9 +31,9 @@ def add(file: Path, directories: Sequence[Path], label: str) -> tuple[int, int]:
 
 
 def remark(file: Path, kind: Said, text: str, at: str, metric: str, where: Mapping[str, Sequence[str]]) -> None:
-    """Add a user's remark on the change at the campaign `at`, or on the series of a metric with these levels.
+    """Add a user's remark on the change at the campaign `at`, or on the series of `metric` at the levels `where`.
 
-    Raises: InputError for a point, a metric or a level that the history lacks."""
+    Raises: InputError for a campaign, metric or level that the history does not contain."""
     from lastro.analysis.history import judge, named_point
 
     history = read_history(file)

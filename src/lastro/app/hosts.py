@@ -1,4 +1,4 @@
-"""Take the host: session, image, testbed and scenario."""
+"""Hold the host and set it up for trials: session, root filesystem, testbed and scenario."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def testbed(
     guests: Sequence[str] = (),
     beside: bool = False,
 ) -> Iterator[Testbed]:
-    """Hold this host for one purpose, and yield a testbed whose image meets `needs`.
+    """Hold this machine, and yield a testbed whose root filesystem contains what `needs` returns.
 
-    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here; of several, the
-    `guests` do. With `beside`, the process that started this one holds this host. Raises: InputError when the file and
-    `guests` do not fit."""
+    The hosts of a testbed `file` are held, too, and get the same root filesystem. If `file` has a guest, it boots on
+    this machine; if it has several, those named in `guests` boot. With `beside`, this machine is not held, since the
+    process that started this one holds it. Raises: InputError when `file` and `guests` do not match."""
     plans = guests_to_boot(file, guests)
     with (
         one_interrupt() as ignore,
@@ -66,9 +66,10 @@ def testbed(
 
 
 def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[GuestPlan]:
-    """Return the guests to boot: `names` of them, else the only one of the file, if any.
+    """Return the guests of the testbed file to boot: those in `names` or, without names, its only guest.
 
-    Raises: InputError when the file has several guests and none is named, or the file lacks all named guests."""
+    Names that the file lacks are left out. Empty for a file without guests, or without a file. Raises: InputError when
+    the file has several guests and `names` is empty, or has none of the names."""
     known = file.guests if file else {}
     if known and not names:
         listed = ", ".join(f'"{name}"' for name in known)
@@ -86,7 +87,7 @@ def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[
 
 
 def guest_names(study: Study) -> list[str]:
-    """Return the guests that the treatments of a study name, each once."""
+    """Return the names of the guests that a study's treatments choose, each once."""
     configs = (configuration(study, treatment) for treatment in design.treatments(study))
     return [name for name in dict.fromkeys(map(guest_of, configs)) if name]
 
@@ -99,7 +100,9 @@ def placed(
     purpose: str,
     wait: OnWait | None,
 ) -> AbstractContextManager[Testbed]:
-    """Return the testbed of a file, in these guests if any; without a file, this machine, which `session` holds."""
+    """Return a context manager that yields the testbed: this machine if `file` is None, else as the file describes.
+
+    If `plans` has guests, all roles are in these guests. `session` holds this machine."""
     if file is None:
         return local_testbed(session, image)
     if plans:
@@ -111,7 +114,7 @@ def placed(
 
 
 def announce_builds(session: Session, image: rootfs.Image, plans: Sequence[GuestPlan]) -> None:
-    """Print what the first use of these guests has to build; print nothing once everything is built."""
+    """Print what must be built before these guests can boot; print nothing if everything is built."""
     from lastro.image.guest_host import to_build
 
     state = session.ledger.state
@@ -121,7 +124,7 @@ def announce_builds(session: Session, image: rootfs.Image, plans: Sequence[Guest
 
 
 def _needs_on(session: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
-    """Return the additions to the image; the commands that compile them do not enter the transcripts of trials."""
+    """Return the additions to the image that `needs` requests; transcripts do not record the commands for this."""
     with session.host.recorded():
         return needs(session.host)
 
@@ -152,7 +155,7 @@ def image_of(
 
 
 def _with_files(session: Session, function: OwnFunction, revision: str) -> OwnFunction:
-    """Return a function with its files, which are built now if they come from a repository. Raises: as `checkouts`."""
+    """Return `function` with its files; if they come from a repository, build them now. Raises: as `checkouts`."""
     if not function.repository:
         return function
     checkout = checkouts.checkout_of(function, revision or function.revision, STATE_DIR / "checkouts", session.host)
@@ -167,9 +170,9 @@ def image_for(session: Session, study: Study) -> rootfs.Image:
 
 
 def require_runnable(store: Store) -> None:
-    """Check a stored campaign before running it: its data is valid, and its study could be read from a file.
+    """Check a stored campaign before running it: its data must be valid, and its study must be a valid study file.
 
-    Raises: StoreError, StudyError."""
+    Raises: StoreError for the data, StudyError for the study."""
     data = load_campaign(store)
     scenario = scenario_of(data.study)
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
@@ -183,7 +186,7 @@ def require_runnable(store: Store) -> None:
 
 
 def needs_of(study: Study) -> NeedsOn:
-    """Return a function of the host that returns what the trials of a study require in the root filesystem."""
+    """Return a function that takes a host, and returns what a study's trials require in the root filesystem there."""
     kind = scenario_of(study)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
@@ -199,9 +202,10 @@ def needs_of(study: Study) -> NeedsOn:
 def scenario_on_host(
     study: Study, purpose: str, *, wait: bool = False, file: TestbedFile | None = None, beside: bool = False
 ) -> Iterator[Scenario]:
-    """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires.
+    """Yield a study's scenario, ready to run.
 
-    `beside`: as for `testbed`."""
+    If it needs a testbed, one is set up as in `testbed`, with the same meaning of the arguments, and its image has what
+    the study requires."""
     kind = scenario_of(study)
     if not kind.needs_root:
         with one_interrupt():
@@ -228,7 +232,7 @@ def scenario_on_host(
 
 
 def _require_programs(study: Study, scenario: Scenario) -> None:
-    """Check the programs that variants name. Raises: InputError when one cannot be used."""
+    """Raise InputError when a program that a variant chooses for a platform cannot be used."""
     checked: set[str] = set()
     for treatment in design.treatments(study):
         config = configuration(study, treatment)
@@ -250,8 +254,8 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
 def _on_root(study: Study, change: RootChange, bed: Testbed, purpose: str) -> Iterator[Scenario]:
     """Yield the study's scenario on the same machine with another root filesystem.
 
-    It has a separate session, daemons and namespaces beside those of `bed`. Roles that are not under test keep the root
-    filesystem of `bed`."""
+    The scenario has its own session, daemons and namespaces, in addition to those of `bed`. Roles that are not under
+    test keep the root filesystem of `bed`."""
     with ExitStack() as stack:
         root_session = stack.enter_context(session(f"{purpose}: {change}", beside=True))
         image = image_of(root_session, _needs_on(root_session, needs_of(study)), change=change)
@@ -262,6 +266,6 @@ def _on_root(study: Study, change: RootChange, bed: Testbed, purpose: str) -> It
 
 
 def root_changes(study: Study) -> list[RootChange]:
-    """Return the changes of the root filesystem by the variants of a study, each once; empty without any."""
+    """Return the changes that a study's variants make to the root filesystem, each once; empty if there are none."""
     changes = (RootChange.of(configuration(study, treatment)) for treatment in design.treatments(study))
     return [change for change in dict.fromkeys(changes) if change]

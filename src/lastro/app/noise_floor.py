@@ -48,9 +48,9 @@ def study_of(directory: Path) -> Study:
 def run(
     study: Study, directory: Path, judged: Path | None, file: TestbedFile | None, *, everything: bool, wait: bool
 ) -> None:
-    """Run the A/A campaign of a study in a directory: on the testbed of a file, or that of the campaign to judge.
+    """Run the A/A campaign of a study in `directory`, on the testbed of `file` or else of the campaign `judged`.
 
-    Unless `everything` is true, it has only as many baseline treatments as fit in an hour, and at least one."""
+    Unless `everything` is true, it has only as many baseline treatments as fit into an hour, and at least one."""
     scenario_class = scenario_of(study)
     if scenario_class.needs_root:
         require_root("noise-floor")
@@ -71,7 +71,7 @@ def run(
 
 
 def _bounded(aa: Study, scenario: type[Scenario], emulated: int, *, everything: bool) -> tuple[Study, str]:
-    """Return the A/A study, shortened unless `everything`, and a description of what is about to run."""
+    """Return the A/A study, shortened to an hour unless `everything`, and a description of what is about to run."""
 
     def expected_s(shortened: Study, treatments: Sequence[design.Treatment]) -> float:
         return forecast(shortened, scenario, treatments, emulated=emulated).total_s
@@ -94,7 +94,7 @@ def _bounded(aa: Study, scenario: type[Scenario], emulated: int, *, everything: 
 
 
 def judge(directories: Sequence[Path], study: Study) -> NoiseFloors:
-    """Return the floors of finished A/A campaigns, after storing them in the database of the first."""
+    """Return the noise floors from finished A/A campaigns of `study`, and store them in the first one's database."""
     from lastro.analysis.noise_floor import noise_floors, to_dict
 
     floors = noise_floors([_finished(directory, study) for directory in directories], study)
@@ -114,7 +114,7 @@ def _finished(directory: Path, study: Study) -> CampaignResults:
 
 
 def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
-    """Return the settings without those that only limit waiting: campaigns of earlier versions may lack them."""
+    """Return the settings except those that only limit waiting, which campaigns of earlier versions may lack."""
     return {name: value for name, value in settings.items() if name not in PATIENCE}
 
 
@@ -140,7 +140,9 @@ def _keep(directory: Path, value: dict[str, Any]) -> None:
 
 
 def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *, changed_host: bool) -> None:
-    """Store the floors in the judged campaign. Raises: InputError if its host differs, unless `changed_host`."""
+    """Store the noise floors of the A/A campaigns in `directories` in the campaign `judged`.
+
+    Raises: InputError if the campaigns ran under different conditions, unless `changed_host` accepts that."""
     from lastro.analysis.noise_floor import to_dict
 
     changes: dict[str, None] = {}
@@ -164,16 +166,16 @@ def _provenance(directory: Path) -> dict[str, Any]:
 
 
 def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the roles that moved to other hosts, CPUs or network cards, by the testbed in each provenance."""
+    """Return a text for each role whose host, CPUs or network cards differ between two provenances."""
     was, is_ = (facts.get("testbed", {}).get("roles", {}) for facts in (before, now))
     places = {role: [_place_of(roles.get(role, {})) for roles in (was, is_)] for role in {**was, **is_}}
     return [f"{role} was on {there}, is on {here}" for role, (there, here) in places.items() if there != here]
 
 
 def _place_of(role: dict[str, Any]) -> str:
-    """Return the place of a role as text; `role` is from `TestbedFile.provenance`.
+    """Return a role's host, CPUs and network cards as text; `role` is an entry of `TestbedFile.provenance`.
 
-    For example 'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'."""
+    For example: 'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'."""
     cpus, cards = str(role.get("cpu_set", "all")), role.get("links", {})
     parts = [str(role.get("reached", "this machine"))]
     parts += [f"CPUs {cpus}"] if cpus != "all" else []

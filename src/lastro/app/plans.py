@@ -33,7 +33,7 @@ Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and i
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """The options for probing in `lastro plan`. `wait` waits until another Lastro releases the host."""
+    """The options for probing in `lastro plan`. With `wait`, wait until another Lastro releases the host."""
 
     probe: bool = True
     wait: bool = False
@@ -75,8 +75,8 @@ def plan_of(
 ) -> StudyPlan:
     """Return the plan of a study.
 
-    `missing` has the platforms that this command found missing so far; those of this plan are added. `place` names the
-    study within a suite, for the progress message.
+    `missing` has the platforms that earlier plans of this command found missing; those found now are added to it.
+    `place` names the study within a suite, for the progress message.
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
     loses the connection to a host."""
@@ -108,10 +108,11 @@ def _probe(
     missing: dict[str, MissingPlatform],
     place: str = "",
 ) -> tuple[list[Availability], float, int]:
-    """Return the availability of each treatment, the seconds to probe it, and the number of emulated guests.
+    """Return the availability of each treatment, the seconds that probing takes, and the number of emulated guests.
 
-    Time to build images is not counted, since the campaign will not build them again. Time that was saved by known
-    results is counted, since the campaign probes again."""
+    The seconds are those that the campaign will need to probe. So the time to build images is left out, since the
+    campaign will not build them again. Time saved now by results in `missing` is included, since the campaign probes
+    again."""
     with scenario_on_host(study, f"plan of {study.name}", wait=probing.wait, file=file) as scenario:
         pool = scenario.pool if isinstance(scenario, OnPlatforms) and not scenario.guests else None
         if pool:
@@ -126,7 +127,7 @@ def _probe(
 
 
 def _emulated(scenario: Scenario) -> int:
-    """Return the number of guests in software on which the treatments run."""
+    """Return how many of the guests on which the treatments run are emulated in software."""
     beds = [
         guest_scenario.testbed for guest_scenario in scenario.guests.values() or [scenario] if guest_scenario.needs_root
     ]
@@ -134,14 +135,16 @@ def _emulated(scenario: Scenario) -> int:
 
 
 def gate_plan(plan: StudyPlan, pilot: CampaignResults, margin: float, metrics: Sequence[str]) -> GatePlan:
-    """Plan a gate between two campaigns of a plan, from the noise of a pilot. Raises: as `analysis.gate_plan`."""
+    """Plan a gate that compares two campaigns like `plan`, from the noise of a pilot campaign.
+
+    Raises: as `analysis.gate_plan`."""
     from lastro.analysis.gate_plan import gate_plan as planned
 
     return planned(plan.study, plan.runnable, pilot, margin, lambda blocks: 2 * plan.total_s(blocks), metrics)
 
 
 def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
-    """Return (name, plan) for each study of a suite, in running order; an error in place of a plan says why."""
+    """Return (name, plan) for each study of a suite, in running order; without a plan, the error takes its place."""
     planned: list[Planned] = []
     missing: dict[str, MissingPlatform] = {}
     n_studies = len(given.studies)

@@ -1,4 +1,4 @@
-"""Remove private words from a bundle: places on the machine, and for anonymity also names of machines and users."""
+"""Remove private words from a bundle: paths on this machine and, for anonymity, names of machines and users."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """A campaign's provenance and testbeds without private words; `clean` removes them from a text.
+    """A campaign's provenance and testbeds with private words replaced; `clean` replaces these words in any text.
 
-    `testbeds` are {former name: testbed}."""
+    `testbeds` is {name before the replacement: testbed}."""
 
     clean: Clean
     provenance: dict[str, Any]
@@ -42,10 +42,11 @@ def private(
     testbeds: Sequence[TestbedRow] = (),
     segments: Sequence[HostSegment] = (),
 ) -> Redaction:
-    """Return the provenance and the testbeds of a campaign without private words, for a bundle.
+    """Return the provenance and the testbeds of a campaign with private words replaced, for a bundle.
 
-    `places` are absolute paths and their replacements. If `anonymous`, names of hosts and users are replaced wherever
-    they occur, testbeds get numbers, and the kernel's command line and the hashes of machines' IDs are left out."""
+    `places` is {absolute path: its replacement}. If `anonymous`, names of hosts and users are replaced wherever they
+    occur, testbeds are named by numbers, and the kernel's command line and the hashes of machine IDs are removed.
+    `segments` are those of the campaign: the changed facts of its host may have private values, too."""
     words = {place: name for place, name in places.items() if place != "/"}
     copy = deepcopy(dict(provenance))
     rows = {row.name: replace(row, provenance=deepcopy(row.provenance)) for row in testbeds}
@@ -73,7 +74,7 @@ def _cleaner(words: Mapping[str, str]) -> Clean:
 
 
 def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of machines and users that a campaign has recorded, and of the user who writes the bundle."""
+    """Yield the names of machines and users in a campaign's provenance, and of the user who writes the bundle."""
     for machine in _machines(provenance):
         name = str(machine.get("hostname", ""))
         yield name
@@ -89,7 +90,7 @@ def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
-    """Return {private value among the changes of a host: the word that replaces it}."""
+    """Return {private value of a fact that changed between segments: the word that replaces it}."""
     return {
         word: hidden
         for name, hidden in _PRIVATE_CHANGES.items()
@@ -107,7 +108,9 @@ def _machines(provenance: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _hide(provenance: dict[str, Any]) -> None:
-    """Replace the facts that identify a machine, in place; also names too short to be replaced everywhere."""
+    """Replace or remove, in place, the facts of a provenance that identify a machine.
+
+    This also covers names that are too short to be replaced in all texts."""
     for machine in _machines(provenance):
         if isinstance(machine, dict) and "hostname" in machine:
             machine["hostname"] = NAMELESS

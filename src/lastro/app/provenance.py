@@ -35,7 +35,7 @@ _OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
-    """Return the provenance of a campaign at its start: facts of the DUT's host, its image, tools, and other hosts."""
+    """Return the provenance of a campaign at its start: facts of all hosts, the root filesystem and the tools."""
     if not scenario.needs_root:
         without_tools = facts.collect(LocalHost(), {})  # without networks and instances, no tool is used
         return {**without_tools, "controller": facts.controller()}
@@ -59,7 +59,9 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
 
 
 def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
-    """Find the properties of the platforms and links of a study: {kind: {level: {property: its value, and how}}}."""
+    """Find the properties of a study's platforms and links on a testbed.
+
+    Return {kind: {level: {property: its text, its value, and how it was found}}}."""
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     platforms, attachments = (
         sorted({part_level(config, kind) for config in configs if kind in config})
@@ -80,31 +82,32 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
-    """Return the facts of the hosts of a testbed, independent of a study."""
+    """Return the chapters of provenance that do not depend on a study: the facts of the hosts of a testbed."""
     host_facts = facts.collect(bed.host, version_commands())
     chapters = {**host_facts, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, host_facts)}
     return {**chapters, "machines": machines(bed)}
 
 
 def _cores(bed: Testbed, host_facts: Mapping[str, Any], *, with_neighbour: bool = True) -> dict[str, Any]:
-    """Return which CPUs of the DUT share a core, as `host.processors.shared_cores`; `host_facts` are of its host.
+    """Return which CPUs of the DUT share a core, as `host.processors.shared_cores` does.
 
-    If the topology does not show it, a calibration takes most of a second; it runs only `with_neighbour`."""
+    `host_facts` are the facts of the DUT's host. If its topology does not show shared cores, a calibration measures
+    them, which takes most of a second; it runs only `with_neighbour`."""
     virtual = bool(host_facts["host"]["virtual_machine"])
     return shared_cores(bed.host, bed.usable_cpus, virtual=virtual, calibrate=with_neighbour)
 
 
 def machines(bed: Testbed) -> list[str]:
-    """Return the fingerprint of each host of a testbed; for a guest, that of the machine below."""
+    """Return the fingerprint of each host of a testbed; for a guest, that of the machine on which it runs."""
     hosts = [LocalHost()] if bed.guest is not None else [host_session.host for host_session in bed.sessions]
     return [facts.fingerprint(host) for host in hosts]
 
 
 def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple[str, ...]]:
-    """Return {program: argv} of the commands that print the versions of common tools and of programs of platforms.
+    """Return {program: command that prints its version} of common tools and of the programs of platforms.
 
-    These are the platforms in `configs`, or all platforms for None. An option of a platform may choose the program of
-    another platform, as Docker's `runtime` does, or a program by its path."""
+    The platforms are those in `configs`, or all platforms if it is None. An option of a platform may also choose the
+    program of another platform, as Docker's `runtime` does, or a program by its path; these are included."""
     platforms = [config for config in configs or () if "platform" in config]
     levels = {level for config in platforms for level in platform_levels(config)}
     chosen = {word for level in levels for word in re.split("[:,=]", level)}
@@ -118,7 +121,7 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
 
 
 def _in_guests(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return the chapter `guests`, {guest: the chapters that differ between guests}; empty without named guests.
+    """Return {"guests": {name: the chapters that may differ between guests}}; {} if the scenario has no named guests.
 
     The other chapters of the provenance describe the first guest."""
     guest_chapters: dict[str, Any] = {}
@@ -131,7 +134,9 @@ def _in_guests(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> d
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
-    """Return the chapter on the testbed; empty without a testbed file for a scenario with a single role."""
+    """Return {"testbed": the hosts of the roles, and the CPUs that they share}.
+
+    Without a testbed file, the hosts are left out; for a scenario with a single role, return {}."""
     if file is None and len(scenario.roles) == 1:
         return {}
     shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
@@ -146,7 +151,7 @@ def _roles(testbed: Testbed, file: TestbedFile) -> dict[str, Any]:
 
 
 def identity(scenario: Scenario) -> dict[str, Any]:
-    """Return the facts that must be equal for trials to be comparable; they are quick to collect."""
+    """Collect only the facts that must be equal for trials to be comparable, which takes little time."""
     if not scenario.needs_root:
         return facts.machine(LocalHost())
     facts_by_chapter = _identity_of(scenario.testbed)
@@ -186,9 +191,10 @@ def _files(bed: Testbed) -> dict[str, Any]:
 
 
 def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the facts that must be equal for trials of two sessions or campaigns to be comparable.
+    """Return the facts in a provenance that must be equal for trials of two sessions or campaigns to be comparable.
 
-    Only facts with a value: earlier versions recorded fewer. Another version of Lastro may continue a campaign."""
+    Facts without a value are left out: earlier versions recorded fewer facts. The version of Lastro is not among the
+    facts, since another version may continue a campaign."""
     facts_by_name = {**named_facts(provenance), **recorded(provenance)}
     if provenance.get("guest"):
         facts_by_name[MACHINE_BELOW] = provenance.get("controller", {}).get("machine")
@@ -199,14 +205,14 @@ def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def changed_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return {fact: (before, now)} of the differences of provenance that make trials incomparable."""
+    """Return {fact: (before, now)} of the differences between two provenances that make trials incomparable."""
     return differing(comparable(before), comparable(now))
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return {fact: (before, now)} where both sides have a fact and it differs.
 
-    A fact of one side only, such as a program that was installed since, does not change trials."""
+    A fact that only one side has, such as a program that has been installed since, does not affect trials."""
     return {name: (before[name], now[name]) for name in before if name in now and before[name] != now[name]}
 
 

@@ -1,7 +1,7 @@
 """The pages of `lastro serve`: the campaigns of a directory, each read again when its files have changed.
 
-Trials run meanwhile, so reading a campaign again and again may take BUSY of one CPU at most: the longer it takes, the
-longer is the pause after it."""
+Trials may be running, so reading must take little CPU time: at most the fraction BUSY of one CPU for each campaign. The
+longer a reading takes, the longer is the pause before the next one."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]  # name, time and size of e
 
 @dataclass(frozen=True, slots=True)
 class CampaignReading:
-    """The status of a campaign or a suite when its files had this stamp, or the error that prevented reading it.
+    """The status of a campaign or a suite (`facts`), or the error that prevented reading it (`problem`).
 
-    It is not read again before `again_s` on the monotonic clock. `runners` are the processes that ran it."""
+    `stamp` is that of its files at the reading. It is not read again before `again_s` on the monotonic clock. `runners`
+    are the PIDs of the processes that were running it."""
 
     stamp: _Stamp
     facts: dict[str, Any] | None
@@ -55,14 +56,14 @@ class CampaignReading:
 
     @property
     def studies(self) -> tuple[str, ...]:
-        """The studies of a suite."""
+        """The names of the studies of a suite; empty for a campaign."""
         return tuple(member["suite_study"] for member in (self.facts or {}).get("studies", ()))
 
 
 class Campaigns:
-    """The campaigns and suites in a directory, or the campaign or suite that the directory itself is.
+    """The campaigns and suites in a directory; if the directory itself is a campaign or a suite, only this one.
 
-    Only names that a listing has found are joined to a path, and no link is followed."""
+    Paths are built only from names that exist in the directory, and no symbolic link is followed."""
 
     def __init__(self, directory: Path, say: Language) -> None:
         self.directory, self._say = directory.resolve(), say
@@ -70,7 +71,7 @@ class Campaigns:
         self._turn = threading.Lock()
 
     def places(self) -> dict[str, Path]:
-        """Return {name: directory} of the campaigns and suites, the latest begun first."""
+        """Return {name: directory} of the campaigns and suites, the most recently begun first."""
         if _holds_campaign_or_suite(self.directory):
             return {self.directory.name: self.directory}
         try:
@@ -89,12 +90,14 @@ class Campaigns:
         return place / study if study in self._read(place).studies and _holds_campaign_or_suite(place / study) else None
 
     def readings(self, place: Path | None) -> list[tuple[str, CampaignReading]]:
-        """Return (name, reading) of a campaign or a suite, or of all for None; old readings are renewed."""
+        """Return (name, reading) of the campaign or suite in `place`, or of all if it is None.
+
+        A reading is renewed if the files have changed."""
         places = {place.name: place} if place else self.places()
         return [(name, self._read(directory)) for name, directory in places.items()]
 
     def page(self, place: Path | None) -> str:
-        """Return the page of a campaign or a suite; None is the list of all."""
+        """Return the HTML page of the campaign or suite in `place`, or the list of all if it is None."""
         document = self._list_page() if place is None else self._campaign_page(place)
         return without_controls(html(document, self._say, str(place or self.directory), served=True))
 
@@ -118,14 +121,14 @@ class Campaigns:
         return [replace(title, kicker=place.name), links(_has_report(place), studies, self._say), *blocks]
 
     def report(self, place: Path) -> bytes | None:
-        """Return the report of a campaign or a suite as it is; None if there is none that can be read."""
+        """Return the unchanged report file of a campaign or a suite; None if none exists or it cannot be read."""
         try:
             return read_regular(place / REPORT, _MOST_REPORT_BYTES, base=place)
         except (OSError, ValueError):
             return None
 
     def _read(self, place: Path) -> CampaignReading:
-        """Return the last reading of a place, or a new one if its files have changed and the pause is over."""
+        """Return a new reading of `place` if its files have changed and the pause is over, otherwise the last one."""
         with self._turn:
             last_reading, stamp = self._known.get(place), _stamp(place)
             if last_reading and (time.monotonic() < last_reading.again_s or not _has_changed(last_reading, stamp)):
@@ -170,14 +173,16 @@ def _begun_ns(place: Path) -> int:
 
 
 def _has_changed(known: CampaignReading, stamp: _Stamp) -> bool:
-    """Return whether files have changed since a reading, or its runner has ended; a killed one changes no file."""
+    """Return whether a campaign's files have changed since a reading, or its runner has ended.
+
+    The latter is checked because a runner that is killed does not change a file."""
     return known.stamp != stamp or any(start_time(pid) is None for pid in known.runners)
 
 
 def _stamp(place: Path) -> _Stamp:
-    """Return the times and sizes of the files of a campaign, or of a suite and its studies.
+    """Return (name, time, size) of each file of a campaign, or of a suite and its studies.
 
-    Empty files do not count: SQLite makes an empty log for a reader."""
+    Empty files are left out, since SQLite creates an empty log when a database is read."""
     stamp = []
     with suppress(OSError):
         members = (

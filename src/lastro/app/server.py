@@ -1,8 +1,9 @@
 """The server of `lastro serve`: pages for one user of this machine, who reads and changes nothing.
 
 Other users, and pages of other sites in the same browser, must not read anything. So it listens on 127.0.0.1; it
-answers only to whoever has its token, from the address or from a cookie; and it checks the name of the host, which a
-site could otherwise point here (DNS rebinding). Source: the Content Security Policy, level 3, of the W3C."""
+answers only requests with its token, in the address or in a cookie; and it checks the host name of each request, since
+a site could point its own name to 127.0.0.1 (DNS rebinding). Source: the Content Security Policy, level 3, of the
+W3C."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ _FILES = {"style.css": "text/css", "served.js": "text/javascript"}
 
 
 def serve(campaigns: Campaigns, port: int, ready: Callable[[str], None]) -> None:
-    """Serve campaigns until a signal ends it; port 0 is a free one. `ready` is called with the address to open.
+    """Serve campaigns until a signal arrives; port 0 means any free port. `ready` is called with the address to open.
 
     Raises: HostError when the port is taken or not allowed."""
     try:
@@ -71,7 +72,7 @@ def serve(campaigns: Campaigns, port: int, ready: Callable[[str], None]) -> None
 
 
 class _CalmServer(uvicorn.Server):
-    """A server that wakes up once a second while nothing happens, and not ten times."""
+    """A server that wakes up once a second while it is idle, instead of ten times as its base class does."""
 
     async def main_loop(self) -> None:
         while not await self.on_tick(0):
@@ -79,12 +80,13 @@ class _CalmServer(uvicorn.Server):
 
 
 def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[], bool]) -> ASGIApp:
-    """Return the application that serves campaigns to whoever has the token, as an argument or as this cookie.
+    """Return the application that serves campaigns to clients that send the token.
 
-    `ends` returns whether the server is about to end, and with it what would never end by itself."""
+    A client sends it as an argument in the address, or in the cookie named `cookie`. `ends` returns whether the server
+    is about to end, so that responses that would never end by themselves are ended."""
 
     def chosen(request: Request) -> Path | None:
-        """Return the campaign or the suite in the address; None is all of them."""
+        """Return the directory of the campaign or suite that the address names; None if it names none, for all."""
         path = request.path_params.get("path")
         if path is not None and (place := campaigns.find(path)) is not None:
             return place
@@ -137,7 +139,9 @@ def _file(request: Request) -> Response:
 
 
 class _Guard:
-    """Answers 403 without the token or for another host, and 405 to all but GET and HEAD; secures the other answers."""
+    """Middleware that refuses forbidden requests, and adds security headers to all answers.
+
+    It answers 403 without the token or for another host name, and 405 for a method other than GET and HEAD."""
 
     def __init__(self, inner: ASGIApp, token: str, cookie: str) -> None:
         self._inner, self._token, self._cookie = inner, token, cookie

@@ -45,7 +45,8 @@ def facts_of(directory: Path) -> dict[str, Any]:
 def status_of(directory: Path) -> dict[str, Any]:
     """Return the status of a campaign, as `lastro status --json` prints it.
 
-    `guest` has the form of `lastro results --json`; None for a real host. `live` is None after the end."""
+    Its `guest` has the same form as in `lastro results --json`; it is None for a real host. Its `live` is None once the
+    campaign has ended."""
     from lastro.analysis.build import progress_of
     from lastro.analysis.campaign import MeasuredIn
     from lastro.results.read import load_campaign
@@ -83,7 +84,8 @@ def status_of(directory: Path) -> dict[str, Any]:
 def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None) -> dict[str, Any]:
     """Return the running trials of an unfinished campaign, its latest values, and its latest invalid attempts.
 
-    `probing` is true until the first trial of the running process; `look` is the latest interim decision, or None."""
+    Its `probing` is true while a process runs the campaign and has not begun a trial. Its `look` is the text of the
+    latest interim decision of sequential stopping, or None."""
     labels = {row.treatment.index: row.treatment.label for row in data.treatments}
     running = [trial for trial in data.trials if trial.state == "running" and runner]
     since_utc = runner.since_utc if runner else ""
@@ -116,7 +118,7 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
 
 
 def _lacking(data: CampaignData, kind: type[Scenario] | None, treatment: int) -> str | None:
-    """Return the key of the first calibration that a trial requires and its campaign lacks; None if there is none."""
+    """Return the key of the first calibration that a treatment requires and the campaign lacks; None if none."""
     if kind is None:
         return None
     try:
@@ -127,7 +129,9 @@ def _lacking(data: CampaignData, kind: type[Scenario] | None, treatment: int) ->
 
 
 def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str, Any]]:
-    """Yield the values of the latest valid trials, newest first, with a summary of the treatment's earlier values."""
+    """Yield the values of the latest valid trials, newest first.
+
+    Each has a summary of the earlier values of its treatment (`earlier`), or None if there are none."""
     valid = [attempt for attempt in data.attempts if attempt.valid]
     for at, attempt in list(enumerate(valid))[: -_LATEST_TRIALS - 1 : -1]:
         before = [other.measurements for other in valid[:at] if other.treatment == attempt.treatment]
@@ -151,14 +155,14 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
 
 
 def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:
-    """Count the testbeds of a fleet that work: the last event of each says that it is ready or back."""
+    """Return how many testbeds of a fleet are in use: those whose last event says that they are ready or back."""
     last_texts = (text.partition(" ") for _, kind, text in events if kind == "testbed")
     last = {name: words for name, _, words in last_texts}
     return sum(last.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
 
 
 def _testbeds(store: Store) -> list[dict[str, Any]]:
-    """Return the testbeds of a fleet with their blocks, valid trials, and current block; empty for one host."""
+    """Return the testbeds of a fleet with their blocks, valid trials and current block; empty without a fleet."""
     of_block = {place.block: place.testbed for place in store.places()}
     left = {trial.block for trial in store.trials() if trial.state in ("pending", "running")}
     valid = Counter(of_block[attempt.block] for attempt in store.attempts() if attempt.valid and of_block)
@@ -204,10 +208,11 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
 def _study_status(
     directory: Path, suite: Suite, member: SuiteStudy, missing_parts: set[str], emulated: int
 ) -> dict[str, Any]:
-    """Return the status of a study of a suite: of its campaign, or all trials pending before the campaign begins.
+    """Return the status of a study of a suite: that of its campaign or, before the campaign begins, a forecast.
 
-    Before it begins, the remaining time is the forecast without treatments that need `missing_parts`, which other
-    studies found missing. `emulated` is the number of guests in software in which those studies ran."""
+    In the forecast, all trials are pending. Its remaining time does not include treatments that require one of
+    `missing_parts`, which other studies of the suite found missing. `emulated` is the number of emulated guests in
+    which these other studies ran."""
     head = {
         "suite_study": member.name,
         "begun": suites.begun(directory, member),

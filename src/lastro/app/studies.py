@@ -78,7 +78,7 @@ def load_file(file: Path, selection: Selection = WHOLE) -> Study:
 
 
 def load_member(file: Path, selection: Selection) -> Study:
-    """Load a study of a suite, and apply the part of a selection that is about its factors and settings.
+    """Load a study of a suite, and apply those parts of a selection that name factors and settings of this study.
 
     Raises: as `load_study`."""
     study, schema = _read(file)
@@ -107,10 +107,10 @@ class GivenSuite:
 
 
 def suite_of(name: str, selection: Selection = WHOLE) -> GivenSuite | None:
-    """Load a suite and all its studies, and apply a selection to each; None if the name is that of a single study.
+    """Load a suite and all its studies, and apply a selection to each; None if `name` is a single study.
 
-    Raises: InputError when the folder contains no studies, or a campaign, or when the selection names what no study of
-    it has; StudyError when a study is not valid."""
+    Raises: InputError when the folder contains no studies, or is a campaign, or when the selection names a factor or
+    setting that no study of the suite has; StudyError when a study is not valid."""
     from lastro import papers
     from lastro.campaign import suite
     from lastro.results.database import holds_campaign

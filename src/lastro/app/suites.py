@@ -48,7 +48,7 @@ def begin(directory: Path, given: GivenSuite, how: ResumeOptions) -> None:
 
 
 def resume(directory: Path, how: ResumeOptions) -> bool:
-    """Run the rest of a suite; return whether anything ran. If nothing is left, retry unavailable trials.
+    """Run the remaining studies of a suite, or retry unavailable trials if none remain; return whether anything ran.
 
     Raises: as `SuiteRun.run`."""
     suite = suites.read(directory)
@@ -63,7 +63,7 @@ def resume(directory: Path, how: ResumeOptions) -> bool:
 
 @dataclass
 class SuiteRun:
-    """A session that runs studies of a suite; `ran` is true once it has run anything."""
+    """A run of `lastro` over the studies of a suite; `ran` is true once it has run anything."""
 
     directory: Path
     suite: Suite
@@ -114,7 +114,9 @@ class SuiteRun:
             self.ran = True
 
     def _hosts(self) -> tuple[TestbedFile | None, FleetFile | None]:
-        """Return the testbed or fleet for a study that has not begun: the given one, else that of the suite."""
+        """Return the testbed and the fleet for a study that has not begun, each None if there is none.
+
+        They are those of the command's options or, without such options, those of the suite."""
         how = self.how
         if how.testbed or how.fleet:
             return load_testbed(how.testbed), load_fleet(how.fleet) if how.fleet else None
@@ -132,10 +134,10 @@ class SuiteRun:
         return load_member(suites.study_file(self.directory, member), self.suite.selection)
 
     def _position(self, member: SuiteStudy, later: Sequence[SuiteStudy]) -> SuitePosition:
-        """Return the position of a study in the suite, for its progress.
+        """Return the position of a study in the suite, for its display of progress; `later` are the studies after it.
 
-        Treatments with a platform or an instrument that a study found missing are not counted. Later studies are
-        assumed to be as slow as the studies so far."""
+        Treatments with a platform or an instrument that some study found missing are not counted. The later studies are
+        assumed to exceed their forecasts by the same factor as the studies so far."""
         trials, done, begun_s, later_s, emulated, missing_parts = 0, 0, 0.0, 0.0, 0, set[str]()
         took_s = wanted_s = 0.0
         for other in self.suite.studies:

@@ -29,7 +29,7 @@ _HINT = "give a bundle, as `lastro bundle` wrote it"
 
 @dataclass(frozen=True, slots=True)
 class BundleFault:
-    """A file of a bundle that is not as it should be, and why."""
+    """A file of a bundle that is damaged or differs, and why."""
 
     file: str
     reason: str
@@ -265,7 +265,7 @@ def _first_difference(a: bytes, b: bytes) -> int:
 
 
 def _shown(text: bytes, line: int, at: int) -> str:
-    """Return the part around `at` of the line that begins at `line`; empty if the text has no such line."""
+    """Return an excerpt, around the index `at`, of the line that begins at index `line`; empty if there is none."""
     if line >= len(text):
         return ""
     end_of_line = text.find(b"\n", at)

@@ -13,7 +13,7 @@ _AGAIN_S = 60.0  # then the same holder is named again, with its remaining time
 
 
 def wait_reporter(wait: bool) -> OnWait | None:
-    """Return a function that names the holder on standard error; None without `wait`."""
+    """Return a function that prints, while this command waits, which process holds the host; None without `wait`."""
     return _WaitReporter() if wait else None
 
 
@@ -23,7 +23,9 @@ class _WaitReporter:
         self._shown_s = 0.0
 
     def __call__(self, holder: LockHolder | None, ahead: int) -> None:
-        """Print the holder of the host if it has changed, or after a minute. Called several times a second."""
+        """Print who holds the host, and how many processes are ahead in the queue, if this has changed.
+
+        Print it also if a minute has passed since the last message. This is called several times a second."""
         situation, now_s = (holder, ahead), time.monotonic()
         if situation == self._shown and now_s - self._shown_s < _AGAIN_S:
             return
@@ -34,7 +36,7 @@ class _WaitReporter:
 
 
 def _time_left(holder: LockHolder) -> str:
-    """Return the remaining time of a campaign, from the durations of its trials; empty where that is unknown."""
+    """Return a text with the remaining time of the holder's campaign, estimated from its trials; empty if unknown."""
     from lastro.campaign.duration import pace_of
     from lastro.results.store import Store
     from lastro.scenarios.base import installed_scenario

@@ -44,7 +44,7 @@ def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.A
 
 
 def selection(args: argparse.Namespace) -> Selection:
-    """Return the selection that the arguments of `study_arguments` express."""
+    """Return the selection of levels, settings and blocks that the arguments of `study_arguments` express."""
     return Selection(args.profile, tuple(args.only), tuple(args.settings), args.replicates)
 
 
@@ -118,7 +118,9 @@ def collector_paused() -> Iterator[None]:
 
 
 def share(text: str, option: str, *, above_zero: bool = False) -> float:
-    """Read '5%' or '0.05' as 0.05. Raises: InputError unless it is below 1 and at least (`above_zero`: above) 0."""
+    """Parse '5%' or '0.05' as 0.05; `option` names the option in errors.
+
+    Raises: InputError unless the value is at least 0 (with `above_zero`: above 0) and below 1."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text, re.ASCII)
     value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
     if not 0 <= value < 1 or (above_zero and not value):
@@ -129,7 +131,7 @@ def share(text: str, option: str, *, above_zero: bool = False) -> float:
 
 
 def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --fail-invalid to a command that runs a campaign; `MANY_INVALID_TRIALS` is the exit code."""
+    """Add --fail-invalid to a command that runs a campaign; `MANY_INVALID_TRIALS` is the exit code if it fails."""
     parser.add_argument(
         "--fail-invalid", metavar="P",
         help=f"exit with {MANY_INVALID_TRIALS} if more than P of the runnable trials are invalid, such as 10%%;"
@@ -138,13 +140,17 @@ def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def most_invalid(args: argparse.Namespace) -> float | None:
-    """Return the fraction of invalid trials above which a campaign fails; None for no limit. Raises: InputError."""
+    """Return the fraction of invalid trials above which a campaign fails; None without --fail-invalid.
+
+    Raises: InputError when its value is not a valid fraction."""
     text = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
     return None if text is None else share(text, "--fail-invalid")
 
 
 def levels_named(texts: Sequence[str], option: str) -> dict[str, list[str]]:
-    """Read an option such as --under anomaly=memory,disk as {factor: levels}. Raises: InputError for another form."""
+    """Parse the values of an option such as --under, each like 'anomaly=memory,disk', as {factor: levels}.
+
+    Raises: InputError for another form."""
     levels_by_factor: dict[str, list[str]] = {}
     for text in texts:
         name, sign, levels = text.partition("=")

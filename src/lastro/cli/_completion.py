@@ -89,7 +89,7 @@ def completion(shell: str) -> str:
 
 
 def _with_equals_sign(line: str) -> str:
-    """Return the line of an option, changed so that zsh completes --option=VALUE too."""
+    """Return an option's line of the zsh script, changed so that zsh also completes --option=VALUE."""
     help_ = r"\[(?:[^\]\\]|\\.)*\]:"
     line = re.sub(rf'^(  "\*?--[\w-]+)(?={help_})', r"\1=", line)
     return re.sub(rf'^(  \{{-\w),(--[\w-]+)(?=\}}"{help_})', r"\1+,\2=", line)
@@ -103,9 +103,9 @@ def studies() -> list[str]:
 
 
 def published() -> Iterator[str]:
-    """Yield STUDY, FACTOR, LEVEL … for each factor of each built-in study, and STUDY, --set, NAME … for its constants.
+    """Yield lines with the levels of each factor of each built-in study, and with the constants of each study.
 
-    Words are separated by tabs, since a level may have a blank."""
+    They are STUDY, FACTOR, LEVEL … and STUDY, --set, NAME …, separated by tabs, since a level may contain a space."""
     for name in papers.names():
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
         for factor, levels in document["factors"].items():
@@ -118,7 +118,7 @@ def _as_typed(level: str | float) -> str:
 
 
 def _whole_parser(shell: str) -> argparse.ArgumentParser:
-    """Return one parser for all commands, for shtab. To run a command, Lastro builds only its parser."""
+    """Return a parser of all commands, for shtab; to run a command, Lastro builds only the parser of that command."""
     parser = argparse.ArgumentParser(prog="lastro", description="What virtualization costs a network function.")
     parser.add_argument("-V", "--version", action="version", version=__version__, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND")
@@ -132,7 +132,7 @@ def _whole_parser(shell: str) -> argparse.ArgumentParser:
 
 
 def _complete(command: str, action: argparse.Action, shell: str) -> None:
-    """Set how shtab completes the value of an argument, by `COMPLETERS`: choices, or a function of the shell."""
+    """Set how shtab completes the value of an argument: by choices, or by a shell function, as `COMPLETERS` says."""
     if action.choices or action.nargs == 0:
         return
     key = (command, action.dest)

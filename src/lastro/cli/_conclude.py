@@ -25,7 +25,8 @@ _CANNOT = 3  # the exit code when a study of a suite could not run here, or coul
 def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> int:
     """Write the report if wanted, print the results, and return the exit code of the command.
 
-    `most_invalid` is the fraction of invalid trials above which a campaign fails, or any study of a suite."""
+    `most_invalid` is the fraction of invalid trials above which the command fails; in a suite, a single study with a
+    greater fraction suffices. None means no limit."""
     if suites.is_suite(directory):
         return _conclude_suite(directory, report, most_invalid)
     if report:

@@ -17,7 +17,7 @@ _WIDTH = 80
 
 @dataclass(frozen=True, slots=True)
 class PartsToTry:
-    """The parts to try: platforms, with their options, and the names of other parts by kind.
+    """The parts to try: platforms with their options, and for each other kind the names of its parts.
 
     `linked` are the attachments whose properties are to be found."""
 
@@ -28,9 +28,9 @@ class PartsToTry:
 
 
 class ProbeProgress:
-    """Progress on stderr: one live line on a terminal, a line for each platform elsewhere.
+    """Progress on standard error: on a terminal, one line that changes; otherwise, a line for each platform.
 
-    The time left is estimated from the usual start time of each platform that starts, and from the pace so far."""
+    The remaining time is estimated from the usual start times of the platforms that start, and from the pace so far."""
 
     def __init__(self, wanted: PartsToTry) -> None:
         self._n_platforms, self._in_click = len(wanted.platforms), wanted.in_click
@@ -49,7 +49,7 @@ class ProbeProgress:
         self._say(f"starting {platform}", f"starting {platform}", f"{self._tried}/{self._n_platforms}")
 
     def show_parts(self, working: Sequence[str]) -> None:
-        """Print how many parts are tried next on the `working` platforms, and how long that takes."""
+        """Print how many parts will now be tried on the platforms in `working`, and how long that takes."""
         self._n, self._tried = self._n_each * len(working) + self._in_click, 0
         self._expected_s = self._n_each * sum(self._each_s[name] for name in working)
         self._began_s = time.monotonic()
@@ -64,7 +64,7 @@ class ProbeProgress:
         self._say(f"finding properties: {part}", f"finding properties: {part}", "")
 
     def show_part(self, platform: str, what: str) -> None:
-        """Show that a part is tried on a platform, and the time left."""
+        """Show that the part `what` is being tried on a platform, and the remaining time."""
         self._tried += 1
         self._say(f"trying {platform}: {what}", f"trying {platform}", f"{self._tried}/{self._n}, {self._time('left')}")
         self._done_s += self._each_s.get(platform, 0.0)
@@ -80,7 +80,9 @@ class ProbeProgress:
         self._shown.add(once)
 
     def _time(self, words: str) -> str:
-        """Return the estimated time left before `words`, at the pace so far once a part has been tried."""
+        """Return "about TIME" followed by `words`; TIME is the estimated remaining time.
+
+        Once a part has been tried, the estimate is corrected by the pace so far."""
         pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
         return f"about {human_duration(max(0.0, pace * (self._expected_s - self._done_s)))} {words}"
 

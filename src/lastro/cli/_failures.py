@@ -1,4 +1,4 @@
-"""Unexpected exceptions as exit codes and messages: is it the host, a part by another author, or a bug in Lastro?"""
+"""Exit codes and messages for unexpected exceptions, by cause: the host, a part by another author, or a Lastro bug."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def _text(error: BaseException) -> str:
 def _lacks_memory(error: BaseException) -> bool:
     """Return whether an error means that memory ran out.
 
-    For threads and modules that fail to load, only the text of the error shows it."""
+    If a thread cannot be started or a module cannot be loaded, only the text of the error shows this."""
     return any(isinstance(e, MemoryError) or any(word in _text(e) for word in _NO_MEMORY) for e in _chain(error))
 
 
 def _refused(error: BaseException) -> str:
-    """Describe what the host has run out of, such as disk space or files; empty for any other error.
+    """Return what the host has run out of, such as disk space or open files; empty for any other error.
 
-    Any call may fail for such a reason, also in a library. It is not a defect of Lastro."""
+    Any call may fail for such a reason, even in a library. It is not a defect of Lastro."""
     refusals = (cause for cause in _chain(error) if isinstance(cause, OSError) and cause.errno in _OF_HOST)
     return next((f"{cause.filename or 'this host'}: {cause.strerror}" for cause in refusals), "")
 
 
 def _hidden_interrupt(error: BaseException) -> int:
-    """Return the exit code of an interrupt that a library turned into an error of its own, or 0.
+    """Return the exit code for an interrupt that was converted to another error; 0 if `error` does not hide one.
 
-    A library in another language may keep no more than the name of the interrupt, in the text of its error; Python
-    makes it the cause of another error while it creates a class. An error that has an interrupt as its context is a
-    defect of the clean-up."""
+    A library in another language may keep only the name of the interrupt, in the text of its error. While Python
+    creates a class, it raises another error with the interrupt as its cause. An error with an interrupt as its context
+    does not count: it is a defect of the clean-up."""
     for cause in _chain(error):
         if isinstance(cause.__cause__, KeyboardInterrupt):
             return exit_code(cause.__cause__)
@@ -75,7 +75,7 @@ def _hidden_interrupt(error: BaseException) -> int:
 
 
 def _written(error: BaseException) -> str:
-    """Write the traceback of an error to a new file; return a phrase on where it is, or why it was not written."""
+    """Write the traceback of an error to a new file; return a clause that says where it is, or why it is missing."""
     import tempfile
     import traceback
 

@@ -18,7 +18,7 @@ _SUMMARY = {
 
 
 def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int) -> Iterator[str]:
-    """Yield the groups of alike testbeds, the facts that differ, the common facts, and the unusable testbeds."""
+    """Yield lines: groups of equal testbeds, facts in which groups differ, common facts, and unusable testbeds."""
     yield from textwrap.wrap(_headline(testbeds, grouped), width)
     if len(grouped.groups) > 1:
         heads = ["testbeds", *grouped.differing]

@@ -19,9 +19,9 @@ _DATAPATH = "Open vSwitch's datapath in the kernel"
 
 
 def added(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> list[str]:
-    """Return the names of isolation features and links that only the guest of a testbed has; empty without a guest.
+    """Return the names of isolation features and links that a testbed's guest has, and the machine below it lacks.
 
-    Links are tried on the guest and on the machine below it."""
+    Links are tried on both. Empty if the testbed has no guest."""
     if bed.near is None:
         return []
     below, in_guest = _links_below(bed.near), links_of(probes, links)
@@ -45,9 +45,9 @@ def added_isolation(machine: Mapping[str, Any], guest: Mapping[str, Any]) -> lis
 
 
 def links_of(probes: PartProbes, links: AttachmentPool) -> dict[str, bool]:
-    """Return {link: whether the kernel supports it}, without links that cannot be tried.
+    """Return {link: whether the kernel supports it}; links that cannot be tried are left out.
 
-    Where Open vSwitch is not installed, its datapath in the kernel cannot be tried."""
+    If Open vSwitch is not installed, its kernel datapath cannot be tried."""
     if not probes.platform(Native.name):
         return {}
     works_by_link = {"ipvlan": bool(probes.attachment("ipvlan", Native.name))}

@@ -29,9 +29,9 @@ class ProbedPart:
 
 
 def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
-    """Return an object for every combination of platform, attachment and isolation, with its availability.
+    """Return a dictionary for every combination of platform, attachment and isolation, with its availability.
 
-    A combination is available when its attachment and its isolation both work on its platform. The combination itself
+    A combination is available if its attachment and its isolation each work on its platform; the combination as a whole
     is not probed."""
     of = {(finding.kind, finding.on, finding.name): finding.availability for finding in findings}
     platforms = [finding.name for finding in findings if finding.kind == "platform"]
@@ -58,9 +58,9 @@ def document(
     versions: Mapping[str, str],
     properties: Sequence[PartProperties] = (),
 ) -> dict[str, Any]:
-    """Return the results of probes as JSON-serializable data, with the facts of the host and of its guest, if any.
+    """Return the results of probes as JSON-serializable data, with the facts of the host and of the guest, if any.
 
-    `properties` are the properties of parts, if the command was to find them."""
+    `properties` are the properties of parts; empty unless the command was asked to find them."""
     tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
     named = [asdict(missing_part) for missing_part in papers.absent()]
     more = {"properties": property_list(properties)} if properties else {}
@@ -68,7 +68,7 @@ def document(
 
 
 def parts(findings: Sequence[ProbedPart], versions: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return an object for every probe. `versions` are {platform: version}; a platform may have none."""
+    """Return a dictionary for every probe. `versions` is {platform: version}, in which platforms may be missing."""
     return [
         {"kind": finding.kind, "name": finding.name, "on": None if finding.kind == "platform" else finding.on}
         | ({"version": versions.get(finding.name)} if finding.kind == "platform" else {})
@@ -109,7 +109,7 @@ def lines(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
 
 
 def absent_lines(width: int) -> Iterator[str]:
-    """Yield the things that papers use and Lastro has no part for, with reasons and the nearest parts."""
+    """Yield lines about things that papers use and for which Lastro has no part: why, and which part is nearest."""
     yield "named by papers, and no part of Lastro:"
     for lacking in papers.absent():
         uses = f"{lacking.kind} {lacking.name} ({', '.join(lacking.papers)})"
@@ -121,7 +121,7 @@ _KINDS = ("attachment", "isolation", "function", "anomaly")
 
 
 def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
-    """Yield a line for each platform with the number of parts that work on it, then the parts that work nowhere."""
+    """Yield a line for each platform with the number of parts that work on it, then the parts that work on none."""
     of = {kind: [finding for finding in findings if finding.kind == kind] for kind in ("platform", *_KINDS)}
     works = {finding.name for finding in of["platform"] if finding.availability}
     kinds = [kind for kind in _KINDS if of[kind]]
@@ -167,7 +167,8 @@ Column = tuple[str, list[str]]
 def tables(corner: str, labels: Sequence[str], columns: Sequence[Column], width: int, title: str = "") -> Iterator[str]:
     """Yield a table, or several tables below each other if the columns do not fit the width.
 
-    A column is (name, a cell for each row label); names are broken at hyphens, and cells may have several lines."""
+    A column is (name, cells), with one cell for each of `labels`. Names are broken at hyphens, and a cell may have
+    several lines. `corner` is the heading of the column of labels."""
     from lastro.console import grid
 
     first = max(map(len, (corner, *labels))) + _GAP

@@ -12,7 +12,7 @@ from lastro.scenarios.shared.properties import PartProperties
 
 
 def property_list(parts: Sequence[PartProperties]) -> list[dict[str, Any]]:
-    """Return one object for each property of each part."""
+    """Return one dictionary for each property of each part."""
     return [
         {"kind": part.kind, "part": part.level, **asdict(property_), "text": property_.text}
         for part in parts
@@ -21,7 +21,7 @@ def property_list(parts: Sequence[PartProperties]) -> list[dict[str, Any]]:
 
 
 def property_lines(parts: Sequence[PartProperties], width: int) -> Iterator[str]:
-    """Yield each part with its properties, and how they were found; properties with the same text share a line."""
+    """Yield lines with each part, its properties, and how they were found; properties with equal text share a line."""
     for part in parts:
         yield f"{part.kind} {part.level}"
         for (text, how), alike in groupby(part.properties, key=lambda property_: (property_.text, property_.how)):

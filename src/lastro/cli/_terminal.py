@@ -25,9 +25,9 @@ def terminal_width() -> int:
 
 
 def print_blocks(document: Document, say: Language, *, everything: bool = False) -> None:
-    """Print a document, as wide as the terminal; with `everything`, folds are open.
+    """Print a document, as wide as the terminal; with `everything`, folded sections are printed, too.
 
-    Lastro writes the text itself: rich ends the program with exit code 1 when the reader of a pipe has gone."""
+    Lastro writes the text itself, since rich ends the program with exit code 1 when the reader of a pipe has ended."""
     from lastro.console import PlainConsole
     from lastro.render.terminal import styled_lines
 
@@ -47,7 +47,9 @@ def print_answer(
     *,
     everything: bool = False,
 ) -> None:
-    """Print the answer of a command: `document()` as JSON if `args.json`, else `blocks(language)`, in `args.lang`."""
+    """Print the answer of a command: `document()` as JSON if `args.json`, else `blocks(language)` as text.
+
+    The language is `args.lang`; with `everything`, folded sections are printed, too."""
     if args.json:
         print(json_text(document()))
     else:
@@ -56,7 +58,7 @@ def print_answer(
 
 
 def print_document(text: str) -> None:
-    """Print a text: unchanged to a file or a program, without control characters on a terminal."""
+    """Print a text: unchanged if standard output is a file or a pipe, without control characters if a terminal."""
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)
 
 
@@ -90,7 +92,7 @@ def write_figures(pictures: Iterable[Picture], folder: Path, base: Path | None =
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: the first and the last column aligned to the left, all between to the right."""
+    """Return the lines of a table: the first and last columns are left-aligned, the columns between right-aligned."""
     from lastro.console import grid
 
     return [line.plain for line in grid(rows, right=range(1, len(rows[0]) - 1))]

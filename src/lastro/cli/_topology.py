@@ -20,7 +20,7 @@ _LEAST_WIDTH = 60
 
 
 def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chosen: Attempt | None) -> None:
-    """Print or write the topology of a trial. Raises: InputError when none was recorded."""
+    """Print the topology of a trial, or write it to `args.output`. Raises: InputError when none was recorded."""
     topology = _recorded_topology(store, trial, chosen, only_that=args.attempt is not None)
     if args.output:
         _write(args.output, store, trial, topology)
@@ -35,8 +35,9 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
 
 
 def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
-    """Return the topology of the attempt `chosen`, or, unless `only_that`, of another attempt of its treatment.
+    """Return the recorded topology of the attempt `chosen`.
 
+    If it has none, or `chosen` is None, return that of another attempt of the trial's treatment, unless `only_that`.
     Raises: InputError when none was recorded."""
     topology = recorded([chosen]) if chosen else None
     if topology is None and not only_that:
@@ -68,7 +69,7 @@ def _as_built(trial: TrialRow, recorded: RecordedTopology) -> str:
 
 
 def _write(output: str, store: Store, trial: TrialRow, recorded: RecordedTopology) -> None:
-    """Write a figure in the format of the file's suffix; "-" is SVG to standard output."""
+    """Write the topology as a figure, in the format of the suffix of `output`; for "-", print it as SVG."""
     from lastro.figures.topology import topology_picture
     from lastro.results.files import write_atomically
 

@@ -106,7 +106,10 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 def _suite_document(
     directory: Path, suite: Suite, judged: dict[str, JudgedClaims], waiting: list[str], say: Language
 ) -> dict[str, Any]:
-    """Return the claims of a suite as JSON-serializable data: each claim names its study; `studies` has their heads."""
+    """Return the claims of a suite as JSON-serializable data.
+
+    `claims` has the claims of all studies, each with the name of its study. `studies` has the rest of each study's
+    document. `judged` is {study: its judged claims}; `waiting` are studies with claims but without a campaign."""
     from lastro.builders.data.claims import claims_document
 
     documents = {
@@ -131,7 +134,9 @@ def _suite_document(
 
 
 def _exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:
-    """Return 4 if a verdict fails the gate --fail-on, else 0. `unjudged`: a study with claims has no campaign yet."""
+    """Return 4 if a verdict fails the gate --fail-on, otherwise 0.
+
+    `unjudged` means that a study with claims has no campaign yet, which fails the gate `not-reproduced`."""
     if fail_on is None:
         return 0
     failed = any(judgement.verdict in _GATES[fail_on] for judgement in judgements) or (

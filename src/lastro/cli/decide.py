@@ -127,7 +127,7 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
 
 
 def _weights(text: str | None) -> dict[str, float]:
-    """Read 'cpu=2,disk=0' as {study: weight}. Raises: InputError for another form or a study with two weights."""
+    """Parse 'cpu=2,disk=0' as {study: weight}. Raises: InputError for another form, or a study with two weights."""
     weights = {}
     for pair in () if text is None else text.split(","):
         name, sign, weight = (part.strip() for part in pair.partition("="))
@@ -141,7 +141,7 @@ def _weights(text: str | None) -> dict[str, float]:
 
 
 def _prices(text: str | None) -> str | None:
-    """Convert prices to a sum: 'cpu_hour=0.04,gib_hour=0.005' becomes '0.04*cpu_hour + 0.005*gib_hour'."""
+    """Convert prices to a cost: 'cpu_hour=0.04,gib_hour=0.005' becomes '0.04*cpu_hour + 0.005*gib_hour'."""
     from lastro.study.service_level import RESOURCES
 
     if text is None:

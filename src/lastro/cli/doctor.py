@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
-    """Return {platform: version} of the platforms that work, as their own programs print it."""
+    """Return {platform: version} of the platforms that work; the version is what the platform's program prints."""
     from lastro.host import facts
 
     versions: dict[str, str] = {}
@@ -143,7 +143,7 @@ def _width() -> int:
 
 
 def _run_fleet(args: argparse.Namespace) -> int:
-    """Compare the testbeds of a fleet. Return 3 when none of them can be used."""
+    """Print a comparison of the testbeds of a fleet, and return the exit code: 3 if none of them can be used."""
     from lastro.analysis.testbed_groups import grouped
     from lastro.app.fleet_check import ask
     from lastro.cli import _fleet_lines
@@ -195,7 +195,7 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
 
 
 def _levels(study: Study, kind: str) -> list[str]:
-    """Return the levels of a factor of a study, or the value of the setting with this name; empty without both."""
+    """Return the levels of the factor `kind` of a study, or else the value of the setting `kind`; empty if neither."""
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
     chosen = levels if levels is not None else filter(None, [study.settings.get(kind)])
     return list(map(str, chosen))
@@ -208,7 +208,7 @@ def _levels_of_platforms(study: Study) -> list[str]:
 
 
 def _platforms(chosen: Sequence[str] | None) -> list[str]:
-    """Return the chosen platforms, or all. Raises: InputError when a name is not that of a platform."""
+    """Return the chosen platforms, or all if none is chosen. Raises: InputError for an unknown platform."""
     known = registry.names("platform")
     for level in chosen or ():
         name, _ = split_options(level)

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Raise InputError for an option that the action does not take, and for names that it lacks or does not take."""
+    """Raise InputError for an option or a name that the action does not take, and for a name that it needs."""
     defaults: dict[str, object] = {
         "junit": None, "label": "", "note": "", "metric": "", "where": [], "sentinel": [], "format": None,
         "output": "-", "lang": "en", "json": False,

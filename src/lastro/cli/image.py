@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kept(args: argparse.Namespace) -> int:
-    """List the stored root filesystems, or, with --prune, remove those not used for this long; return the exit code."""
+    """List the stored root filesystems or, with --prune, remove those not used for that time; return the exit code."""
     from lastro.app.waiting import wait_reporter
     from lastro.cli._terminal import table
     from lastro.host.ledger import STATE_DIR, session
@@ -114,7 +114,7 @@ def _kept(args: argparse.Namespace) -> int:
 
 
 def _build_guest(session: Session, image: Image) -> None:
-    """Build what the guest of `--testbed guest` boots, unless it exists."""
+    """Build the files that the guest of `--testbed guest` boots, unless they exist."""
     from lastro.app.hosts import announce_builds
     from lastro.host.testbed_file import GUEST, load
     from lastro.image import guest_host

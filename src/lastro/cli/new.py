@@ -109,10 +109,10 @@ T = TypeVar("T")
 
 
 def _ask_for(question: str, usual: str, read: Callable[[str], T]) -> T:
-    """Ask on standard error, and return `read` of the answer, or of `usual` for an empty answer.
+    """Ask a question on standard error, and return `read(answer)`; for an empty answer, return `read(usual)`.
 
-    On a terminal, ask again after an invalid answer. Raises: InputError for an invalid answer elsewhere, and at the end
-    of the input."""
+    On a terminal, ask again after an invalid answer. Raises: InputError for an invalid answer if standard input is not
+    a terminal, and at the end of the input."""
     while True:
         print(f"{question} [{usual}] ", end="" if sys.stdin.isatty() else "\n", file=sys.stderr, flush=True)
         try:
@@ -132,7 +132,7 @@ def _ask_for(question: str, usual: str, read: Callable[[str], T]) -> T:
 
 
 def study_text(name: str) -> str:
-    """Return the text of the commented study file to start from, with this name.
+    """Return the text of a new study file with comments, for a study with this name.
 
     Raises: InputError when no study can have this name."""
     template = Path(__file__).parents[1] / "study" / "template.toml"
@@ -161,7 +161,9 @@ def _members(source: str) -> list[Path]:
 
 
 def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
-    """Write the folder of a built-in suite. Raises: InputError when it exists, or with --name or without a folder."""
+    """Write the files of a built-in suite to a new folder, and return the exit code.
+
+    Raises: InputError when the folder exists or is not given, or --name is given."""
     if args.name or args.file in ("-", _FILE):
         raise InputError(f"{args.source} is a suite of studies", "name a folder for them, and leave --name out")
     folder = Path(args.file)
@@ -235,7 +237,7 @@ def _name(args: argparse.Namespace) -> str:
 
 
 def _write(path: Path, text: str, *, overwrite: bool, folders: bool = False) -> None:
-    """Write a file; `folders`: create those that are missing. Raises: InputError."""
+    """Write a file; with `folders`, create missing directories. Raises: InputError when it cannot be written."""
     if os.path.lexists(path) and not overwrite:
         raise InputError(f"{path} already exists", "choose another name, or overwrite it with --force")
     try:

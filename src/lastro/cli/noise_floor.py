@@ -87,7 +87,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
-    """Return the directories of the A/A campaigns: `n_campaigns`, or as many as exist if that is more; at least one."""
+    """Return the directories of the A/A campaigns, `first`, `first`-2 and so on, some of which may not exist yet.
+
+    Their number is `n_campaigns` or, if greater, that of the existing ones, but at least one. Raises: InputError when
+    `n_campaigns` is out of range."""
     if n_campaigns is not None and not 1 <= n_campaigns <= _MOST_CAMPAIGNS:
         raise InputError(f"--campaigns {n_campaigns} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")
     places = [first, *(first.with_name(f"{first.name}-{at}") for at in range(2, _MOST_CAMPAIGNS + 1))]
@@ -96,7 +99,7 @@ def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
 
 
 def _judged(args: argparse.Namespace) -> Path | None:
-    """Return the directory of the campaign to judge; None for a study file."""
+    """Return the directory of the campaign in which to store the noise floors; None if a study file is given."""
     directory = Path(args.study)
     if not directory.is_dir():
         return None

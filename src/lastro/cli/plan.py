@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _margin(args: argparse.Namespace) -> float:
-    """Return the margin of --gate; 0 without it. Raises: InputError for options that do not belong together."""
+    """Return the margin of --gate; 0 without it. Raises: InputError for options that cannot be combined."""
     if args.gate is None:
         if args.pilot or args.metric:
             raise InputError(
@@ -110,14 +110,14 @@ def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: ProbeOption
 
 
 def _expected(plan: StudyPlan) -> str:
-    """Return the expected duration, such as '12 min'; a range where the study stops sequentially."""
+    """Return the expected duration, such as '12 min', or a range if the study may stop early (sequential stopping)."""
     blocks, most = plan.study.design.replicates, plan.study.design.most_blocks
     least_s, most_s = plan.total_s(blocks), plan.total_s(most)
     return human_duration(least_s) + (f" to {human_duration(most_s)}" if most > blocks else "")
 
 
 def _in_software(plans: Sequence[StudyPlan]) -> list[str]:
-    """Return a line on how emulation changes the expected durations; empty for a host, or a guest on KVM."""
+    """Return [a line on how emulation affects the expected durations]; empty if no study runs in an emulated guest."""
     how = f"{EMULATED_TRIAL_S:g} s longer than on a host, as trials of chains do"
     if any(plan.emulated for plan in plans):
         return [f"the guest is emulated: each trial is expected to last {how}"]
@@ -262,7 +262,7 @@ def _unavailable(plans: Sequence[tuple[str, StudyPlan]]) -> str:
 
 
 def _reasons(planned: Sequence[Planned]) -> list[str]:
-    """Return lines with each reason once, and the studies that it affects."""
+    """Return lines that list each reason for unavailability once, with the studies that it affects."""
     studies_by_reason: dict[tuple[str, str | None], list[str]] = {}
     for name, plan in planned:
         if isinstance(plan, NoPlan):

@@ -54,9 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """The options of the command. `output` is a file, "-" for standard output, or None for the default.
+    """The options of `lastro report`. `output` is a file, "-" for standard output, or None for the default file.
 
-    `full` is for Markdown: the whole report, not its short form."""
+    `full` applies to Markdown: the whole report instead of its short form."""
 
     output: str | None = None
     format: str = "html"
@@ -91,7 +91,7 @@ def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
 
 
 def _write_suite(directory: Path, wanted: ReportOptions) -> None:
-    """Write the page of a suite, and the report of each begun study, to which the page links."""
+    """Write the page of a suite, and the report of each study that has begun, to which the page links."""
     from lastro.builders.suite import suite_blocks
     from lastro.render.html import html
 
@@ -127,7 +127,7 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
-    """Return the document as text; import only what its format needs. `links` are {title: address} of figures."""
+    """Return the report as text, in the format of `wanted`. `links` is {title of a figure: its address}."""
     from lastro.builders.page_figures import drawn, linked, planned
     from lastro.builders.results import paper_blocks, results_blocks
 

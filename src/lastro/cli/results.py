@@ -88,7 +88,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _choice(args: argparse.Namespace) -> TableChoice:
-    """Return the rows and the order of the table. Raises: InputError if another format is printed, and for --top 0."""
+    """Return which rows the table shows, and in which order.
+
+    Raises: InputError if such options are given but no table is printed, and for --top 0."""
     from lastro.analysis.table_choice import TableChoice
 
     chosen = args.where or args.sort is not None or args.top is not None
@@ -134,7 +136,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
 
 def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignData]) -> None:
-    """Write the files that the arguments ask for, from one campaign or from the studies of a suite."""
+    """Write the CSV and Parquet files that the arguments request, from one campaign or from {study: campaign}."""
     from lastro.results.export import to_csv, to_parquet
 
     style = _style(args)
@@ -148,7 +150,7 @@ def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, Campaign
 
 
 def _style(args: argparse.Namespace) -> CsvStyle:
-    """Return the style of the CSV. Raises: InputError for unusable marks, or if both marks are equal."""
+    """Return the style of the CSV. Raises: InputError if separator or decimal mark is invalid, or both are equal."""
     from lastro.results.export import CsvStyle
 
     if not args.csv and (args.separator or args.decimal or args.bom):

@@ -59,9 +59,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(address: str, private: Path) -> None:
-    """Open the browser at a private file that redirects to the address.
+    """Open the browser at a file in the directory `private`, which redirects to the address.
 
-    The address has a token, and other users can read the arguments of processes."""
+    The address itself is not passed to the browser: it has a token, and other users can read the arguments of
+    processes."""
     page = private / "open.html"
     page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
 

@@ -108,7 +108,9 @@ def _levels(store: Store, trial: TrialRow) -> dict[str, Any]:
 
 
 def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: bool) -> str:
-    """Return the shell script that repeats an attempt. Raises: InputError if it has not run, or is not trusted."""
+    """Return the shell script that repeats an attempt.
+
+    Raises: InputError if the trial has not run, or another user or machine recorded it and `trusted` is false."""
     if attempt is None:
         raise InputError(f"trial {trial.number} has not run ({trial.state})", "there are no commands to repeat")
     records = store.transcript(trial.number, attempt.attempt)
@@ -124,9 +126,9 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: 
 
 
 def _foreign(store: Store) -> str:
-    """Return why a campaign was not recorded by this user on this machine; empty when it was.
+    """Return why a campaign is foreign: it is another user's, or another machine recorded it; empty if it is not.
 
-    A campaign from before Lastro recorded the controller is identified by the host that it measured."""
+    Earlier versions of Lastro did not record the controller. Their campaigns are identified by the measured host."""
     for place in (store.directory, store.directory / DB_NAME):
         if (owner := place.stat().st_uid) not in {0, os.geteuid()}:
             return f"{place} belongs to user {owner}"
@@ -153,7 +155,7 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
 
 
 def _measured_in(store: Store, attempt: Attempt) -> str:
-    """Return where an attempt was measured, 'host', 'guest' or 'emulated guest', as in exported rows."""
+    """Return where an attempt was measured: 'host', 'guest' or 'emulated guest', as in exported rows."""
     of_bed = (row.provenance for row in store.testbeds() if row.name == attempt.testbed)
     trial = store.trial(attempt.trial)
     name = store.study.config(_levels(store, trial)).get("guest", "")
@@ -186,7 +188,7 @@ def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attem
 
 
 def _columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Return indented rows, each column as wide as its widest cell."""
+    """Return indented lines, with each column as wide as its widest cell; `right` are the right-aligned columns."""
     from lastro.console import grid
 
     return [f"  {line.plain}" for line in grid(rows, right)] if rows else []

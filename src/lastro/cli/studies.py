@@ -17,7 +17,7 @@ from lastro import papers
 
 @dataclass(frozen=True, slots=True)
 class ListedStudy:
-    """A built-in study, or a suite, which has no scenario."""
+    """A built-in study or suite, as `lastro studies` lists it; a suite has no scenario."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _listed() -> list[ListedStudy]:
-    """Return the built-in studies, each suite before its first study."""
+    """Return the built-in studies and suites; each suite comes before its first study."""
     listed = list[ListedStudy]()
     for name in papers.names():
         suite, _, member = name.partition("/")

@@ -1,4 +1,4 @@
-"""Child processes: files in memory for their output, the wait for their end, their exit codes."""
+"""Child processes: in-memory files for their input and output, waiting for their end, and their exit codes."""
 
 from __future__ import annotations
 

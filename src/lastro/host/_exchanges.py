@@ -1,4 +1,4 @@
-"""Time a block of exchanges with a remote host, without the time that messages need over the network.
+"""Measure how long a block of exchanges with a remote host takes, excluding network delays.
 
 In an exchange, a request goes to the host, the host works on it, and the answer comes back. The two network delays
 belong to the apparatus, so measured times must not include them."""
@@ -16,7 +16,9 @@ from lastro.host.moments import TimedSpan
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An exchange: `sent_s` and `received_s` are by the controller's clock, begin and end of the work by the host's."""
+    """One request to a remote host and its answer.
+
+    `sent_s` and `received_s` are on the controller's clock, `work_began_s` and `work_ended_s` on the host's."""
 
     sent_s: float
     received_s: float
@@ -29,7 +31,9 @@ class Exchange:
         return max(0.0, self.received_s - self.sent_s - (self.work_ended_s - self.work_began_s)) / 2
 
     def estimate(self, sent_s: float, received_s: float) -> Exchange:
-        """Return another exchange whose work the host did not time, assuming the network delays of this exchange."""
+        """Return the exchange of a request sent at `sent_s` and answered at `received_s`, whose work was not timed.
+
+        The times of its work are estimated: its network delays are assumed to equal those of this exchange."""
         offset_s = self.work_began_s - self.sent_s - self.one_way_s  # of the host's clock
         begins_s = sent_s + self.one_way_s + offset_s
         return Exchange(sent_s, received_s, begins_s, max(begins_s, received_s - self.one_way_s + offset_s))
@@ -37,14 +41,16 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """The exchanges of a block. `process_s` is when a process was started, so that the host works between exchanges."""
+    """The exchanges of a block that is being timed.
+
+    `process_s` is when the block first started a process, which runs on the host between exchanges; None before."""
 
     exchanges: list[Exchange] = field(default_factory=list)
     process_s: float | None = None
 
 
 class Exchanges:
-    """The exchanges with one host, recorded for the blocks that are being timed."""
+    """A recorder of the exchanges with one host, for the blocks that are being timed."""
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
@@ -56,20 +62,23 @@ class Exchanges:
             block.exchanges.append(exchange)
 
     def add_end(self, sent_s: float) -> None:
-        """Record that a process has ended now, after a request at `sent_s`. The host itself did not time this."""
+        """Record the exchange that ended a process: requested at `sent_s`, answered now.
+
+        The host did not report when it worked on this request, so the times are estimated."""
         if self._latest is not None:
             self.add(self._latest.estimate(sent_s, time.monotonic()))
 
     def start_process(self) -> None:
-        """Record that a process is started, which works between exchanges."""
+        """Record that a process is started now, which will run on the host between exchanges."""
         for block in list(self._blocks):
             block.process_s = block.process_s or time.monotonic()
 
     @contextmanager
     def timed(self, exchange: Callable[[], Exchange]) -> Iterator[TimedSpan]:
-        """Time a block, and set the span at its end. If the block had no exchange, `exchange` is called to make one.
+        """Yield a span whose values are set when the block ends.
 
-        Network delays are subtracted only until a process is started, since the host then works during them."""
+        If the block had no exchange, `exchange` is called to make one. Network delays are subtracted only until the
+        block starts a process, because the host then works during the delays."""
         span, block, began_s = TimedSpan(), _Block(), time.monotonic()
         self._blocks.append(block)
         try:
@@ -85,7 +94,7 @@ class Exchanges:
 
 
 def waited_s(exchanges: Iterable[Exchange]) -> float:
-    """Return the time in which some message was in transit and the host worked on no exchange."""
+    """Return the seconds during which a message was in transit while the host was not working on any exchange."""
     steps = list[tuple[float, int, int]]()  # time, change in the number of messages in transit, and of those worked on
     for exchange in exchanges:
         begins_s, ends_s = exchange.sent_s + exchange.one_way_s, exchange.received_s - exchange.one_way_s

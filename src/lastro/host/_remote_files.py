@@ -100,7 +100,7 @@ class RemoteFiles(Files):
 
 
 def texts_of(paths: Sequence[str], answer: str) -> dict[str, str]:
-    """Return the texts of files by path, from the answer to `READ`; files that could not be read are left out."""
+    """Return {path: text of the file} from the answer to `READ`; files that could not be read are left out."""
     return {
         path: bytes.fromhex(line[1:]).decode(errors="replace")
         for path, line in zip(paths, answer.splitlines(), strict=True)

@@ -1,11 +1,12 @@
 """Shells that stay open on a remote host and run one command after another.
 
-They save a login for each command, which may take half a second. A shell reads commands from its standard input. It
-collects the output of a command in unnamed files in memory, and sends it when the command has ended. So nothing is sent
-over the network while a tool measures, and a daemon that inherits the files does not delay the answer.
+Without them, each command would need its own login, which may take half a second. A shell reads commands from its
+standard input. It collects the output of a command in unnamed files in memory, and sends it when the command has ended.
+So nothing is sent over the network while a tool measures, and a daemon that inherits the files does not delay the
+answer.
 
-The shell is `remote_shell.pl`, in Perl, which needs one fork and one exec for each command; a shell of sh(1) would
-start five more programs. It needs only modules of perl-base, which is essential in Debian."""
+The shell is the Perl program `remote_shell.pl`, which needs one fork and one exec for each command; a script for sh(1)
+would start five more programs. It needs only modules of perl-base, an essential package of Debian."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ class ShellLost(Exception):
 
 
 class UnfitForShell(Exception):
-    """The remote host cannot run the shell; `reason` completes a sentence that begins with the name of the host."""
+    """The remote host cannot run the shell.
+
+    `reason` is the predicate of a sentence whose subject is the host's name. `remedy` says what to do."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)
@@ -57,14 +60,16 @@ class UnfitForShell(Exception):
 
 
 class Query(str):
-    """The body of a Perl subroutine that `remote_shell.pl` runs, with the standard input in `$stdin`."""
+    """The body of a Perl subroutine that `remote_shell.pl` runs; its variable `$stdin` holds the standard input."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of a shell. `started_s` and `duration_s` are by the controller's clock, the work by the host's."""
+    """An answer of a shell: exit code, output, and times.
+
+    `started_s` and `duration_s` are on the controller's clock, `work_began_s` and `work_ended_s` on the host's."""
 
     returncode: int
     stdout: bytes
@@ -80,9 +85,10 @@ class Answer:
 
 
 class Shell:
-    """A shell in one session of a connection; `release` frees that session.
+    """A shell on the remote host, which occupies one session of a connection; `release` frees that session.
 
-    `servers` are the PIDs of the sshd processes that serve it, and `spent` is its CPU time at its last answer."""
+    `servers` are the PIDs of the sshd processes that serve the shell. `spent` is the CPU time that the shell and its
+    commands had used at its last answer."""
 
     def __init__(self, argv: Sequence[str], release: Callable[[], None]) -> None:
         self._release = release
@@ -102,9 +108,9 @@ class Shell:
         self._late = "no answer"
 
     def _words_after(self, ready: str) -> list[str]:
-        """Wait for the line that begins with `ready`, and return its other words; a login may print a greeting before.
+        """Wait for the line that begins with the word `ready`, and return the line's other words.
 
-        Raises: ShellLost, UnfitForShell."""
+        Earlier lines, such as the greeting of a login, are skipped. Raises: ShellLost, UnfitForShell."""
         deadline_s = time.monotonic() + _START_S
         while not (line := self._line(deadline_s).decode(errors="replace")).startswith(f"{ready} "):
             pass
@@ -117,9 +123,9 @@ class Shell:
     def run(
         self, argv: Sequence[str], stdin: bytes | None, timeout_s: float, environment: Mapping[str, str] | None = None
     ) -> Answer:
-        """Run a command and return its answer; after `timeout_s`, it is killed and has the exit code 137.
+        """Run a command and return its answer; after `timeout_s`, the command is killed and has exit code 137.
 
-        `environment` replaces that of the login. Raises: ShellLost when there is no answer in time."""
+        `environment` replaces the environment of the login. Raises: ShellLost when there is no answer in time."""
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
         return self._call("run", [str(len(variables)), *variables, *argv], stdin, timeout_s)
 
@@ -145,7 +151,7 @@ class Shell:
         return Answer(code, out, err, started_s, duration_s, began_s, ended_s)
 
     def _take_spent(self, numbers: Sequence[str | bytes]) -> None:
-        """Record the CPU seconds that the shell reports for itself and for its children."""
+        """Set `spent` from four numbers: the shell's user and system seconds, its commands' user and total seconds."""
         user_s, system_s, commands_user_s, commands_s = map(float, numbers)
         self.spent = OwnCpu(user_s, user_s + system_s, commands_user_s, commands_user_s + commands_s)
 
@@ -219,11 +225,11 @@ class Shells:
 
     @property
     def servers(self) -> list[str]:
-        """The PIDs of the processes that serve the connections on the remote host."""
+        """The PIDs of the sshd processes on the remote host that serve these shells, sorted as text."""
         return sorted({server for shell in list(self._every) for server in shell.servers})
 
     def open(self, least: int) -> None:
-        """Open shells until at least this number is idle. Raises: ShellLost, UnfitForShell."""
+        """Open shells until at least `least` shells are idle. Raises: ShellLost, UnfitForShell."""
         missing = least - len(self._idle)
         if missing > 0:
             for future in all_of([lambda: self._idle.append(self._new_shell())] * missing, missing):

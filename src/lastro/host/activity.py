@@ -31,16 +31,16 @@ _READ = [
 
 @dataclass(frozen=True, slots=True)
 class HostTotals:
-    """CPU seconds of a host by mode, and seconds in which some task stalled, by resource; both since boot.
+    """The CPU seconds of a host by mode, and the seconds in which at least one task stalled, by resource; since boot.
 
-    `stalled_s` is empty on a kernel without PSI."""
+    `stalled_s` is empty on a kernel without PSI (pressure stall information)."""
 
     cpu_s: Mapping[str, float]
     stalled_s: Mapping[str, float]
 
     @classmethod
     def parse(cls, lines: Mapping[str, str]) -> HostTotals:
-        """Parse the first lines of /proc/stat and of the existing files of /proc/pressure, given by path."""
+        """Return the totals, from {path: first line} of /proc/stat and of those files in /proc/pressure that exist."""
         ticks = map(int, lines["/proc/stat"].split()[1:])
         stalls = ((name, lines.get(f"/proc/pressure/{name}", "")) for name in _RESOURCES)
         return cls(
@@ -65,30 +65,30 @@ class HostTotals:
 
 
 def name_server() -> None:
-    """Set the name of this process to that of `lastro serve`, by which campaigns recognize it."""
+    """Set the name of this process to `lastro-serve`, by which campaigns recognize a server of `lastro serve`."""
     with suppress(OSError):
         Path("/proc/self/comm").write_text(_SERVER)
 
 
 def totals_of(texts: Mapping[str, str]) -> HostTotals:
-    """Return the totals from the texts of the files TOTALS, some of which do not exist on a kernel without PSI."""
+    """Return a host's totals, from {path: text} of the files in TOTALS; those of PSI may be missing."""
     return HostTotals.parse({path: texts[path].partition("\n")[0] for path in TOTALS if path in texts})
 
 
 def meminfo(text: str) -> dict[str, int]:
-    """Return the sizes in the text of /proc/meminfo, in bytes, by name."""
+    """Parse the text of /proc/meminfo as {field: size in bytes}; fields that are not sizes are left out."""
     lines = (line.split() for line in text.splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}
 
 
 def n_cpus(stat: str) -> int:
-    """Return the number of online CPUs, from the text of the file STAT."""
+    """Return the number of online CPUs, from the text of /proc/stat; 1 if it lists none."""
     return len(re.findall(r"^cpu\d", stat, re.MULTILINE)) or 1
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveProcess:
-    """A reading of a process. `user_s` includes the time of ended children, such as the compilers that make ran."""
+    """A process and its user CPU time, including the time of its ended children (for make: the compilers it ran)."""
 
     pid: int
     name: str
@@ -97,16 +97,17 @@ class ActiveProcess:
 
 @dataclass(frozen=True, slots=True)
 class ActivityReading:
-    """A reading of a host; `at_s` is its time on the controller's monotonic clock."""
+    """The totals of a host and its processes by PID, read at `at_s` on the controller's monotonic clock."""
 
     at_s: float
     totals: HostTotals
     processes: Mapping[int, ActiveProcess]
 
     def busiest(self, before: ActivityReading, own: Iterable[int] = ()) -> tuple[ActiveProcess, float] | None:
-        """Return the process that used the most user CPU time since `before`, and the number of CPUs that it kept busy.
+        """Return the process with the most user CPU time since the reading `before`, and how many CPUs it kept busy.
 
-        None when no process used any. Processes with a PID in `own` do not count."""
+        The number of CPUs is an average, such as 0.3. Processes with a PID in `own` are ignored. None when no other
+        process used CPU time."""
         busiest, most_s = None, 0.0
         for pid, process in self.processes.items():
             earlier = before.processes.get(pid)
@@ -117,9 +118,9 @@ class ActivityReading:
         return (busiest, most_s / (self.at_s - before.at_s)) if busiest else None
 
     def servers(self, before: ActivityReading) -> set[int]:
-        """Return the PIDs of servers of `lastro serve` that used little CPU time since `before`.
+        """Return the PIDs of the `lastro serve` processes that used little CPU time since the reading `before`.
 
-        These belong to the apparatus; one that uses more is foreign load."""
+        They belong to the apparatus. A `lastro serve` process that used more is foreign load."""
         most_s = max(1 / _TICKS, _SERVER_CPUS * (self.at_s - before.at_s))
         servers = {pid: process for pid, process in self.processes.items() if process.name == _SERVER}
         return {
@@ -129,14 +130,16 @@ class ActivityReading:
         }
 
     def foreign_user_s(self, before: ActivityReading, own: Collection[int], own_s: float) -> float:
-        """Return the seconds in user mode since `before` of all processes that are not in `own`.
+        """Return the user CPU seconds since the reading `before` of all processes whose PIDs are not in `own`.
 
-        `own_s` is the time of this process and of its ended children; 0 on a remote host. Two counts are made, and the
-        smaller one is returned, since each may be too large. The first is the host's total less our own time. It has
-        whole ticks, so threads that wake up with the tick, such as the processors of a guest, seem to use more than
-        they do. The second is the sum over processes, whose times are exact. But when a child ends, its parent gets the
-        time of its whole life. In a PID namespace other than the host's, where the kernel's first thread is not
-        visible, other processes cannot be counted, so there is only the first."""
+        `own_s` is the user CPU time of this process and of its ended children since then; 0 on a remote host.
+
+        Two estimates are made, and the smaller one is returned, since each may be too large. The first is the host's
+        total minus the time of this process and of `own`. The kernel counts the total in whole ticks, so threads that
+        wake up with the tick, such as the virtual CPUs of a guest, seem to use more than they do. The second is the sum
+        over all other processes, whose times are exact. But when a process ends, its whole CPU time is added to its
+        parent, even the part from before `before`. In a PID namespace other than the host's, where kthreadd is not
+        visible, other processes are not visible either, so only the first estimate is used."""
         used = {
             pid: process.user_s - (before.processes[pid].user_s if pid in before.processes else 0.0)
             for pid, process in self.processes.items()
@@ -163,7 +166,9 @@ def look(host: Host) -> ActivityReading:
 
 
 def _process(line: str) -> ActiveProcess | None:
-    """Parse a line of /proc/PID/stat. A name may contain spaces and parentheses; None for a name with a newline."""
+    """Parse a line of /proc/PID/stat; None if the line is incomplete, as when the process name has a newline.
+
+    A name may contain spaces and parentheses."""
     pid, _, rest = line.partition(" (")
     name, found, numbers = rest.rpartition(") ")
     fields = numbers.split()

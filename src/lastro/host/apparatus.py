@@ -1,7 +1,7 @@
 """Count the activity of the apparatus on a host while an instrument measures there.
 
 The apparatus is everything that a session runs except the instances: Lastro itself, clients, shims and daemons of
-platforms, connections, captures. When one of its threads wakes up, an instance may lose a CPU."""
+platforms, connections, captures. When a thread of the apparatus wakes up, an instance may lose a CPU."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ _NS = 1e9
 
 @dataclass(slots=True)
 class Apparatus:
-    """The time windows of a testbed in which instruments measured, and the cgroups that are not its apparatus.
+    """The windows in which instruments measured on a testbed, and the cgroups that are not part of its apparatus.
 
-    `instances` are cgroups of what is measured: instances, and daemons of links. `daemons` are cgroups of platforms'
-    daemons; such a daemon is part of the apparatus only when an instance of its platform measures."""
+    `instances` are the cgroups of what is measured: instances, and daemons of links. `daemons` are the cgroups of the
+    platforms' daemons; such a daemon belongs to the apparatus only while an instance of its platform measures."""
 
     instances: set[str] = field(default_factory=set)
     daemons: set[str] = field(default_factory=set)
     windows: list[Window] = field(default_factory=list)
 
     def drain(self) -> list[Window]:
-        """Return the windows since the last call."""
+        """Return the windows recorded since the last call, and clear them."""
         windows, self.windows = self.windows, []
         return windows
 
 
 @dataclass(frozen=True, slots=True)
 class ApparatusWitness:
-    """Counts wake-ups and CPU time of the apparatus of an instance; `daemon` is the cgroup of its platform's daemon.
+    """A counter of the wake-ups and the CPU time of the apparatus while one instance measures.
 
-    A thread that starts inside a window counts with all its time. A thread that ends inside it does not count, since
-    the kernel then discards its counters. If the kernel kills processes of an instance that exceed its limit on memory,
-    the daemon does not count: Docker's daemon gets an event for each, and wakes up thousands of times a second. This is
-    the reaction of the platform to such a neighbour, so it is part of its cost, not of the apparatus."""
+    `daemon` is the cgroup of the daemon of the instance's platform; empty if it has none.
+
+    A thread that starts inside a window counts with all its CPU time. A thread that ends inside a window does not
+    count, since the kernel discards its counters. The daemon does not count if the kernel kills processes because an
+    instance exceeds its memory limit: Docker's daemon gets an event for each kill, and wakes up thousands of times a
+    second. This is how the platform reacts to such a neighbour, so it is a cost of the platform, not apparatus."""
 
     apparatus: Apparatus
     session: Session
@@ -49,7 +51,9 @@ class ApparatusWitness:
     daemon: str = ""
 
     def wake_ups(self, act: Callable[[], object], calm_s: float) -> int:
-        """Call `act`, and return how often the apparatus wakes up meanwhile and in the `calm_s` seconds after it."""
+        """Return how often the apparatus wakes up during a call of `act` and in the `calm_s` seconds after it.
+
+        0 if the kernel does not count wake-ups."""
         kills, before = self._kills(), self._threads()
         act()
         time.sleep(calm_s)
@@ -57,10 +61,10 @@ class ApparatusWitness:
 
     @contextmanager
     def watching(self, by_messages: int = 0, idle_per_s: float = 0.0) -> Iterator[None]:
-        """Add the window of the block to the apparatus, unless the block fails.
+        """Record the block as a window of the apparatus, unless the block raises an exception.
 
-        The expected wake-ups are `by_messages`, for the messages that begin and end the block, and `idle_per_s` in each
-        second, by timers."""
+        The window's expected wake-ups are `by_messages`, for the messages that begin and end the block, plus
+        `idle_per_s` for each second, for the timers of daemons."""
         kills, before = self._kills(), self._threads()
         began_s = time.monotonic()
         yield
@@ -74,7 +78,9 @@ class ApparatusWitness:
         return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0
 
     def _threads(self, killing: bool = False) -> dict[int, tuple[int, int]]:
-        """Return (CPU time in ns, wake-ups) of each thread of the apparatus, without the daemon if `killing`."""
+        """Return {thread ID: (CPU time in ns, wake-ups)} of the apparatus; `killing` leaves out the platform's daemon.
+
+        Empty on a kernel that does not count these."""
         excluded = self.apparatus.instances | self.apparatus.daemons
         if not killing:
             excluded = self.apparatus.instances | (self.apparatus.daemons - {self.daemon})

@@ -27,9 +27,9 @@ NOT_A_PLACE = "is not an absolute path of letters, digits and ._+-, without . an
 
 
 def directory_from(variable: str, default: str) -> Path:
-    """Return the directory that an environment variable names, or the default.
+    """Return the directory that the environment variable `variable` names, or else `default`.
 
-    Raises: InputError when a tool could misread the path, as PLACE explains."""
+    Raises: InputError when the path has characters that some tool could misread, or is not absolute: see PLACE."""
     text = os.environ.get(variable, default)
     if not re.fullmatch(f"{PLACE}/*", text):
         raise InputError(
@@ -47,7 +47,7 @@ _KEEP_BYTES = 200_000  # of each stream in a transcript: an iperf3 report of a m
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that has ended. `started_s` and `duration_s` are by the controller's monotonic clock."""
+    """A command that has ended. `started_s` and `duration_s` are on the controller's monotonic clock."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -67,9 +67,10 @@ class Completed:
 
 
 class Transcript:
-    """Every step on a host, in order, as JSON-able records of the kinds `run`, `spawn`, `stop`, `write` and `rmdir`.
+    """Every step on a host, in order, as JSON-serializable records of kind `run`, `spawn`, `stop`, `write` or `rmdir`.
 
-    Keyword arguments `where` are added to a record. On a remote host they are ssh=[options and destination]."""
+    The keyword arguments `where` of each method become further keys of the record: for a step on a remote host, `ssh`
+    with the options and the destination of ssh."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
@@ -88,9 +89,9 @@ class Transcript:
         self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_stop(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        """Add the end of the process that was spawned with this argv.
+        """Record the end of the process that was spawned with `argv` at `started_s`.
 
-        `where` may have `stdin`: all input that was sent to the process."""
+        `where` may also have the key `stdin`: all input that was sent to the process."""
         self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_write(self, path: str, text: str, **where: Any) -> None:
@@ -105,7 +106,9 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Process(ABC):
-    """A command that runs in the background, such as a server, until `stop` at the latest; `pid` is its PID there."""
+    """A command that runs in the background, such as a server, until it ends or `stop` ends it.
+
+    `pid` is its PID on the machine where it runs."""
 
     argv: tuple[str, ...]
     pid: int
@@ -118,7 +121,9 @@ class Process(ABC):
 
     @abstractmethod
     def lines(self, start: int) -> list[str]:
-        """Return the lines of standard output so far, from index `start` on, without waiting."""
+        """Return the lines that the command has printed so far on standard output, from index `start` on.
+
+        It does not wait for further lines."""
 
     @abstractmethod
     def send(self, line: str) -> None:
@@ -131,7 +136,7 @@ class Process(ABC):
 
     @abstractmethod
     def ended_within(self, timeout_s: float) -> bool:
-        """Wait without polling until the process ends, or for `timeout_s`, and return whether it has ended."""
+        """Wait until the process ends, for at most `timeout_s`, and return whether it has ended. It does not poll."""
 
     @abstractmethod
     def stop(self) -> Completed:
@@ -139,9 +144,10 @@ class Process(ABC):
 
 
 class Host(ABC):
-    """A local or remote machine. Its commands are argv with optional standard input, without a shell.
+    """A local or remote machine that runs commands.
 
-    `run_root` is the machine's directory for small files of sessions. `remote` is true for a host over a network."""
+    A command is an argv with optional standard input; no shell interprets it. `run_root` is the directory on that
+    machine for small files of sessions. `remote` is true for a machine that is reached over a network."""
 
     name: str
     remote: ClassVar[bool] = False
@@ -155,7 +161,7 @@ class Host(ABC):
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
-        """Run a command, and return when it ends, even if a daemon that it started still has its output open.
+        """Run a command and return when it ends, even if a daemon that it started keeps the output open.
 
         Raises: CommandFailed when `check` and the exit code is not 0; CommandTimeout after `timeout_s`; Unavailable
         when the program does not exist."""
@@ -164,9 +170,9 @@ class Host(ABC):
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
         """Start a command in the background.
 
-        With `fed`, it reads the lines that `Process.send` writes; otherwise it has no input. With `whole`, the
-        transcript has a single record `run`, with all input and output, when the command ends; otherwise it has `spawn`
-        and `stop`."""
+        With `fed`, the command reads the lines that `Process.send` writes; otherwise it has no input. With `whole`, the
+        transcript gets one `run` record with all input and output when the command ends; otherwise, it gets a `spawn`
+        record at the start and a `stop` record at the end."""
 
     @abstractmethod
     def write_text(self, path: str, text: str) -> None:
@@ -180,48 +186,53 @@ class Host(ABC):
     def which(self, program: str) -> str | None: ...
 
     def require(self, program: str, remedy: str) -> str:
-        """Return the path of a program. Raises: Unavailable, with the remedy, when the host does not have it."""
+        """Return the path of `program` on the host. Raises: Unavailable, with `remedy` as hint, if it has none."""
         path = self.which(program)
         if path is None:
             raise self.lacks(f"program '{program}'", remedy)
         return path
 
     def lacks(self, what: str, remedy: str) -> Unavailable:
-        """Return the error that reports that `what` is not installed; `remedy` tells users how to install it."""
+        """Return, without raising it, the error that `what` is not installed; `remedy` says how to install it."""
         return Unavailable(f"this host has no {what}", remedy)
 
     def clock(self) -> ClockSample:
-        """Return a reading of the host's clocks together with the controller's clock."""
+        """Return a simultaneous reading of the host's two clocks and of the controller's monotonic clock."""
         now = ClockReading.now()
         return ClockSample(now.monotonic_s, now.monotonic_s, now.realtime_s, 0.0)
 
     def glance(self, paths: Sequence[str] = ()) -> FileReadings:
-        """Read files together, with the host's monotonic time and the CPU time that Lastro has used there so far.
+        """Read files, the host's monotonic clock, and the CPU time that Lastro has used on the host so far.
 
-        A file that cannot be read is left out. The transcript does not record this."""
+        On a remote host, one query reads all of them. A file that cannot be read is left out. The transcript does not
+        record this."""
         cpu, at_s = os.times(), time.monotonic()
         commands_s = cpu.children_user + cpu.children_system
         spent = OwnCpu(cpu.user, cpu.user + cpu.system, cpu.children_user, commands_s)
         return FileReadings(at_s, self.view.read(paths), spent)
 
     def timed(self) -> AbstractContextManager[TimedSpan]:
-        """Return a context that times the commands of its block by the host's clock.
+        """Return a context manager that measures, by the host's clock, how long the commands of its block take.
 
-        The values of the TimedSpan are set when the block has ended."""
+        It yields a TimedSpan, whose values are set when the block has ended."""
         return _timed()
 
     def be_ready(self, commands: int) -> None:  # noqa: B027 - nothing to do on this machine
-        """Prepare for this number of commands at the same time, so that measured times do not include preparation."""
+        """Prepare to run `commands` commands at the same time, so that measured times do not include preparation.
+
+        On a remote host, this opens that many shells."""
 
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
-        """Reconnect to a remote host after a loss, and end processes of the session there. Raises: HostError."""
+        """Reconnect to a remote host if the connection was lost, and end the session's processes there.
+
+        Raises: HostError."""
 
     def run_json(self, argv: Sequence[str]) -> Any:
         return json.loads(self.run(argv).stdout)
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:
-        """Record the steps inside the block in a separate transcript, or in the given one."""
+        """Record the steps inside the block in `transcript` (default: a new one) instead of the host's; yield it."""
         outer, self.transcript = self.transcript, transcript or Transcript()
         try:
             yield self.transcript

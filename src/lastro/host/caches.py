@@ -1,4 +1,4 @@
-"""The size of last-level caches, from files of the kernel. Source: sysfs-devices-system-cpu."""
+"""The size of last-level caches, as the kernel reports it in /sys. Source: sysfs-devices-system-cpu."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CPUS = "/sys/devices/system/cpu"
 
 
 class FileReader(Protocol):
-    """A reader of a machine's files, such as a host."""
+    """An object that reads files of a machine, such as a `Host`."""
 
     def read_text(self, path: str) -> str: ...
 
@@ -26,14 +26,14 @@ class _CacheFiles:
 
 @cache
 def cache_here_bytes(cpuset: str) -> int:
-    """Return `last_level_cache_bytes` of this machine, for plans, which are made without a testbed."""
+    """Return `last_level_cache_bytes` for CPUs of this machine. Plans use it, since they have no testbed."""
     return last_level_cache_bytes(_CacheFiles(), cpuset)
 
 
 def last_level_cache_bytes(host: FileReader, cpuset: str | None) -> int:
-    """Return the total size of the last-level caches of these CPUs (None: of all), each shared cache counted once.
+    """Return the total size in bytes of the last-level caches of the CPUs in `cpuset`, such as "0-3" (None: all CPUs).
 
-    0 if the kernel does not report caches."""
+    A cache that several CPUs share is counted once. 0 if the kernel does not report caches."""
     size_bytes: dict[tuple[int, str], int] = {}  # by level, and the CPUs that share the cache
     for cpu in sorted(parse_cpus(cpuset if cpuset is not None else _read(host, f"{CPUS}/online"))):
         last_level, last_directory = 0, ""

@@ -21,12 +21,12 @@ def mask(names: Iterable[str]) -> int:
 
 
 def names(mask: int) -> list[str]:
-    """Return the names of the capabilities in a mask; CAP_N for a bit N that NAMES does not have."""
+    """Return the names of the capabilities whose bits are set in `mask`; CAP_N for a bit N that NAMES lacks."""
     bits = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
     return [NAMES[bit] if bit < len(NAMES) else f"CAP_{bit}" for bit in bits]
 
 
 def fields(status: str) -> Mapping[str, str]:
-    """Return the values of the fields in the text of /proc/PID/status, by name."""
+    """Parse the text of /proc/PID/status as {field: value}."""
     pairs = (line.partition(":") for line in status.splitlines())
     return {key: value.strip() for key, _, value in pairs}

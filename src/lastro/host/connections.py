@@ -25,9 +25,9 @@ LOST = 255  # the exit code of ssh for its own errors; a command may have the sa
 class SshTarget:
     """The address of a remote host, the options of ssh, and the directory of Lastro on that host.
 
-    If a value is None, the user's ssh_config(5) determines it. `connect_s` is the time limit for a connection. An open
-    connection is probed twice in that time, and counts as lost after three probes without an answer. Host keys are
-    always checked: a key that is not in the known hosts is refused, and this cannot be switched off."""
+    If a value is None, the user's ssh_config(5) determines it. `connect_s` is the time limit for opening a connection.
+    While a connection is open, ssh probes it twice per `connect_s`; after three probes without an answer, it is lost.
+    Host keys are always checked: a key that is not in the known hosts is refused, and this cannot be switched off."""
 
     address: str
     user: str | None = None
@@ -41,7 +41,7 @@ class SshTarget:
 
     @property
     def name(self) -> str:
-        """The address, with the user and the port if given; it identifies the host."""
+        """The address, with the user and the port if they are given; it identifies the host."""
         if self.called:
             return self.called
         return f"{self.user}@{self.target}" if self.user else self.target
@@ -65,7 +65,9 @@ class SshTarget:
 
 
 class Connections:
-    """Masters to one host, opened as needed, with sockets in `directory`; `environment` is added to that of ssh."""
+    """The master connections to one host, opened as needed.
+
+    Their control sockets are in `directory`. `environment` is added to the environment of each ssh process."""
 
     def __init__(self, reach: SshTarget, directory: Path, environment: dict[str, str]) -> None:
         self.reach = reach
@@ -75,14 +77,14 @@ class Connections:
         self._n_opened = 0
 
     def open(self) -> None:
-        """Open a master if there is none. Raises: HostError with the cause and a remedy."""
+        """Open a master connection if none is open. Raises: HostError with the cause and a remedy."""
         with self._guard:
             if not self._in_use:
                 self._open_master()
 
     @contextmanager
     def channel(self) -> Iterator[list[str]]:
-        """Yield the prefix of an argv of ssh; the caller adds one word, a command for the remote host."""
+        """Yield the start of an argv of ssh, to which the caller appends one word: the command for the remote host."""
         socket, argv = self.acquire()
         try:
             yield argv
@@ -90,7 +92,9 @@ class Connections:
             self.release(socket)
 
     def acquire(self) -> tuple[Path, list[str]]:
-        """Return a master's socket and the prefix that `channel` yields, for use until `release` is called."""
+        """Return the socket of a master, and the start of an argv that `channel` yields.
+
+        The caller occupies one session of this master until it calls `release` with the socket."""
         with self._guard:
             free = (socket for socket, n_commands in self._in_use.items() if n_commands < _AT_ONCE)
             socket = next(free, None) or self._open_master()
@@ -105,7 +109,7 @@ class Connections:
                 self._in_use[socket] -= 1
 
     def close(self) -> None:
-        """End every master, without waiting for an answer from the remote host."""
+        """End every master connection, without waiting for an answer from the remote host."""
         with self._guard:
             for socket in self._in_use:
                 argv = ["ssh", "-S", str(socket), "-O", "exit", *self.reach.argv()]
@@ -115,7 +119,7 @@ class Connections:
             self._in_use.clear()
 
     def _open_master(self) -> Path:
-        """Open a master and return its socket. Raises: HostError with the cause and a remedy."""
+        """Open a master connection and return its socket. Raises: HostError with the cause and a remedy."""
         self._n_opened += 1
         socket = self._directory / f"{self._n_opened}"
         alive_s = max(1, self.reach.connect_s // 2)  # while connecting, too, an answer may take three probes
@@ -148,7 +152,7 @@ class Connections:
 
 
 def failure(reach: SshTarget, message: str) -> HostError:
-    """Return the error for a failed connection, with the cause, from ssh's message, and a remedy."""
+    """Return the error for a failed connection, with the cause and a remedy, both derived from ssh's `message`."""
     lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("@")]
     last = lines[-1] if lines else "ssh gave no reason"
     place = f"{reach.user}@{reach.address}" if reach.user else reach.address

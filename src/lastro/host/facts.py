@@ -1,4 +1,4 @@
-"""Provenance: facts about a host that readers need to judge its results, and by which later runs are compared."""
+"""Provenance: the facts about a host that readers need to judge results, and that show whether runs are comparable."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ TOOLS = {
 
 
 def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict[str, Any]:
-    """Return the facts of a host as nested, JSON-able chapters. Facts that the host does not report are left out.
+    """Return the facts of a host as JSON-serializable data: {chapter: {fact: value}}.
 
-    A fact that cannot be read does not stop a run: `not_read` has {fact: reason}.
+    Facts that the host does not report are left out or empty. A fact that cannot be read does not raise an error: the
+    chapter `not_read` has {fact: reason}.
 
-    `commands` maps each tool to the command that prints its version. All of them take half a second of CPU time."""
+    `commands` maps each tool to the command that prints its version. To run all of TOOLS takes half a second of CPU
+    time."""
     flaws = {name: f"{_VULNERABILITIES}/{name}" for name in host.view.names(_VULNERABILITIES)}
     network = {name: f"/proc/sys/net/{name.replace('.', '/')}" for name in _NETWORK}
     kernel = {
@@ -81,7 +83,7 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
 
 
 def machine(host: Host) -> dict[str, Any]:
-    """Return the chapter `host`, which identifies a host, and `not_read` as in `collect`, without running commands."""
+    """Return the chapters `host`, which identifies a host, and `not_read`, as in `collect`. No command is run."""
     seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _MEMORY)
     problems: dict[str, str] = {}
 
@@ -108,9 +110,10 @@ def machine(host: Host) -> dict[str, Any]:
 
 
 def controller() -> dict[str, str]:
-    """Return host name and identity of the machine on which Lastro itself runs, even if another one is measured.
+    """Return `hostname` and `machine` of the machine on which Lastro itself runs, even if it measures another one.
 
-    `machine` is a keyed hash of the machine ID, which machine-id(5) asks to keep confidential; empty without an ID."""
+    `machine` is a keyed hash of the machine ID, because machine-id(5) asks to keep the ID confidential. It is empty if
+    the machine has no ID."""
     texts = LocalFiles().read((_HOSTNAME, _MACHINE_ID))
     hostname, secret = (texts.get(file, "").strip() for file in (_HOSTNAME, _MACHINE_ID))
     return {
@@ -120,17 +123,17 @@ def controller() -> dict[str, str]:
 
 
 def fingerprint(host: Host) -> str:
-    """Return a hash that identifies a machine, whatever address it is reached by: of its machine ID and host name.
+    """Return a hash of a host's machine ID and host name, which identifies the host at any of its addresses.
 
-    Both are needed: clones of a machine have the same ID, and in some labs all machines have the same host name. A
-    machine without an ID is identified by the ID of its boot."""
+    Both are needed: clones of a machine have the same ID, and in some labs all machines have the same host name. If a
+    host has no machine ID, the ID of its current boot replaces it."""
     seen = _texts(host, _HOSTNAME, _MACHINE_ID, _BOOT_ID)
     secret = f"{seen[_MACHINE_ID] or seen[_BOOT_ID]} {seen[_HOSTNAME]}"
     return hmac.digest(secret.encode(), b"lastro", "sha256").hex()[:16]
 
 
 def same_host(testbed: str) -> HostUnfit:
-    """Return the error of a testbed that uses the same host as the testbed of this name."""
+    """Return the error for a testbed that uses the same host as the testbed named `testbed`."""
     return HostUnfit(
         f"it uses the same host as testbed {testbed}",
         "in the fleet file, give each host to one testbed, whose name stays; clones of a machine need host names of"
@@ -139,7 +142,7 @@ def same_host(testbed: str) -> HostUnfit:
 
 
 def _distribution(os_release: str) -> str:
-    """Return the name of the distribution. Source: os-release(5)."""
+    """Return the distribution's PRETTY_NAME from the text of os-release(5); empty if the text has none."""
     lines = (line.partition("=") for line in os_release.splitlines())
     named = {name: shlex.split(value) for name, _, value in lines if name == "PRETTY_NAME"}
     return " ".join(named.get("PRETTY_NAME", []))
@@ -148,7 +151,10 @@ def _distribution(os_release: str) -> str:
 def tools(
     host: Host, commands: Mapping[str, tuple[str, ...]], problems: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return version, path and SHA-256 of each installed program; add {name: reason} for failures to `problems`."""
+    """Return {name: its `version`, `path` and `sha256`} of those programs in `commands` that are installed.
+
+    `commands` maps each name to the command that prints the version. Failures are added to `problems` as {name: reason}
+    and left out of the result."""
     found: dict[str, Any] = {}
     for name, argv in commands.items():
         path = host.which(program(argv))
@@ -163,12 +169,14 @@ def tools(
 
 
 def program(argv: Sequence[str]) -> str:
-    """Return the program whose version a command prints; a script for sh has it as its name, `sh -c SCRIPT NAME`."""
+    """Return the program whose version the command `argv` prints: its first word, or NAME of `sh -c SCRIPT NAME`."""
     return argv[3] if argv[0] == "sh" and len(argv) > 3 else argv[0]
 
 
 def version(host: Host, argv: Sequence[str]) -> str:
-    """Return the first line that a command prints, which is its version. Raises: LastroError."""
+    """Return the first line that a command prints, which has the version; empty if it prints nothing.
+
+    Raises: LastroError when the command cannot be run or takes too long."""
     done = host.run(argv, timeout_s=20, check=False)
     lines = (done.text or done.error_text).strip().splitlines()
     return lines[0] if lines else ""
@@ -193,7 +201,7 @@ def _cpu(cpuinfo: str) -> dict[str, Any]:
 
 
 def _speeds(host: Host) -> dict[str, str]:
-    """Return the settings that determine the speed of CPUs: governor (by CPU, if they differ), boost and SMT.
+    """Return the settings that determine CPU speed: the frequency governor (per CPU if they differ), boost, and SMT.
 
     Sources: the kernel's admin-guide/pm/cpufreq and admin-guide/pm/intel_pstate, sysfs-devices-system-cpu."""
     names = [name for name in host.view.names(_POLICIES) if name.startswith("policy")]
@@ -211,10 +219,10 @@ def _speeds(host: Host) -> dict[str, str]:
 
 
 def _cpu_model(first: Mapping[str, str]) -> str:
-    """Return the CPU model from the fields of the first CPU in /proc/cpuinfo; empty if they have none.
+    """Return the CPU model from the fields of the first CPU in /proc/cpuinfo; empty if none of them names it.
 
-    ARM has numbers of implementer and part instead of a name (Linux, arch/arm64/kernel/cpuinfo.c). POWER names the
-    field `cpu`, RISC-V `uarch`."""
+    ARM reports the numbers of the implementer and the part instead (Linux, arch/arm64/kernel/cpuinfo.c). On POWER, the
+    field is `cpu`; on RISC-V, `uarch`."""
     for key in ("model name", "cpu", "uarch"):
         if first.get(key):
             return first[key]
@@ -224,7 +232,7 @@ def _cpu_model(first: Mapping[str, str]) -> str:
 
 
 def isolation(host: Host) -> dict[str, Any]:
-    """Return the chapter on the mechanisms that the kernel has to isolate instances."""
+    """Return the chapter `isolation`: the mechanisms of the kernel that can isolate instances."""
     modules, apparmor, seccomp = _texts(
         host,
         "/sys/kernel/security/lsm",
@@ -240,13 +248,15 @@ def isolation(host: Host) -> dict[str, Any]:
 
 
 def _texts(host: Host, *paths: str) -> dict[str, str]:
-    """Return the text of each file, read in one query; empty for a file that cannot be read."""
+    """Return {path: text of the file}, read in one query; the text is empty if a file cannot be read."""
     texts = host.view.read(paths)
     return {path: texts.get(path, "").strip() for path in paths}
 
 
 def offloads(host: Host, netns: str, link: str) -> dict[str, str]:
-    """Return the offloads of a link by ethtool's names; they affect comparisons between attachments."""
+    """Return {offload: "on" or "off"} of a network link, by ethtool's names.
+
+    They are recorded because they affect comparisons between attachments."""
     wanted = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload", "generic-segmentation-offload",
               "generic-receive-offload", "tx-udp-segmentation")  # fmt: skip
     text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text

@@ -23,52 +23,55 @@ class Files(ABC):
 
     @abstractmethod
     def read(self, paths: Sequence[str]) -> dict[str, str]:
-        """Return the texts of those files that can be read, by path."""
+        """Return {path: text of the file}; files that cannot be read are left out."""
 
     @abstractmethod
     def names(self, directory: str) -> list[str]:
-        """List the names in a directory, sorted; none if the directory does not exist."""
+        """List the names of all entries of a directory, sorted; empty if the directory cannot be read."""
 
     @abstractmethod
     def directories(self, directory: str) -> list[str]:
-        """List the names of a directory's subdirectories, sorted, without symbolic links."""
+        """List the names of a directory's subdirectories, sorted, without symbolic links to directories."""
 
     @abstractmethod
     def exists(self, path: str) -> bool: ...
 
     @abstractmethod
     def pids_below(self, groups: Sequence[str]) -> set[int]:
-        """Return the PIDs of the processes in these cgroups and all below them."""
+        """Return the PIDs of the processes in these cgroups, given as directories, and in all cgroups below them."""
 
     @abstractmethod
     def owned_pids(self, token: str) -> set[int]:
-        """Return the PIDs of processes with a session's token in their environment, except Lastro itself."""
+        """Return the PIDs of the processes that have a session's token in their environment, except Lastro itself."""
 
     @abstractmethod
     def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
-        """Return (CPU time in ns, voluntary context switches) of each thread of a session, by thread ID.
+        """Return {thread ID: (CPU time in ns, voluntary context switches)} of the threads of a session.
 
-        A session's processes have its token in their environment, or are in one of the cgroups `groups`; Lastro itself
-        and the servers of its connections count, too. Processes in the cgroups `apart` are left out. Empty on a kernel
-        that does not count these. Source: proc_pid_status(5); the kernel's scheduler/sched-stats."""
+        A process belongs to the session if it has the token in its environment, or is in one of the cgroups `groups`.
+        Lastro itself and the servers of its connections are included. Processes in the cgroups `apart` are left out.
+        Empty on a kernel that does not count CPU time and switches by thread. Source: proc_pid_status(5); the kernel's
+        scheduler/sched-stats."""
 
     @abstractmethod
     def end_owned(self, token: str) -> set[int]:
-        """Send SIGKILL to the processes with a session's token, except Lastro itself; return their PIDs."""
+        """Send SIGKILL to the processes with a session's token in their environment; return the PIDs found.
+
+        Lastro itself is spared."""
 
     @abstractmethod
     def end_below(self, groups: Sequence[str]) -> None:
-        """Send SIGKILL to the processes in these cgroups and all below them."""
+        """Send SIGKILL to the processes in these cgroups, given as directories, and in all cgroups below them."""
 
     @abstractmethod
     def described(self, tree: str) -> str:
-        """Return the names and inode data of all files in a tree, in the format DESCRIPTION of find(1)."""
+        """Return the names and inode data of all files in a tree, as find(1) prints them in the format DESCRIPTION."""
 
     @abstractmethod
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
-        """Remove directories if they are empty, after the empty directories below them unless `below` is false.
+        """Remove each of `directories` that is empty; with `below`, first remove the empty directories below it.
 
-        Return the reason for each directory that could not be removed, by path."""
+        Return {path: reason} of the directories that could not be removed."""
 
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -76,9 +79,10 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Ignore a file that cannot be read.
+    """Ignore an OSError inside the block, so that a file that cannot be read is skipped.
 
-    Raises: OSError when this process cannot open any file, since all facts would then be recorded as absent."""
+    An OSError is still raised when no file can be opened, for lack of descriptors or memory: otherwise, all facts would
+    be recorded as absent."""
     try:
         yield
     except OSError as error:
@@ -166,10 +170,10 @@ class LocalFiles(Files):
 
 
 def _kill(find_pids: Callable[[], set[int]]) -> set[int]:
-    """Send SIGKILL to the processes that `find_pids` returns, and return their PIDs.
+    """Send SIGKILL to the processes that `find_pids` returns, and return the PIDs found.
 
-    A PID may be given to another process before the signal is sent. So each process gets a descriptor (pidfd), and is
-    killed only if `find_pids` then returns its PID again."""
+    The kernel may reuse a PID before the signal is sent. So a descriptor (pidfd) is opened for each process, and the
+    process is killed only if a second call of `find_pids` still returns its PID."""
     descriptors: dict[int, int] = {}
     try:
         pids = find_pids()
@@ -187,22 +191,22 @@ def _kill(find_pids: Callable[[], set[int]]) -> set[int]:
 
 
 def boot_id() -> str:
-    """Return the identifier of this machine's current boot; empty if its kernel has none."""
+    """Return the kernel's identifier of this machine's current boot; empty if the kernel has none."""
     return "".join(LocalFiles().read(["/proc/sys/kernel/random/boot_id"]).values()).strip()
 
 
 def start_time(pid: int) -> int | None:
     """Return when a local process started, in clock ticks since boot; None when it has ended.
 
-    PID and start together identify a process."""
+    The PID and the start time together identify a process, since PIDs are reused."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields and fields[0] != "Z" else None
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat of a local process, from the state on; empty if it has ended.
+    """Return the fields of /proc/PID/stat of a local process, from the third one (its state) on; empty if it has ended.
 
-    The fields before are the PID and the name, which may be any bytes."""
+    The first two fields are left out: the PID, and the name, which may be any bytes."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -1,7 +1,7 @@
 """The fleet file: several testbeds by name, or the address of a Dask scheduler whose workers are the testbeds.
 
-A testbed is the path of a testbed file, or a table with the keys of one. Like `testbed_file`, this module imports
-pydantic."""
+Each testbed is either the path of a testbed file, or a table with the keys of a testbed file. Like `testbed_file`, this
+module imports pydantic."""
 
 from __future__ import annotations
 
@@ -43,14 +43,16 @@ _LONGEST_PATH = 4096  # characters: PATH_MAX of Linux
 
 
 class FleetShape(StrictTable):
-    """The keys of a fleet file. Each testbed is checked separately."""
+    """The keys of a fleet file. The values of `testbeds` are not checked here but one by one, by `_testbed`."""
 
     scheduler: Annotated[OneLine, matching(_SCHEDULER, _NO_SCHEDULER)] | None = None
     testbeds: dict[str, Any] = Field(default_factory=dict)
 
 
 class FleetTestbedShape(RoleTable, TestbedShape):
-    """A testbed of a fleet: a table for each role, or the keys of a role, for one host that has all roles."""
+    """The table of one testbed in a fleet file.
+
+    It has either a table for each role, or the keys of a single role, which then describe one host for all roles."""
 
     def plans(self, problems: Problems) -> Mapping[str, RolePlan]:
         given = self.model_fields_set
@@ -110,9 +112,13 @@ def _parse(text: str, path: Path, *, own: bool) -> FleetFile:
 
 
 def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> TestbedFile:
-    """Return the testbed of an entry: a path relative to the fleet file, or a table. With `own`: as `load_named`.
+    """Return the testbed that the entry `value` of the fleet file `fleet` describes.
 
-    Raises: StudyError; problems of a table are only added to `problems`."""
+    `value` is a path, relative to the fleet file, or a table. With `own`, a testbed file must belong to the caller, as
+    in `load_named`.
+
+    Raises: StudyError when the entry or its file cannot be used. Invalid values in a table are only added to
+    `problems`."""
     if isinstance(value, dict):
         return read_testbed(value, problems, FleetTestbedShape)
     if not isinstance(value, str) or len(value) > _LONGEST_PATH:
@@ -132,7 +138,9 @@ def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> Testb
 
 
 def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Problems) -> None:
-    """Add problems of the fleet as a whole: no testbeds, invalid names, a host in two testbeds."""
+    """Add the problems of the fleet as a whole to `problems`.
+
+    These are: a scheduler together with testbeds, or neither; invalid names; a host in two testbeds."""
     if shape.scheduler and shape.testbeds:
         wrong = "give either a scheduler, whose workers are the testbeds, or testbeds"
         problems.add(("scheduler",), FieldError(wrong))
@@ -156,7 +164,7 @@ def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Pro
 
 
 def hosts(testbed: TestbedFile) -> tuple[str, ...]:
-    """Return the distinct hosts of a testbed, as "ADDRESS:PORT", or THIS_MACHINE, also for a guest."""
+    """Return the distinct hosts of a testbed: "ADDRESS:PORT" if remote, THIS_MACHINE for this machine or a guest."""
     targets = [plan.reach for plan in testbed.roles.values()] or [None]
     names = (f"{target.address.lower()}:{target.port or 22}" if target else THIS_MACHINE for target in targets)
     return tuple(dict.fromkeys(names))

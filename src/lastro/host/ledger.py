@@ -1,8 +1,8 @@
 """A ledger of the objects that Lastro makes on a host, each recorded before it is made.
 
-The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory, and also
-lists objects that `lastro doctor` makes. A session is one run of a Lastro process; it is dead when the process has
-ended."""
+The ledger is one SQLite file for each host, not for each campaign: it survives the loss of a campaign's directory, and
+also lists objects that `lastro doctor` makes. A session is one run of a Lastro process; the session is dead when the
+process has ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS object(
 
 @dataclass(frozen=True, slots=True)
 class OwnedObject:
-    """An object in the ledger."""
+    """An object in the ledger: its id there, the token of the session that made it, its kind, and its name."""
 
     id: int
     session: str
@@ -51,7 +51,7 @@ class OwnedObject:
 
 
 class Ledger:
-    """The list of objects that Lastro has made on a host and not yet removed, in the directory `state`."""
+    """The list, in the directory `state`, of the objects that Lastro has made on a host and not yet removed."""
 
     def __init__(self, state: Path = STATE_DIR) -> None:
         self.state = state
@@ -82,7 +82,7 @@ class Ledger:
             raise StoreError(f"{self.state}/ledger.db: {error}", hint) from error
 
     def add(self, session: str, kind: str, name: str) -> int:
-        """Record an object, and return its id in the ledger. Raises: StoreError."""
+        """Record an object of the session with token `session`, and return the object's id. Raises: StoreError."""
         sql = "INSERT INTO object(session, kind, name) VALUES (?, ?, ?) RETURNING id"
         return int(self._execute(sql, session, kind, name)[0][0])
 
@@ -94,7 +94,7 @@ class Ledger:
         self._execute("INSERT INTO session VALUES (?, ?, ?, ?)", token, pid, start_time(pid), purpose)
 
     def close_session(self, token: str) -> None:
-        """Delete the record of a session, unless it still has objects."""
+        """Delete the record of a session, unless the ledger still lists objects of it."""
         sql = "DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)"
         self._execute(sql, token, token)
 
@@ -114,10 +114,12 @@ class Ledger:
         return [OwnedObject(*row) for row in self._execute(sql, session)]
 
     def clean(self, host: Host | None = None, state: Path | None = None) -> list[OwnedObject]:
-        """Kill processes and remove objects of dead sessions on a host, and return the removed objects.
+        """Kill the processes and remove the objects of dead sessions on a host, and return the removed objects.
 
-        By default, the host is this machine. `state` is the host's directory for large files. Raises, after all others
-        have been removed: HostError when an object could not be removed, or when its session cannot have made it."""
+        By default, the host is this machine. `state` is the host's directory for large files.
+
+        Raises: HostError, after all other objects have been removed, when an object could not be removed, or when its
+        session cannot have made it."""
         removed, problems = [], []
         for token in self.dead_sessions():
             if not is_token(token):
@@ -144,7 +146,7 @@ class Ledger:
 class Session:
     """One run of Lastro on a host: its token, its directories, and the objects that it owns.
 
-    `state` is the host's directory for large files; on this machine, it is the ledger's own directory."""
+    `state` is the host's directory for large files; by default, it is the directory of the ledger."""
 
     def __init__(self, ledger: Ledger, token: str, host: Host, state: Path | None = None) -> None:
         self.ledger, self.token, self.host, self.state = ledger, token, host, state or ledger.state
@@ -156,7 +158,9 @@ class Session:
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
-        """Return `name` with a number that is new in the session, so that an instance that remains blocks no other."""
+        """Return "NAME-N", where N is new in this session.
+
+        So an instance that could not be removed does not block the name of a later one."""
         return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
@@ -164,7 +168,7 @@ class Session:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Add the time of the block, which builds something that later sessions reuse, to `built_s`."""
+        """Add the duration of the block to `built_s`, the time spent on building things that later sessions reuse."""
         began_s = time.monotonic()
         try:
             yield
@@ -192,11 +196,11 @@ class Session:
             self.ledger.drop(object_id)
 
     def mark(self) -> int:
-        """Return a number for `undo_since`: objects that are recorded later have a greater id."""
+        """Return the greatest id of the session's objects, for `undo_since`; later objects have greater ids."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
-        """Remove all objects that were recorded after `mark` and are still in the ledger, after a failed removal.
+        """Remove the objects with ids above `mark` that are still in the ledger because an earlier removal failed.
 
         Raises: HostError when an object cannot be removed, since it would disturb the next measurement."""
         self.host.recover()
@@ -215,15 +219,17 @@ class Session:
         return self.ledger.objects(self.token)
 
     def pids(self) -> set[int]:
-        """Return the PIDs of the session's processes except Lastro itself, found by environment or cgroup."""
+        """Return the PIDs of the session's processes, except Lastro itself.
+
+        These are the processes with its token in their environment, and those in its cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
     def end(self) -> None:
-        """Remove objects that are still in the ledger, as after an interrupt, and close the session if none remain.
+        """Remove the session's objects that are still in the ledger, and close the session if none remain.
 
-        An object that cannot be removed has already raised an error in `owned`, and stays in the ledger for `lastro
-        clean`."""
+        Objects remain after an interrupt, for example. It is not an error if one cannot be removed: `owned` has already
+        raised that error, and the object stays in the ledger for `lastro clean`."""
         with suppress(LastroError):  # the same for an unreachable host
             self.host.recover()
         remaining = self.owned_objects()
@@ -241,9 +247,9 @@ class Session:
 def session(
     purpose: str, *, state: Path = STATE_DIR, wait: OnWait | None = None, beside: bool = False
 ) -> Iterator[Session]:
-    """Hold this host, clean up after dead sessions, and own objects that are made inside the block.
+    """Hold this host, clean up after dead sessions, and yield a session that owns what is made inside the block.
 
-    With `beside`, do not hold or clean up, since the process that started this one has done so.
+    With `beside`, neither hold the host nor clean up, since the process that started this one has done so.
 
     Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when another user owns or may have
     changed the state directory, or when it contains files that are not Lastro's."""
@@ -261,7 +267,10 @@ def session(
 
 @contextmanager
 def opened(session: Session, purpose: str) -> Iterator[Session]:
-    """Register a session in its ledger, with the objects that every session owns, inside the block."""
+    """Register a session in its ledger, and make the objects that every session owns; remove all after the block.
+
+    These are its directory for small files, its scratch directory, its cgroup, and the mount for network namespaces if
+    the host has none."""
     with ExitStack() as stack:
         stack.callback(_finish, session.end)
         session.ledger.open_session(session.token, purpose)

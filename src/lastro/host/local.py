@@ -24,7 +24,7 @@ _CANNOT_RUN = 126  # the exit code of shells for this: POSIX, Shell Command Lang
 
 
 class LocalHost(Host):
-    """The local machine. `token` is in the environment of every process, to mark it as owned by this session."""
+    """The local machine. `token` is set in the environment of each process, to mark the session that owns it."""
 
     name = "local"
 
@@ -110,7 +110,9 @@ class LocalHost(Host):
 
 
 def _make_directories(directory: Path) -> None:
-    """Make a directory and its parents, with the mode by UMASK; the process's umask applies to all threads."""
+    """Create a directory and its missing parents, with the mode that UMASK allows.
+
+    `os.umask` is not used, since it would apply to all threads of the process."""
     if not directory.exists():
         _make_directories(directory.parent)
         directory.mkdir(exist_ok=True)
@@ -118,7 +120,9 @@ def _make_directories(directory: Path) -> None:
 
 
 def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
-    """Make a file in memory. Raises: CommandFailed when this process may not open more files, or has no memory left."""
+    """Return a new file in memory for the input or output of the command `argv`.
+
+    Raises: CommandFailed when this process may not open more files, or has no memory left."""
     try:
         return memory_file(content)
     except OSError as error:
@@ -126,12 +130,12 @@ def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
 
 
 def here(host: Host) -> Host:
-    """Return the machine on which images for a host are made: the host itself, or this machine if it is remote."""
+    """Return the machine on which images for `host` are built: `host` itself or, if it is remote, this machine."""
     return LocalHost() if host.remote else host
 
 
 class LocalProcess(Process):
-    """A child of this process. `fed` and `whole`: as in `Host.spawn`."""
+    """A child process of Lastro. `fed` and `whole` mean the same as in `Host.spawn`."""
 
     def __init__(
         self,
@@ -232,7 +236,7 @@ class LocalProcess(Process):
         return self._completed
 
     def _where(self) -> dict[str, Any]:
-        """Return `where` for the transcript; empty for this machine."""
+        """Return the keys that are added to transcript records (`where` in `Transcript`); empty for this machine."""
         return {}
 
     def _close_input(self) -> None:
@@ -247,7 +251,7 @@ class LocalProcess(Process):
             kill_group(self._process)
 
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
-        """Return the exit code and standard error of the command, given those of the child process.
+        """Return the command's exit code and standard error, given those of the child process.
 
-        They differ if the child is ssh."""
+        They differ only for a remote command, where the child process is ssh."""
         return code, error

@@ -1,7 +1,7 @@
-"""A lock that lets one Lastro at a time measure on a host, in the order of their requests.
+"""A lock that lets one Lastro process at a time measure on a host, in the order of their requests.
 
-The kernel frees the lock even after kill -9. The queue is a directory with a file for each waiting process; files of
-processes that have ended are ignored."""
+The kernel frees the lock even after kill -9. The queue is a directory with a file, called a ticket, for each waiting
+process; tickets of processes that have ended are ignored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A process that holds a host or waits for it: its purpose, its command, and since when (local time)."""
+    """A process that holds a host or waits for it: its purpose, PID and command, and since when (local time)."""
 
     purpose: str
     pid: int = field(default_factory=os.getpid)
@@ -43,9 +43,9 @@ class LockHolder:
 
     @classmethod
     def read(cls, text: str) -> LockHolder | None:
-        """Parse the text that `write` returned, or the purpose alone, which a Lastro on another machine writes.
+        """Parse the text of a lock file: what `write` returned, or only the purpose of a Lastro on another machine.
 
-        None for an empty text, as in a lock to which the holder has not yet written."""
+        None for an empty text, which means that the holder has not yet written to the lock file."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -59,7 +59,7 @@ OnWait = Callable[[LockHolder | None, int], None]  # the holder, if known, and t
 
 
 def holder(state: Path) -> LockHolder | None:
-    """Return the process that holds the host; None if no process does, or if it has not yet written to the lock."""
+    """Return the process that holds the host; None if none holds it, or the holder has not yet written its name."""
     try:
         with open(state / "lock", encoding="utf-8") as file:
             return LockHolder.read(file.read())
@@ -73,9 +73,12 @@ def silently(holder: LockHolder | None, ahead: int) -> None:
 
 @contextmanager
 def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None]:
-    """Hold a host inside the block. `wait` is called repeatedly while another process holds it.
+    """Hold the host of the state directory inside the block.
 
-    Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None; StoreError when the disk
+    While another process holds the host, `wait` is called several times a second with this process, or None if unknown,
+    and with the number of processes that are ahead in the queue.
+
+    Raises: HostBusy when `wait` is None and another process holds the host or waits for it; StoreError when the disk
     of the state directory is full, failing or read-only."""
     me = LockHolder(purpose)
     with _written_in(state):
@@ -105,7 +108,7 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
 
 
 def make_private(file: Path) -> None:
-    """Create a file if needed, and let only its owner open it: anyone who can open a lock file can hold the lock."""
+    """Create a file if needed, and let only its owner open it: a user who can open a lock file can hold the lock."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
@@ -132,7 +135,7 @@ def _try_lock(file: FileIO) -> bool:
 
 
 def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
-    """Wait until no earlier process is waiting and the lock is free, and take it."""
+    """Wait until no earlier process is waiting and the lock is free, and take the lock."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _written_in(state):
         ticket.parent.mkdir(exist_ok=True)
@@ -153,7 +156,9 @@ def _queue_directory(state: Path) -> Path:
 
 
 def _waiting(state: Path) -> list[tuple[Path, LockHolder]]:
-    """Return (ticket, process) of each waiting process, earliest first; remove tickets of processes that have ended."""
+    """Return (ticket, process) of each waiting process, earliest first.
+
+    Tickets of processes that have ended are removed; stopped processes (Ctrl-Z) are left out."""
     waiting = []
     for ticket in sorted(_queue_directory(state).glob("*-*-*")):
         _, pid, started = ticket.name.split("-")

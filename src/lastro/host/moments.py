@@ -1,4 +1,4 @@
-"""Readings of a host at one moment of its own clock, and the time that a block took there."""
+"""Readings of a host, with the time of its own clock, and the duration of a block by that clock."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OwnCpu:
-    """CPU seconds that Lastro has used on a host: the time in user mode, and the total.
+    """The CPU seconds that Lastro has used on a host.
 
-    `own` is the time of Lastro itself, or on a remote host, of the shells and servers of its connections. `commands` is
-    the time of commands that Lastro ran there and that have ended."""
+    `own_s` is the time of Lastro itself or, on a remote host, of the shells and servers of its connections.
+    `commands_s` is the time of the commands that Lastro ran on the host and that have ended. `own_user_s` and
+    `commands_user_s` are the parts of these times in user mode."""
 
     own_user_s: float = 0.0
     own_s: float = 0.0
@@ -27,7 +28,9 @@ class OwnCpu:
 
 @dataclass(frozen=True, slots=True)
 class FileReadings:
-    """Texts of files by path, read at `at_s` on the host's monotonic clock, and the CPU time of Lastro until then."""
+    """The files of a host that were read at `at_s` on its monotonic clock: `texts` is {path: text}.
+
+    `spent` is the CPU time that Lastro had used on the host until then."""
 
     at_s: float
     texts: Mapping[str, str]
@@ -36,10 +39,10 @@ class FileReadings:
 
 @dataclass(slots=True)
 class TimedSpan:
-    """When a block of commands began and ended, on the host's monotonic clock, and how long it took.
+    """When a block of commands began and ended on the host's monotonic clock, and how long it took.
 
-    On a remote host, it begins with the first command there and ends with the last, and `took_s` does not include the
-    time in which the host waited for Lastro."""
+    On a remote host, the block begins when the first command starts there, and ends when the last command ends;
+    `took_s` does not include network delays."""
 
     began_s: float = 0.0
     ended_s: float = 0.0

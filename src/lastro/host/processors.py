@@ -24,12 +24,14 @@ _LINE = re.compile(r"(alone|\d{1,6}) (\d{1,6}\.\d{1,12})", re.ASCII)
 
 
 def shared_cores(host: Host, usable: Sequence[int], *, virtual: bool, calibrate: bool = True) -> dict[str, Any]:
-    """Return the chapter of provenance on cores: lists of CPUs that share one (`shared`), and `known_by`.
+    """Return the chapter of provenance on cores: which CPUs share a core, and how this is known (`known_by`).
 
-    `usable` are the CPUs on which instances run. If `virtual`, the host is a virtual machine, whose topology is
-    believed only if it reports shared cores; otherwise loops measure it if `calibrate`, and else it is unknown. The
-    chapter then has `speed_beside`: by CPU, the speed of a loop on the first CPU while a loop runs on this CPU, as a
-    fraction of its speed without the other loop."""
+    Its `shared` lists the CPUs of each shared core, such as "0-1". `usable` are the CPUs on which instances run.
+
+    With `virtual`, the host is a virtual machine, whose topology is believed only if it reports shared cores. If it
+    reports none, loops measure which CPUs share a core with the first one; without `calibrate`, this stays unknown.
+    After a measurement, the chapter also has `speed_beside`, {CPU: speed}: the speed of a loop on the first CPU while
+    another loop runs on this CPU, as a fraction of its speed without the other loop."""
     siblings = _siblings(host, usable)
     if siblings or (siblings is not None and not virtual) or len(usable) < 2:
         return {"shared": siblings or [], "known_by": UNKNOWN if siblings is None else TOPOLOGY}
@@ -42,7 +44,9 @@ def shared_cores(host: Host, usable: Sequence[int], *, virtual: bool, calibrate:
 
 
 def _siblings(host: Host, usable: Sequence[int]) -> list[str] | None:
-    """Return, for each core with two or more usable CPUs, its CPUs as a list such as "0-1"; None if unknown."""
+    """Return, for each core with two or more usable CPUs, its list of CPUs, such as "0-1".
+
+    None if the kernel does not report the topology of every usable CPU."""
     files = [f"{CPUS}/cpu{cpu}/topology/thread_siblings_list" for cpu in usable]
     texts = host.view.read(files)
     if len(texts) < len(files):
@@ -52,10 +56,11 @@ def _siblings(host: Host, usable: Sequence[int]) -> list[str] | None:
 
 
 def _measure_speeds(host: Host, usable: Sequence[int]) -> dict[int, float]:
-    """Return, by CPU, the speed of a loop on the first CPU while a loop runs on this CPU; empty if loops cannot run.
+    """Return {CPU: relative speed of a loop on the first usable CPU while another loop runs on this CPU}.
 
-    Only CPUs that are likely to share the first one's core are tried: a virtual machine numbers the threads of a core
-    one after the other, or has the second threads in the second half."""
+    The speed is a fraction of the speed without the other loop. Empty if the loops cannot run. Only a few CPUs are
+    tried, those most likely to share a core with the first one: a virtual machine numbers the threads of a core one
+    after the other, or the second threads of all cores come in the second half."""
     half = len(usable) // 2
     first, others = usable[0], list(dict.fromkeys([usable[1], usable[half], *usable[2:]]))[:_MOST_OTHERS]
     argv = ["perl", "-", *map(str, (_TIMES, _SLOT_MS, first, *others))]
@@ -67,7 +72,9 @@ def _measure_speeds(host: Host, usable: Sequence[int]) -> dict[int, float]:
 
 
 def speeds(text: str) -> dict[int, float]:
-    """Parse the output of the loops: return by CPU the best speed, as a fraction of the best without another loop."""
+    """Parse the output of the loops as {CPU: best speed, as a fraction of the best speed without another loop}.
+
+    Empty if the output has no speed without another loop."""
     best: dict[str, float] = {}
     for line in text.splitlines():
         if match := _LINE.fullmatch(line):

@@ -41,10 +41,11 @@ echo held; exec sleep infinity"""
 def remote_session(
     near: Session, reach: SshTarget, purpose: str, wait: OnWait | None = None, directory: Path | None = None
 ) -> Iterator[Session]:
-    """Hold a remote host, clean up after dead sessions there, and own objects that are made there inside the block.
+    """Hold a remote host, clean up after dead sessions there, and yield a session that owns what the block makes there.
 
-    `near` is this machine's session. `wait` is called once if another Lastro holds the host. `directory` is for the
-    ledger; by default it is that of the host in the state directory, which a host that ends with `near` does not need.
+    `near` is this machine's session. `wait` is called once if another Lastro holds the host. `directory` is where the
+    ledger is; by default STATE/hosts/NAME. Only for a host that ends with `near`, such as a guest, the ledger may be
+    elsewhere, because it is not needed later.
     Raises: HostError when the host cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
     directory = directory or _directory(near.ledger.state, reach)
     with ExitStack() as stack:
@@ -65,7 +66,7 @@ def remote_session(
 
 @contextmanager
 def _original_error() -> Iterator[None]:
-    """Raise the error that ended a session, rather than the lost connection that prevented its clean-up."""
+    """If clean-up after the block fails by a lost connection, raise the error that ended the block instead."""
     try:
         yield
     except ConnectionLost as lost:
@@ -79,10 +80,11 @@ def _original_error() -> Iterator[None]:
 
 @contextmanager
 def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait | None) -> Iterator[None]:
-    """Hold the host's locks inside the block, and hold them again after a lost connection.
+    """Hold the host's locks inside the block, and take them again after each reconnection.
 
-    The locks are freed when sshd notices that the connection is gone, which may take hours with an unplugged cable. So
-    the process that holds the locks is recorded in the ledger, and the next session with this ledger kills it."""
+    After a lost connection, the locks are freed only when sshd notices the loss, which may take hours if a cable was
+    unplugged. So the process that holds the locks is recorded in the ledger, and the next session with this ledger
+    kills it."""
     mark = f"holder-{token}"  # not the session's own mark, since this process must outlive all others of the session
     holders, written = list[Process](), list[int]()
 
@@ -120,9 +122,9 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
 
 
 def _end_stale_holders(host: SshHost, ledger: Ledger, token: str) -> bool:
-    """Kill processes that hold the host for a dead session of this ledger, or for this session's lost connection.
+    """Kill processes that still hold the host, and return whether there were any.
 
-    Return whether there was such a process."""
+    They hold it for dead sessions of this ledger, or for a lost connection of this session."""
     live_holders = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
     stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in live_holders]
     pids = set[int]()
@@ -134,10 +136,10 @@ def _end_stale_holders(host: SshHost, ledger: Ledger, token: str) -> bool:
 
 
 def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, OwnedObject]]:
-    """Remove objects of dead sessions on remote hosts; return each removed object with the name of its host.
+    """Remove the objects of dead sessions on remote hosts; return (name of the host, object) of each removed object.
 
-    With `dry_run`, return the objects without removing them. Raises, after the other hosts have been cleaned: HostError
-    with the names of all hosts that could not be cleaned, or HostBusy if all of these are only busy."""
+    With `dry_run`, return the objects without removing them. Raises, after all other hosts have been cleaned: HostError
+    with the names of the hosts that could not be cleaned, or HostBusy if each of them is only busy."""
     removed, problems, busy = list[tuple[str, OwnedObject]](), list[str](), list[bool]()
     for file in sorted((state / "hosts").glob("*/reach.json")):
         with closing(Ledger(file.parent)) as ledger:

@@ -20,11 +20,11 @@ done
 
 
 def quoted(*values: object) -> tuple[str, ...]:
-    """Return each value quoted as a word of sh. Text may follow it without a blank, as in `{word}/rootfs`."""
+    """Return each value, quoted as a word of sh. Further text may follow it without a space, as in `{word}/rootfs`."""
     return tuple(shlex.quote(str(value)) for value in values)
 
 
 def setting(sysctls: Mapping[str, str]) -> list[str]:
-    """Return lines of sh that apply sysctls; settings that the kernel does not have are ignored."""
+    """Return the lines of sh that set `sysctls`, {name: value}; names that the kernel does not have are skipped."""
     pairs = [quoted(f"/proc/sys/{key.replace('.', '/')}", value) for key, value in sysctls.items()]
     return [f"[ ! -e {file} ] || echo {value} > {file}" for file, value in pairs]

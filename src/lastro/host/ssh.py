@@ -1,8 +1,8 @@
 """A host reached by the OpenSSH client. Nothing of Lastro stays there: no agent, no file, no daemon.
 
-The host enforces the time limit of a command, so that it ends even if the connection is lost; a spawned process ends
-with the connection. Exit codes are sent after a random word, for spawned processes over standard error. So an exit code
-of 255 from a command is distinguishable from that of ssh."""
+The remote host enforces the time limit of a command, so that the command ends even if the connection is lost. A spawned
+process ends with the connection. The remote host sends each exit code after a random word, for spawned processes on
+standard error. So an exit code of 255 from a command is distinguishable from an exit code of 255 from ssh itself."""
 
 from __future__ import annotations
 
@@ -68,10 +68,11 @@ _CLOCKS = Query('join " ", map { clock($_) } 1, 0')
 
 
 class SshHost(Host):
-    """A remote host where commands run as root. `token` marks every process there as owned by this session.
+    """A remote host where commands run as root.
 
-    `sockets` is a local directory for ssh's control sockets; `near_token` marks processes of ssh on this machine.
-    `again` is called after a reconnection, for example to hold the host again."""
+    `token` marks the processes on that host, and `near_token` the ssh processes on this machine, as owned by their
+    sessions. `sockets` is a local directory for the control sockets of ssh. `again` is called after each reconnection,
+    for example to take the host's lock again."""
 
     remote = True
 
@@ -125,8 +126,8 @@ class SshHost(Host):
     def recover(self) -> None:
         """Reconnect after a loss, and end processes of this session that still run there.
 
-        Raises: HostError when the host stays unreachable, or when a daemon of the session was lost with the
-        connection."""
+        Raises: HostError when the host stays unreachable, or when a process that later trials need (`lasting` in
+        `spawn`) was lost with the connection."""
         if self._lost is None:
             return
         self.close()
@@ -161,7 +162,9 @@ class SshHost(Host):
         return done
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
-        """Start a process. If `lasting` is true, later trials may rely on it, so its loss must be reported."""
+        """Start a process as `Host.spawn` does.
+
+        With `lasting`, later trials may rely on the process, so `recover` reports its loss."""
         self._require_connection()
         self.exchanges.start_process()
         if not whole:
@@ -193,7 +196,7 @@ class SshHost(Host):
         return started
 
     def ended(self, process: SshProcess) -> None:
-        """Stop tracking a spawned process, whose end has been handled."""
+        """Stop tracking a spawned process that has ended, so that `recover` does not report it as lost."""
         with self._guard:
             self._spawned.discard(process)
 
@@ -210,7 +213,7 @@ class SshHost(Host):
 
     @contextmanager
     def _shells_answer(self) -> Iterator[None]:
-        """Turn errors of shells inside the block into errors of the host. Raises: ConnectionLost, HostUnfit."""
+        """Convert ShellLost and UnfitForShell from the block to ConnectionLost and HostUnfit, and raise these."""
         self._require_connection()
         try:
             yield
@@ -220,14 +223,14 @@ class SshHost(Host):
             raise HostUnfit(f"{self.name} {error.reason}", error.remedy) from error
 
     def _require_connection(self) -> None:
-        """Raise ConnectionLost if the connection was lost and `recover` has not been called.
+        """Raise ConnectionLost if the connection was lost and `recover` has not yet reconnected.
 
         Otherwise a trial could continue although some of its commands did not run."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
     def lose(self, reason: str) -> ConnectionLost:
-        """Record that the connection is lost, and return the error to raise. No command runs until `recover`."""
+        """Record that the connection is lost, and return the error to raise. Until `recover`, no command can run."""
         self._lost = reason or "no answer"
         return ConnectionLost(self.name, self._lost)
 
@@ -239,9 +242,9 @@ class SshHost(Host):
     # Files, and queries that no transcript records
 
     def ask(self, query: str | Query, words: Sequence[str], stdin: str | None = None) -> str:
-        """Return the output of a script for sh(1) or of a query for Perl; the transcript does not record it.
+        """Run `query`, a script for sh(1) or a `Query` in Perl, with the arguments `words`, and return its output.
 
-        Raises: CommandFailed, ConnectionLost."""
+        The transcript does not record this. Raises: CommandFailed, ConnectionLost."""
         answer = self._answer(query, words, stdin)
         self.exchanges.add(answer.exchange)
         return answer.stdout.decode(errors="replace")
@@ -271,7 +274,7 @@ class SshHost(Host):
         return texts[path]
 
     def send(self, file: Path, path: str, timeout_s: float = 1800.0) -> None:
-        """Copy a file to `path` on the host, where it appears only when it is complete.
+        """Copy the local file `file` to `path` on the host, where it appears only once it is complete.
 
         Raises: WriteFailed; ConnectionLost, also after `timeout_s`."""
         self._require_connection()
@@ -297,9 +300,9 @@ class SshHost(Host):
         return self._which[program]
 
     def lacks(self, what: str, remedy: str) -> Unavailable:
-        """Return the error that reports that `what` is not installed.
+        """Return, without raising it, the error that `what` is not installed; `remedy` says how to install it.
 
-        In a guest, which has no network, nothing can be installed, so the remedy is to measure on a host."""
+        A guest has no network, so nothing can be installed there: the remedy is then to measure on a real host."""
         if self.reach.called:  # only a guest has a name of this kind
             return Unavailable(f"{self.name} does not contain {what}", ON_A_HOST)
         return Unavailable(f"{self.name} has no {what}", remedy)
@@ -322,7 +325,7 @@ class SshHost(Host):
             self._shells.open(commands)
 
     def clock(self) -> ClockSample:
-        """Return a reading of the host's clocks together with the controller's; its uncertainty is half a round trip.
+        """Return a reading of the host's two clocks and the controller's; its uncertainty is half a round trip.
 
         The transcript does not record this. Raises: CommandFailed, ConnectionLost."""
         answer = self._answer(_CLOCKS, [])
@@ -332,7 +335,7 @@ class SshHost(Host):
 
 
 def cpu_of(stat: str) -> OwnCpu:
-    """Return the CPU time of a process, without its children, from the text of its /proc/PID/stat."""
+    """Return the CPU time of a process, without that of its children, from the text of its /proc/PID/stat."""
     user, system = stat.rpartition(")")[2].split()[11:13]
     return OwnCpu(int(user) / _TICKS, (int(user) + int(system)) / _TICKS)
 
@@ -343,7 +346,9 @@ def _last_line(output: bytes) -> str:
 
 
 def _marked(lines: IO[bytes], nonce: str) -> int | None:
-    """Read the PID that a script prints after its nonce; None if it does not. A login may print a greeting first."""
+    """Return the PID that a script prints after its nonce; None if the output ends without it.
+
+    Earlier lines, such as the greeting of a login, are skipped."""
     for line in iter(lines.readline, b""):
         mark, _, pid = line.decode(errors="replace").partition(" ")
         if mark == nonce:
@@ -352,7 +357,9 @@ def _marked(lines: IO[bytes], nonce: str) -> int | None:
 
 
 def ending(nonce: str, error: bytes) -> tuple[int | None, bytes]:
-    """Split the standard error of a spawned process into (exit code after the nonce, or None; the text before it)."""
+    """Split the standard error of a spawned process into the exit code after the nonce and the text before the nonce.
+
+    The exit code is None if the output has none: the connection was lost."""
     words, mark, code = error.rpartition(f"\n{nonce} ".encode())
     return (int(code), words) if mark and code.strip().isdigit() else (None, error)
 

@@ -1,4 +1,4 @@
-"""Directories reserved for Lastro: no other user of a host lists them, writes to them, or runs programs in them.
+"""Directories reserved for Lastro: no other user of a host can list them, write to them, or run programs in them.
 
 A root filesystem has world-writable directories and setuid programs, which other users of the host must not reach. An
 instance in a user namespace must reach paths below the state and run directories. So the group FIRST_ID, to which no
@@ -39,13 +39,13 @@ _CLOSE_SOCKETS = 'find "$1" -xdev -maxdepth 4 -type s -exec chmod 600 {} +'
 
 
 def close_sockets(host: Host, directory: Path) -> None:
-    """Allow only root to connect to sockets below a directory, regardless of the group that daemons gave them."""
+    """Allow only root to connect to sockets below a directory, even if a daemon gave a socket to another group."""
     with host.recorded():
         host.run(["sh", "-ec", _CLOSE_SOCKETS, "close", str(directory)])
 
 
 def close_to_others(host: Host, state: Path, run: Path) -> None:
-    """Create the state and run directories of a host if needed, and let only root read them.
+    """Create the state and run directories of a host if they are missing, and let only root read them.
 
     Raises: HostUnfit when one of them belongs to another user, may have been changed by another user, or has files that
     are not Lastro's; HostError when one cannot be created."""

@@ -43,7 +43,7 @@ _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-m
 
 
 def matching(pattern: str, what: str) -> BeforeValidator:
-    """Return a check that a string matches a pattern; the error is the name of the key followed by `what`."""
+    """Return a validator that a string matches `pattern`; its error message is the key's name followed by `what`."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and not re.fullmatch(pattern, value):
@@ -102,7 +102,10 @@ _File = Annotated[OneLine, BeforeValidator(_home)]
 
 
 class RoleTable(StrictTable):
-    """The table of one role. `address`, `user`, `port`, `identity` and `known_hosts` mean the same as for ssh."""
+    """The table of one role in a testbed file.
+
+    `address`, `user`, `port`, `identity` and `known_hosts` are those for ssh. `state` and `run` are directories on the
+    host. `links` is {neighbouring role: network card}."""
 
     address: _Address | None = None
     user: _User | None = None
@@ -124,7 +127,7 @@ class TestbedShape(StrictTable):
     server: RoleTable = Field(default_factory=RoleTable)
 
     def plans(self, problems: Problems) -> Mapping[str, RolePlan]:
-        """Return the host of each role, and add contradictions between the roles to `problems`."""
+        """Return {role: its host}, and add contradictions between the roles to `problems`."""
         plans = {role: plan(getattr(self, role), problems.below(role), role) for role in ROLES}
         for a, b in (("client", "dut"), ("dut", "server")):
             for role, other in ((a, b), (b, a)):
@@ -138,7 +141,10 @@ class TestbedShape(StrictTable):
 
 
 class GuestTable(StrictTable):
-    """A guest: its kernel and userland, its size, its ways to isolate instances, its hypervisor and its platforms."""
+    """The keys that describe a guest.
+
+    They are its kernel and Debian release, its size, its means to isolate instances, how it is emulated, its
+    hypervisor, and the platforms whose requirements it contains."""
 
     kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL), BeforeValidator(_home)] = (
         "linux-image-amd64"
@@ -157,7 +163,9 @@ _Name = Annotated[str, matching(NAME_PATTERN, "is not a name of a-z, 0-9, '.', '
 
 
 class GuestShape(GuestTable):
-    """One guest, or several: each table of `guests` overrides some keys, which are otherwise common to all guests."""
+    """A testbed file of `kind = "guest"`: one guest, or several in tables of `guests`.
+
+    The keys outside these tables are common to all guests; a table overrides them for its guest."""
 
     kind: Literal["guest"]
     guests: dict[_Name, GuestTable] = Field(default_factory=dict)
@@ -165,11 +173,12 @@ class GuestShape(GuestTable):
 
 @dataclass(frozen=True, slots=True)
 class GuestPlan:
-    """A guest to boot. `kernel` is a Debian package or an absolute path; `cpus` = 0: all CPUs of this machine.
+    """A guest to boot.
 
-    A package may include its release, as for apt: `linux-image-amd64/trixie`; the default is `release`. `accelerator`
+    `kernel` is a Debian package or an absolute path. A package may include its release, as for apt:
+    `linux-image-amd64/trixie`; otherwise it is from `release`. `cpus` is 0 for all CPUs of this machine. `accelerator`
     is auto (KVM if a guest boots on it), kvm or tcg (software). The guest's userland contains the requirements of
-    `platforms`, some of which need a `hypervisor`, or none. `name` is empty if there is only one guest."""
+    `platforms`; some platforms need a certain `hypervisor`. `name` is empty if there is only one guest."""
 
     kernel: str
     release: str
@@ -183,7 +192,7 @@ class GuestPlan:
     name: str = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return the chapter of provenance on the guest."""
+        """Return the plan as a chapter of provenance: {key: value}, without the name."""
         facts = asdict(self) | {"platforms": ", ".join(self.platforms)}
         del facts["name"]
         return facts
@@ -191,7 +200,9 @@ class GuestPlan:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """The host of a role; `reach` is None for this machine. `links` has the network card for each neighbouring role."""
+    """The host of a role, its CPUs (None: all), and its network cards.
+
+    `reach` is None for this machine. `links` is {neighbouring role: network card}."""
 
     reach: SshTarget | None = None
     cpus: str | None = None
@@ -209,11 +220,11 @@ class TestbedFile:
 
     @property
     def place(self) -> str:
-        """The absolute path of the file, or the word `guest`, which a campaign records to find the testbed again."""
+        """What a campaign records to find the testbed again: the absolute path of the file, or the word `guest`."""
         return self.file if self.file == GUEST else str(Path(self.file).absolute())
 
     def provenance(self) -> dict[str, Any]:
-        """Return the provenance of each role for reports, without SSH keys and their paths."""
+        """Return {role: how its host is reached, its CPUs and network cards} for reports, without paths of SSH keys."""
         if self.guest or self.guests:
             return {role: {"reached": "the guest", "cpu_set": "all", "links": {}} for role in ROLES}
         by_role: dict[str, Any] = {}
@@ -224,7 +235,7 @@ class TestbedFile:
 
 
 def load(path: Path) -> TestbedFile:
-    """Read a testbed file; for the word `guest`, return the default guest.
+    """Read a testbed file; if `path` is the word `guest`, return the default guest.
 
     Raises: StudyError when it cannot be read or is not a valid testbed."""
     if str(path) == GUEST:
@@ -244,7 +255,7 @@ def load_named(path: Path) -> TestbedFile:
 
 
 def parse(text: str, file: str) -> TestbedFile:
-    """Return the testbed that a text describes. Raises: StudyError when it is not a valid testbed."""
+    """Parse the text of a testbed file; `file` is its name in errors. Raises: StudyError when it is not valid."""
     problems = Problems(file)
     document = read_document(text, problems)
     try:
@@ -257,9 +268,9 @@ def parse(text: str, file: str) -> TestbedFile:
 
 
 def read_testbed(document: dict[str, Any], problems: Problems, shape: type[TestbedShape]) -> TestbedFile:
-    """Return the testbed that a table describes, and add its problems to `problems`.
+    """Return the testbed that a parsed TOML table describes, and add invalid values to `problems`.
 
-    Raises: StudyError when its tables, keys or types do not match the shape."""
+    `shape` has the permitted keys. Raises: StudyError when the tables, keys or types do not match it."""
     if document.get("kind") == GUEST:
         common = read_shape(document, problems, GuestShape)
         if not common.guests:
@@ -272,7 +283,9 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
 
 
 def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str = "") -> GuestPlan:
-    """Return the plan of a guest: the keys of its `table`, and for the others the common ones of `shape`."""
+    """Return the plan of a guest: keys that its `table` sets, and the common values in `shape` for all other keys.
+
+    Contradictions between the keys are added to `problems`."""
     common = {key: getattr(shape, key) for key in GuestTable.model_fields}
     values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
     if values["kernel"][:1] in "~/":
@@ -292,9 +305,9 @@ def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str =
 
 
 def plan(table: RoleTable, problems: Problems, role: str = "") -> RolePlan:
-    """Return the host that a table describes, and add its problems to `problems`.
+    """Return the host that a role's table describes, and add invalid values to `problems`.
 
-    With an empty `role`, it is the host of all roles, and must have no links."""
+    If `role` is empty, the host has all roles, and its table must have no links."""
     neighbours = NEIGHBOURS.get(role, ())
     for other in table.links:
         if not role:

@@ -1,4 +1,4 @@
-"""Run several calls at the same time in threads, or in fewer threads if the process may not start more."""
+"""Run several calls at the same time in threads, even if the process may not start as many threads as wanted."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
-    """Run every call in threads, at most `at_once` at the same time, and return their completed futures in this order.
+    """Run all calls, at most `at_once` at the same time, and return their completed futures in the order of `calls`.
 
-    If no more threads can be started, fewer calls run at the same time, at worst one by one in this thread. An
-    interruption is raised when the running calls have ended; no other call begins."""
+    If not enough threads can be started, fewer calls run at the same time, at worst one by one in this thread. After an
+    interruption (Ctrl-C), no further call begins, and KeyboardInterrupt is raised once the running calls have ended."""
     futures: list[Future[T]] = [Future() for _ in calls]
     waiting = deque(zip(futures, calls, strict=True))
     begun: list[Future[T]] = []
@@ -46,7 +46,7 @@ def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
 
 
 def _start_threads(work: Callable[[], None], most: int) -> int:
-    """Start up to `most` threads, and return how many could be started."""
+    """Start up to `most` threads that call `work`, and return how many could be started."""
     for count in range(most):
         try:
             Thread(target=work).start()
@@ -56,7 +56,9 @@ def _start_threads(work: Callable[[], None], most: int) -> int:
 
 
 def _complete(future: Future[T], call: Callable[[], T]) -> None:
-    """Run a call in this thread. Unlike in another thread, an interruption is raised immediately."""
+    """Run `call` in this thread, and store its result or exception in `future`.
+
+    Unlike in another thread, an interruption is raised immediately."""
     try:
         future.set_result(call())
     except Exception as error:

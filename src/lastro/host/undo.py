@@ -1,7 +1,7 @@
-"""Remove the objects in a ledger: the valid names and the removal of each kind of object.
+"""Remove the objects in a ledger: for each kind of object, which names are valid, and how it is removed.
 
 A ledger is a file and may be damaged, so an object is removed only if its session can have made an object of this name.
-An object may already be gone, or may never have been made."""
+It is not an error if an object is already gone, or was never made."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ grep -qzxF "{HOLDS}=$1" "/proc/$pid/environ" && kill -KILL "$pid\""""
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A session's token, its host, and the host's directory for large files."""
+    """The session that owns an object: its host, its token, and the host's directory for large files (`state`)."""
 
     host: Host
     token: str
@@ -45,7 +45,9 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object. `remove` may be called only if `is_own` confirms that the owner can have made the name."""
+    """A kind of object: how to recognize names that an owner can have made (`is_own`), and how to remove an object.
+
+    `remove` may be called only if `is_own` is true for the name."""
 
     is_own: Callable[[Owner, str], bool]
     remove: Callable[[Host, str], None]
@@ -72,7 +74,7 @@ def undo(owner: Owner, kind: str, name: str) -> None:
 
 
 def _matches(pattern: str) -> Callable[[Owner, str], bool]:
-    """Return a check of names against a pattern, in which TOKEN stands for the session's token."""
+    """Return a function for `is_own`: whether a name matches `pattern`, where TOKEN stands for the session's token."""
     return lambda owner, name: re.fullmatch(pattern.replace("TOKEN", owner.token), name) is not None
 
 
@@ -91,7 +93,7 @@ def _undo_netns(host: Host, name: str) -> None:
 
 
 def _undo_netns_dir(host: Host, name: str) -> None:
-    """Unmount the directory that `ip netns` mounted on first use, unless it has namespaces now."""
+    """Unmount the directory that `ip netns` mounted on first use, and remove it, unless it contains namespaces now."""
     if name in mounts_below(host, name) and not host.view.names(name):
         host.run(["umount", name])
         host.view.remove_empty([name], below=False)
@@ -109,7 +111,7 @@ def _undo_cgroup(host: Host, name: str) -> None:
 
 
 def _undo_directory(host: Host, name: str) -> None:
-    """Remove a directory, after unmounting file systems below it, so that their files are not removed."""
+    """Remove a directory. File systems below it are unmounted first, so that their contents are not removed."""
     if mounts := mounts_below(host, name):
         for place in mounts:
             if host.view.exists(f"{place}/{HELD}"):
@@ -150,7 +152,7 @@ def _undo_interface(host: Host, name: str) -> None:
 
 
 def _undo_zpool(host: Host, name: str) -> None:
-    """Destroy a ZFS pool, which is on a file of the session."""
+    """Destroy a ZFS pool, whose storage is a file of the session."""
     if host.which("zpool") and host.run(["zpool", "list", "-H", name], check=False).returncode == 0:
         host.run(["zpool", "destroy", "-f", name])
 
@@ -174,7 +176,7 @@ def _undo_openvz(host: Host, name: str) -> None:
 
 
 def mount_point(host: Host, path: str) -> str:
-    """Return the canonical path, by which the kernel lists a mount."""
+    """Return the canonical form of `path`, which is how the kernel lists a mount point."""
     return host.run(["realpath", "--canonicalize-missing", path]).text.rstrip("\n")
 
 

@@ -1,10 +1,11 @@
-"""Built-in studies as data, those of papers and Lastro's own: a folder for each, with its study file and claims. On the
-command line, the name of a study is that of its folder.
+"""Built-in studies as data: a folder for each, with its study file and the claims of its paper, if it has one.
 
-A study has one scenario, so a paper may have several studies. Such a paper is a suite, NAME: a folder like the suite of
-a user, with the order of its studies in NAME/suite.toml. NAME/STUDY.toml is the study NAME/STUDY. In campaigns it is
-called NAME-STUDY, and its claims are in NAME/claims/STUDY.toml. A study that suite.toml does not list runs only by its
-own name."""
+On the command line, the name of a study is the name of its folder.
+
+A study has one scenario, so a paper may have several studies. Such a paper is a suite: a folder NAME like the suite of
+a user. NAME/suite.toml has the order of its studies. The file NAME/STUDY.toml is the study NAME/STUDY, which is called
+NAME-STUDY in campaigns; its claims are in NAME/claims/STUDY.toml. A study that suite.toml does not list does not run
+with the suite, but only by its own name."""
 
 from __future__ import annotations
 
@@ -24,26 +25,26 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}(/[a-z0-9-]{0,40})?")
 
 
 def names() -> list[str]:
-    """Return the names of all built-in studies, in alphabetical order: NAME, or NAME/STUDY."""
+    """Return the names of all built-in studies in alphabetical order; a study of a suite is SUITE/STUDY."""
     files = [file for file in _HOME.glob("*/*.toml") if file.stem not in _NO_STUDIES]
     return sorted(file.parent.name if file.stem == _ONLY else f"{file.parent.name}/{file.stem}" for file in files)
 
 
 def studies(suite: str) -> list[str]:
-    """Return the names of the studies of a built-in suite, in alphabetical order; none for another name."""
+    """Return the names of the studies of a built-in suite, in alphabetical order; empty if it is not a suite."""
     return [name for name in names() if name.startswith(f"{suite}/")]
 
 
 def folder(suite: str) -> Path | None:
-    """Return the folder of a built-in suite; None for another name."""
+    """Return the folder of a built-in suite; None if `suite` is not the name of one."""
     return _HOME / suite if studies(suite) else None
 
 
 def built_in(word: str) -> str | None:
-    """Return the name of the built-in study or suite that a word of the command line means; None if it is a path.
+    """Return the name of the built-in study or suite that `word` names on the command line; None if `word` is a path.
 
-    A built-in study goes before a file or folder of the same name, which is ./NAME. Raises: InputError for a name that
-    is neither built in nor there."""
+    A built-in study takes precedence over a file or folder with the same name, which can be given as ./NAME. Raises:
+    InputError if `word` has the form of a name, but neither a built-in study or suite nor a file has this name."""
     name = word.removeprefix(_FORMER_PREFIX)
     if name in names() or studies(name):
         return name
@@ -53,7 +54,7 @@ def built_in(word: str) -> str | None:
 
 
 def find(name: str) -> Path:
-    """Return the file of a built-in study. Raises: InputError when there is none, or the name is that of a suite."""
+    """Return the file of a built-in study. Raises: InputError when no study has this name, or it names a suite."""
     if files := studies(name):
         raise InputError(f"{name} is a suite of {len(files)} studies", f"name one: {', '.join(files)}")
     if name not in names():
@@ -64,7 +65,7 @@ def find(name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class OnlyNamed:
-    """A platform, tool or other thing that papers use and Lastro lacks: why, and the nearest part that it has."""
+    """A platform, tool or other thing that papers use and Lastro lacks: why it is absent, and which part is nearest."""
 
     kind: str
     name: str
@@ -74,14 +75,14 @@ class OnlyNamed:
 
 
 def absent() -> list[OnlyNamed]:
-    """Return the things that papers use and Lastro lacks, from absent.toml."""
+    """Return all things that papers use and Lastro lacks, from the file absent.toml."""
     rows = tomllib.loads((_HOME / "absent.toml").read_text(encoding="utf-8"))["absent"]
     return [OnlyNamed(**{**row, "papers": tuple(row["papers"])}) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """The platforms that a published suite recommends: why, and in which passage."""
+    """The platforms that the source of a published suite recommends: why, and in which passage."""
 
     platforms: tuple[str, ...]
     because: str
@@ -89,7 +90,7 @@ class Recommended:
 
 
 def recommended(suite: str) -> Recommended | None:
-    """Return what a built-in suite recommends; None for another name."""
+    """Return what the source of a built-in suite recommends; None if recommended.toml does not list the suite."""
     row = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8")).get(suite)
     return Recommended(**{**row, "platforms": tuple(row["platforms"])}) if row else None
 
@@ -101,7 +102,7 @@ def _unknown(name: str) -> InputError:
 
 
 def claims(study: str) -> Path | None:
-    """Return the file of the published claims on a study, by its name in campaigns; None if there are no claims."""
+    """Return the file of published claims about the study that campaigns call `study`; None if it has no claims."""
     for name in names():
         paper, _, study_name = name.partition("/")
         if study == name.replace("/", "-"):

@@ -1,14 +1,14 @@
-"""The contracts of parts, as tests that the author of a plug-in can run too (root, pytest).
+"""The contracts of parts, as tests that the author of a plug-in can run, too (they need root and pytest).
 
-A test module of the plug-in, in which the attribute with the name of the kind names the part:
+A test module of a plug-in has a class like this. The attribute with the name of the kind names the part:
 
     from lastro.testing import PlatformContract, pool, testbed
 
     class TestMine(PlatformContract):
         platform = "mine"
 
-Most checks are real runs on real instances. Other attributes of the class declare what is a part's nature rather than a
-fault: a guest has its own kernel, a bare process keeps all capabilities."""
+Most checks are real runs on real instances. Other attributes of the class declare what is by design, not a fault: for
+example, that a guest has its own kernel, or that a bare process keeps all capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of an attachment: what it joins is joined, and nothing else; after it, everything is as before."""
+"""The contract of an attachment: it joins what it should and nothing else, and afterwards everything is as before."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ stack.enter_context(links.connect(bed, [Segment("s", ends)]))
 class AttachmentContract:
     """The contract of an attachment: links reach what they join, and nothing else; each counter sees each flow.
 
-    Each test is a real run, between network namespaces ("native") and between taps, which virtual machines open;
-    `platforms` are those of the two that the attachment can join. `counters` are the names of the attachment's
-    counters, each of which must increase with every flow. `hops` is the number of routers between the ends of a chain:
-    its function, and the DUT on each of the two segments if it routes. `gateway` is the address of the router by which
-    a port reaches its own network, if it cannot reach it directly."""
+    Each test is a real run, once between network namespaces ("native") and once between taps ("taps"), which virtual
+    machines open. `platforms` has one or both of these words, for what the attachment can join.
+    `counters` are the names of the attachment's counters. Each of them must increase with every flow.
+    `hops` is the number of routers between the ends of a chain: 1 for the function, plus 1 for each of the two segments
+    on which the DUT routes.
+    `gateway` is the address of the router through which a port reaches its own network; empty if it reaches it
+    directly."""
 
     attachment: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ("native", "taps")
@@ -61,7 +63,7 @@ class AttachmentContract:
     @pytest.fixture(scope="class")
     @classmethod
     def links(cls, testbed: Testbed) -> Iterator[Attachment]:
-        """Yield the attachment, prepared for all tests."""
+        """Yield the attachment, prepared once for all tests of the class."""
         part = make_part(Attachment, cls.attachment)
         with part.prepare(testbed):
             yield part
@@ -69,7 +71,7 @@ class AttachmentContract:
     @pytest.fixture(scope="class")
     @classmethod
     def trio(cls, testbed: Testbed, platform: Platform) -> Iterator[list[Instance]]:
-        """Yield three instances without links."""
+        """Yield three running instances without links."""
         with ExitStack() as stack:
             yield [
                 stack.enter_context(platform.start(testbed, InstanceSpec(name, name))) for name in ("aa", "bb", "cc")
@@ -146,7 +148,7 @@ class AttachmentContract:
     def test_a_chain_goes_through_its_function_and_moves_every_counter(
         self, testbed: Testbed, links: Attachment, platform: Platform
     ) -> None:
-        """Send a ping, then another: each must find the counters moved, as each measurement must."""
+        """Send pings twice: each time, every counter must have increased, as it must in each measurement."""
         if links.no_transit:
             return
         with deployed(testbed, platform, links, registry.get(Function, "nat")()) as chain:
@@ -199,7 +201,7 @@ class AttachmentContract:
 
 
 def unstarted(netns: str, *, takes_taps: bool = False) -> Any:
-    """Return a stand-in for an instance with the attributes that a topology reads, which was never started."""
+    """Return a stand-in for an instance that was never started, with only the attributes that a topology reads."""
     return SimpleNamespace(netns=netns, takes_taps=takes_taps)
 
 
@@ -208,13 +210,17 @@ def segment(a: Instance, b: Instance) -> Segment:
 
 
 def ports(testbed: Testbed, instance: Instance) -> list[str]:
-    """Return the names of the interfaces in an instance's namespace, except taps, which last as long as the machine."""
+    """Return the names of the interfaces in an instance's network namespace.
+
+    Taps are left out, since they exist as long as the virtual machine runs."""
     ports = _listed(testbed, instance, "-d", "link")
     return [link["ifname"] for link in ports if link.get("linkinfo", {}).get("info_kind") != "tun"]
 
 
 def contents(testbed: Testbed) -> dict[str, list[str]]:
-    """Return all that an attachment may change in the DUT's namespace, and the session's namespaces, by kind."""
+    """Return {kind: sorted lines} of all that an attachment may change in the DUT's network namespace.
+
+    The key `namespaces` has the names of the session's network namespaces."""
     inside = ["nsenter", f"--net=/run/netns/{testbed.dut}"]
     listed = {
         "links": ["ip", "-o", "link"],
@@ -229,7 +235,9 @@ def contents(testbed: Testbed) -> dict[str, list[str]]:
 
 
 def _named(names: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return `contents` reduced to names of links, rules and namespaces, which do not change while links come up."""
+    """Return only those entries of `contents` that do not change while links come up.
+
+    These are the names of links, the rules of routing and nftables, and the namespaces."""
     links = [line.split()[1] for line in names["links"]]
     return {"links": links, **{what: names[what] for what in ("rules", "nft", "namespaces")}}
 
@@ -240,7 +248,7 @@ def _listed(testbed: Testbed, instance: Instance, *words: str) -> list[dict[str,
 
 
 def _ring(instances: Sequence[Instance]) -> list[Segment]:
-    """Return a segment from each instance to the next one, each with a network of its own."""
+    """Return a segment from each instance to the next, and from the last to the first, each with its own network."""
     followers = [*instances[1:], instances[0]]
     return [
         Segment(f"{n}", (Port(a, "eth0", f"198.18.20{n}.1/24"), Port(b, "eth1", f"198.18.20{n}.2/24")))

@@ -1,4 +1,4 @@
-"""Commands inside an instance: what goes in and what comes back."""
+"""Tests of commands inside an instance: their input, output, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Commands:
         assert instance.run(["cat", "/tmp/file"]).stdout == data
 
     def test_a_script_with_rights_mounts_what_commands_inside_see(self, instance: Instance) -> None:
-        """Only a container on a kernel of its own may refuse: nothing there has these rights."""
+        """Run a script with rights. Only a container with its own kernel may refuse: no process there has them."""
         try:
             instance.run_with_rights("mount -t tmpfs tmpfs /mnt\ntouch /mnt/mounted\n")
         except CommandFailed:
@@ -126,7 +126,9 @@ class Commands:
             pass
 
     def test_a_measuring_command_keeps_its_output_inside_until_it_has_ended(self, instance: Instance) -> None:
-        """A line every 10 ms wakes nothing outside, and comes back whole. Retried, as a daemon may have other work."""
+        """Print a line every 10 ms: it must not wake a thread outside, and all output must come back complete.
+
+        The test is tried several times, because a daemon may have other work."""
         script = "for i in 0 1 2 3 4 5 6 7 8 9; do for j in 0 1 2 3 4 5 6 7 8 9; do echo $i$j; sleep 0.01; done; done"
         apparatus = instance.testbed.apparatus
         for _ in range(_ATTEMPTS):
@@ -145,7 +147,9 @@ class Commands:
             instance.measure(["sleep", "86392"], timeout_s=0.3)
 
     def test_a_command_that_streams_is_seen(self, instance: Instance) -> None:
-        """The witness must see, on every platform, 100 lines a second that leave the instance as they are printed."""
+        """Stream 100 lines a second out of the instance: the witness of the apparatus must detect this.
+
+        So it is certain that the witness works on this platform."""
         apparatus = instance.testbed.apparatus
         process = instance.spawn(
             ["perl", "-e", "$| = 1; for (1..3000) { print qq(line\n); select undef, undef, undef, 0.01 }"]

@@ -1,4 +1,4 @@
-"""The end of an instance: nothing is left, even after an error or a kill."""
+"""Tests of the end of an instance: nothing is left of it, even after an error or a kill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Ending:
     shares_kernel: bool
 
     def test_stopping_leaves_nothing_and_ends_even_what_keeps_forking(self, subject: Subject) -> None:
-        """Each process lives for a moment and leaves a child: listing them and then signalling misses some."""
+        """Stop an instance whose processes keep forking.
+
+        Each process exists only for a moment and leaves a child, so listing PIDs and then killing them misses some."""
         before, session, view = subject.leftovers(), subject.testbed.session, subject.testbed.host.view
         hop = 'n=$1; [ "$n" -gt 0 ] || exit 0; sh -c "$0" "$0" $((n - 1)) & exit 0'
         with subject.start() as instance:
@@ -50,7 +52,7 @@ class Ending:
     def test_after_a_start_that_failed_and_an_error_nothing_is_left_and_the_name_is_free(
         self, subject: Subject
     ) -> None:
-        """The next instance of the name has a root filesystem as the first one found it, and not as it left it."""
+        """The next instance with the same name must get a new root filesystem, without the changes of the first one."""
         before = subject.leftovers()
         with pytest.raises(TrialError), subject.start("again", resources=Resources(cpuset="4095")):
             pytest.fail("no host has this CPU")

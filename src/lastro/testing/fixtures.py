@@ -16,9 +16,9 @@ from lastro.testbed import Testbed, local_testbed
 
 @pytest.fixture(scope="module")
 def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
-    """Yield a testbed on this machine with the real image, after waiting until no other session uses the host.
+    """Wait until no other session uses this machine, and yield a testbed on it with the real root filesystem.
 
-    A module's `image_needs(host)` returns what its tests need in the image in addition to what every image has."""
+    A test module may define `image_needs(host)`, which returns the additions to the image that its tests need."""
     needs = getattr(request.module, "image_needs", lambda host: rootfs.ImageAdditions())
     with session("tests", wait=silently) as held:
         found, store = needs(held.host), held.ledger.state / "rootfs"
@@ -30,6 +30,6 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def pool(testbed: Testbed) -> Iterator[PlatformPool]:
-    """Yield a pool of prepared platforms, which are torn down with the module."""
+    """Yield a pool of prepared platforms, which are torn down after the tests of the module."""
     with ExitStack() as stack:
         yield PlatformPool(testbed, stack)

@@ -40,10 +40,10 @@ Measure = Callable[[float], Reading]
 
 
 class Ready(NamedTuple):
-    """An instrument that is ready to measure.
+    """Functions that use an instrument that is ready to measure.
 
-    `measure` measures once; its argument is a time limit in seconds, which only workloads obey. `version` returns the
-    output of the command that prints the tool's version."""
+    `measure` measures once, and returns the reading; its argument is a time limit in seconds, which only workloads
+    obey. `version` returns the output of the command that prints the tool's version."""
 
     measure: Measure
     version: Callable[[], str]
@@ -52,10 +52,13 @@ class Ready(NamedTuple):
 class InstrumentContract:
     """The contract of an instrument: it prints nothing while it measures, reads a real run, and refuses other output.
 
-    `settings` are those of a study that its `measure` or `load` reads. A workload runs with `options`; without any, its
-    short version runs (`brief`). A module's `image_needs(host)` returns what the tool needs in the image. The real run
-    is repeated without the tool, from a record of all commands, with the result of the tool damaged in many ways.
-    `printed_by` is a word in the command that prints the result, if another command prints more."""
+    `settings` are the settings of a study that the instrument's `measure` or `load` reads. `options` are those of a
+    workload; if there are none, its short version (`brief`) runs. `printed_by` is a word in the command that prints the
+    result; it is required only if another command prints more. A test module may define `image_needs(host)`, which
+    returns the additions to the image that the tool needs.
+
+    After the real run, its commands are replayed many times from a record, each time with the tool's result damaged in
+    another way."""
 
     instrument: ClassVar[str]
     options: ClassVar[Mapping[str, Level]] = {}
@@ -134,7 +137,7 @@ def _workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[
 
 
 def _asked(instance: Instance, argv: Sequence[str]) -> Callable[[], str]:
-    """Return a function that asks the tool for its version, and returns all that it prints."""
+    """Return a function that runs the version command `argv` in an instance, and returns all that it prints."""
 
     def ask() -> str:
         done = instance.run(argv, check=False)
@@ -144,7 +147,7 @@ def _asked(instance: Instance, argv: Sequence[str]) -> Callable[[], str]:
 
 
 def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
-    """Serve a page from one namespace, by Python's own server, and load it from another."""
+    """Serve a page in one network namespace, by Python's http.server, and yield functions that load it from another."""
     folder = testbed.scratch_dir / "served"
     folder.mkdir()
     (folder / "object").write_bytes(_BODY)
@@ -165,9 +168,9 @@ def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, 
 
 
 def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Reading, list[Window]]:
-    """Measure while the tape records; return the reading, and the windows in which the apparatus was watched.
+    """Measure while the tape records; return the reading, and the windows in which the apparatus was observed.
 
-    A busy host may keep a load below its rate, or a tool from its CPU, so it is tried up to three times."""
+    On a busy host, a load may not reach its rate, or a tool may not get its CPU, so up to three attempts are made."""
     for left in reversed(range(_ATTEMPTS)):
         apparatus.drain()
         try:

@@ -1,4 +1,4 @@
-"""The contract of an isolation: it is in force where it is available, and where it is not, it says so."""
+"""The contract of an isolation: it is effective where it is available; elsewhere, it reports why it is not."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _USUAL = "runc"
 
 
 class IsolationContract:
-    """The contract of an isolation: in force where it is available; elsewhere nothing starts, and a reason is given.
+    """The contract of an isolation: effective where it is available; elsewhere, no instance starts without it.
 
-    `platforms` are those on which it is tried. `supported`: whether this host's kernel has what the isolation needs.
-    `visible`: whether `verify` can detect that it is missing, which is so for every isolation except `none`."""
+    `platforms` are those on which it is tried. `supported` is whether this host's kernel has what the isolation needs.
+    `visible` is whether `verify` can detect that the isolation is missing: true for every isolation except `none`."""
 
     isolation: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ("native", _USUAL)
@@ -45,7 +45,7 @@ class IsolationContract:
         return registry.get(Isolation, self.isolation)()
 
     def test_it_is_in_force_or_says_why_not(self, testbed: Testbed, platform: Platform, part: Isolation) -> None:
-        """Probe it, which starts a neighbour, and start the function: both may be isolated in ways of their own."""
+        """Probe the isolation, which starts a neighbour, then start a function: they may be isolated differently."""
         subject = Subject(testbed, platform)
         spec, found = _isolated(part, testbed), part.probe(testbed, platform)
         before = subject.leftovers()  # with what this isolation needs once, such as another daemon
@@ -92,13 +92,13 @@ class IsolationContract:
                 assert one == another, name
 
     def test_a_chain_works_under_it(self, testbed: Testbed, pool: PlatformPool, part: Isolation) -> None:
-        """The function loads its rules and forwards; load, ping and traffic run; and it stays in force."""
+        """The function must load its rules and forward; load, ping and traffic must run; the isolation must remain."""
         if self.supported and self.visible:
             works_in_a_chain(testbed, pool.get(_USUAL), [part])
 
 
 def works_in_a_chain(testbed: Testbed, platform: Platform, parts: list[Isolation]) -> None:
-    """Assert that a chain does its work under these isolations, and that each is in force on all its instances."""
+    """Assert that a chain works under these isolations, and that each of them is effective in all its instances."""
     links, profile = registry.get(Attachment, "veth-direct")(), Profile.unmeasured(testbed)
     with deployed(testbed, platform, links, Firewall(), isolate=lambda spec, _: isolate(spec, parts, profile)) as chain:
         assert chain.counted()["crossed"].packets >= 1

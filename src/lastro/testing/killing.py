@@ -1,4 +1,4 @@
-"""Lastro is killed (SIGKILL) at work: the next cleanup knows from the ledger what to remove."""
+"""Tests that kill Lastro (SIGKILL) while it works: the next cleanup must remove everything, by the ledger."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ with session("a victim", state=state, beside=True) as held, ExitStack() as stack
 def nothing_is_left_after_a_kill(testbed: Testbed, state: Path, work: str, *words: str) -> None:
     """Kill a session that has done `work`, run the cleanup, and assert that nothing of the session is left.
 
-    `state` is an empty directory for the session's files. `work` are Python statements that can use `bed`, `pool` and
-    `stack`; `words` are in `sys.argv` from index 2 on."""
+    `state` is an empty directory for the session's files. `work` has Python statements, which can use the variables
+    `bed`, `pool` and `stack`. They find `words` in `sys.argv`, from index 2 on."""
     for kept in ("rootfs", "guest"):  # built once; no instance writes to them
         if (place := testbed.session.ledger.state / kept).is_dir():
             (state / kept).symlink_to(place)

@@ -1,4 +1,4 @@
-"""Resources: limits that hold in the instance and nowhere else, and usage that is counted."""
+"""Tests of resources: limits are effective in their instance and nowhere else, and usage is counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Limits:
             assert hog.run(["echo", "alive"]).text == instance.run(["echo", "alive"]).text == "alive\n"
 
     def test_limits_are_in_force_and_bind_no_other(self, subject: Subject, instance: Instance) -> None:
-        """Check the kernel's own files, or the hardware that a machine sees, and that a quota of a fifth is kept."""
+        """Check limits in the kernel's files or a guest's hardware, and that a quota of a fifth of a CPU is obeyed."""
         size = 2 * self.small_memory_bytes
         resources = Resources(cpus=0.2, cpuset="0", memory_bytes=size, cpu_weight=50, pids=512)
         groups, everywhere = subject.testbed.cgroups, subject.testbed.host.read_text("/sys/devices/system/cpu/online")
@@ -55,7 +55,7 @@ class Limits:
         assert 0.1 < used.cpu_s / done.duration_s < 0.28
 
     def test_a_known_load_is_counted(self, instance: Instance) -> None:
-        """One busy loop uses at most one CPU plus what a machine adds to it, and less if others leave it less."""
+        """A busy loop must use about one CPU: more if a virtual machine adds overhead, less on a busy host."""
         before = instance.usage()
         done = instance.run(SPIN, check=False)
         used = instance.usage().since(before)

@@ -1,4 +1,4 @@
-"""The contract of a meter: it reads the load that there was while it ran, and nothing else."""
+"""The contract of a meter: it reads the load during its run, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _LOAD = (
 
 
 class MeterContract:
-    """The contract of a meter: it reads a known load, and nothing that comes after it; no counter falls.
+    """The contract of a meter: it reads a known load, and nothing that comes after its stop; no counter decreases.
 
-    `unread` are metrics that some kernels do not have. Each test is a real run on an instance of runc."""
+    `unread` are the metrics that a reading may lack, since some kernels do not report them. Each test is a real run on
+    an instance of runc."""
 
     meter: ClassVar[str]
     unread: ClassVar[frozenset[str]] = frozenset()
@@ -48,7 +49,7 @@ class MeterContract:
             assert testbed.session.mark() == made, "it left objects behind"
 
     def check(self, values: Mapping[str, float], notes: Mapping[str, Any]) -> None:
-        """Assert what must be true of this meter's reading of the load, in a subclass; by default, nothing."""
+        """Assert what must be true of this meter's reading of the known load; a subclass may define it."""
 
     def test_its_metrics_are_declared_in_full(self) -> None:
         metrics = registry.get(Meter, self.meter).metrics

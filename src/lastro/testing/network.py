@@ -1,4 +1,4 @@
-"""Networks: an instance has none of its own, only the links that an attachment gives it."""
+"""Tests of networks: an instance has no network except the links that an attachment gives it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("A.b_c-1", "x" * 40)  # the oddest that an instance may have
 def joined(
     subject: Subject, attachment: str, names: Sequence[str] = ("left", "right")
 ) -> Iterator[tuple[Instance, Instance]]:
-    """Yield two instances, started in parallel, with a link between them inside the block."""
+    """Start two instances in parallel, and yield them with a link between them; stop them after the block."""
     specs = [subject.spec(name, ports=("eth0",)) for name in names]
     with subject.together(*specs) as (left, right):
         ends = (Port(left, "eth0", f"{LEFT}/24"), Port(right, "eth0", f"{RIGHT}/24"))
@@ -31,7 +31,9 @@ def joined(
 
 
 def reaches(instance: Instance, address: str, within_s: int = 5) -> bool:
-    """Return whether a ping is answered in time. One answer is enough: a busy host may lose the first packets."""
+    """Return whether `address` answers at least one ping within `within_s` seconds.
+
+    One answer is enough, since a busy host may lose the first packets."""
     return instance.run(["ping", "-n", "-c", "1", "-w", str(within_s), address], check=False).returncode == 0
 
 
@@ -63,7 +65,7 @@ class Network:
 
 
 def reach_each_other_and_nothing_else(left: Instance, right: Instance) -> None:
-    """Assert that a link carries traffic between two instances, and that they have no other way out."""
+    """Assert that a link carries traffic between two instances, and that they can reach nothing else."""
     assert reaches(left, RIGHT)
     assert reaches(right, LEFT)
     assert not reaches(left, "198.18.200.3", within_s=2)
@@ -73,9 +75,9 @@ def reach_each_other_and_nothing_else(left: Instance, right: Instance) -> None:
 
 
 def are_apart(subject: Subject, instances: Sequence[Instance], *, shares_kernel: bool) -> None:
-    """Assert that instances answer, each in its own cgroup, and that they share neither files nor processes.
+    """Assert that instances run commands, each in its own cgroup, and that they share neither files nor processes.
 
-    On the host's kernel, they do not share networks either."""
+    With `shares_kernel`, they run on the host's kernel, and must not share network namespaces, either."""
     for instance in instances:
         assert instance.run(["echo", instance.spec.name]).text == f"{instance.spec.name}\n"
     assert len({instance.cgroup for instance in instances}) == len(instances)
@@ -93,7 +95,7 @@ def are_apart(subject: Subject, instances: Sequence[Instance], *, shares_kernel:
 
 
 def _witnessed(left: Instance, right: Instance) -> None:
-    """Assert that the counters of a link show the traffic that crosses it, and little else."""
+    """Assert that the counters of a link count the traffic that crosses it, and little else."""
     before = _counters(left), _counters(right)
     left.run(["ping", "-n", "-c", "20", "-i", "0.02", "-s", "1000", "-W", "2", RIGHT])
     time.sleep(0.1)

@@ -25,8 +25,8 @@ _READINGS = 3  # of a dose, one second each: a second in which others had the pr
 class AnomalyContract:
     """The contract of an anomaly: it reaches its dose and ends with its trial; one that did too little is detected.
 
-    `anomaly` is a level, with options if needed. `tools` are what a study may choose to make it (setting
-    `anomaly_tool`). Each test is a real run in a runc container, on a host that does nothing else."""
+    `anomaly` is a level, with options if needed. `tools` are the tools that can produce the anomaly, among which a
+    study chooses by the setting `anomaly_tool`. Each test is a real run in a runc container, on an idle host."""
 
     anomaly: ClassVar[str]
     tools: ClassVar[tuple[str, ...]] = ("stress-ng",)
@@ -62,7 +62,7 @@ class AnomalyContract:
                 assert instance.pids() == at_rest, f"{tool} left processes behind"
 
     def check(self, dose: Dose) -> None:
-        """Assert what must be true of this anomaly's dose when it was reached, in a subclass; by default, nothing."""
+        """Assert what must be true of the anomaly's dose once it is reached; a subclass may define it."""
 
     def test_a_neighbour_that_did_nothing_or_ended_early_has_missed_its_dose(self) -> None:
         part, demand = self._part(), self._demand(self.tools[0])
@@ -73,7 +73,7 @@ class AnomalyContract:
 
 
 class FunctionContract:
-    """The contract of a function: a ping from end to end crosses it, and its counters see that.
+    """The contract of a function: a ping from end to end crosses it, and its counters count the ping.
 
     Each test is a real run in runc containers."""
 

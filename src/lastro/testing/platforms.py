@@ -22,9 +22,12 @@ from lastro.units import MIB
 class OnPlatform:
     """The attributes and fixtures of every class of tests of a platform.
 
-    platform: the level, with its options. contained: an instance has a system of its own (processes, host name).
-    shares_kernel: it runs on the host's kernel. own_nftables: its kernel has the usual packet filter.
-    small_memory_bytes: a limit under which it still works. many: the number of instances to start in parallel."""
+    platform: the level of the platform, with its options.
+    contained: whether an instance has its own processes and host name.
+    shares_kernel: whether an instance runs on the host's kernel.
+    own_nftables: whether the kernel of an instance has nftables.
+    small_memory_bytes: a memory limit under which an instance still works.
+    many: the number of instances that are started in parallel."""
 
     platform: ClassVar[str]
     contained: bool = True
@@ -48,12 +51,12 @@ class OnPlatform:
     @pytest.fixture(scope="class")
     @classmethod
     def instance(cls, subject: Subject) -> Iterator[Instance]:
-        """Yield an instance shared by tests that do not change it."""
+        """Yield a running instance that all tests of the class share, since they do not change it."""
         with subject.start("shared") as started:
             yield started
 
 
 class PlatformContract(OnPlatform, Commands, Limits, World, Network, Ending):
-    """The contract of a platform: commands, limits, usage, network and root filesystem are alike on every one.
+    """The contract of a platform: commands, limits, usage, network and root filesystem are the same on all platforms.
 
     The attributes are those of `OnPlatform`."""

@@ -1,4 +1,4 @@
-"""The commands of a real run, played again with other output: how does a part handle a tool that failed?"""
+"""Replay the commands of a real run with other output, to test how a part handles a tool that failed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FOREIGN = ("", "<html><body>502</body></html>", "[]", '{"end": {', "\x00\xff", "
 
 
 class Tape:
-    """A record of the output of all commands on a host, to play it again.
+    """A record of the output of all commands on a host, for replaying.
 
-    `printed_by` is a word in the command that prints the result of the tool; without it, the command that printed most
-    counts as this command."""
+    `printed_by` is a word in the command that prints the tool's result; if it is empty, the result is the output of the
+    command that printed most."""
 
     def __init__(self, host: Host, printed_by: str = "") -> None:
         self._host, self._printed_by = host, printed_by
@@ -33,7 +33,7 @@ class Tape:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record the commands that run inside the block, in place of any earlier record."""
+        """Record the commands that run inside the block; an earlier record is discarded."""
         self._done, self._spawned = [], []
         run, spawn, measure = self._host.run, self._host.spawn, Instance.measure
 
@@ -70,7 +70,9 @@ class Tape:
 
     @contextmanager
     def playing(self, result: str) -> Iterator[None]:
-        """Replace commands inside the block by their recorded output, except that of the tool, which is `result`."""
+        """Replay the record inside the block: commands do not run, but return their recorded output.
+
+        Only the command that prints the tool's result returns `result` instead."""
         damaged = replace(self._result, stdout=result.encode(errors="replace"))
         left = deque(damaged if done is self._result else done for done in self._done)
         to_start = iter([_Played(process.stop()) for process in self._spawned])
@@ -94,7 +96,7 @@ class Tape:
 
 
 class _Played(Process):
-    """A stand-in for a process with recorded output, which counts as alive until a line is sent to it."""
+    """A stand-in for a background process: it has the recorded output, and is alive until a line is sent to it."""
 
     def __init__(self, done: Completed) -> None:
         self.argv, self._done = done.argv, done
@@ -120,7 +122,10 @@ class _Played(Process):
 
 
 def damaged(text: str, n: int = 400) -> Iterator[str]:
-    """Yield versions of a tool's output: cut anywhere, lines lost, doubled or exchanged, numbers turned into others."""
+    """Yield `n` damaged versions of a tool's output, the same in each call.
+
+    In each of them, the end is missing, a line is missing or doubled, the lines are shuffled, or a number is replaced
+    by an odd value."""
     chance = random.Random(1)
     numbers = [match.span() for match in re.finditer(r"\d+(\.\d+)?", text)]
     for _ in range(n):

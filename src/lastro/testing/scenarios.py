@@ -1,4 +1,4 @@
-"""The contract of a scenario: what it declares is complete, and a trial measures just that and leaves nothing."""
+"""The contract of a scenario: its declarations are complete, and a trial measures just these and leaves nothing."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LONGEST_S = 3600.0
 class ScenarioContract:
     """The contract of a scenario: its settings are complete, and a short trial measures what it declares.
 
-    `short` are the levels and settings of the shortest useful trial; the other settings have their defaults.
-    `unmeasured` are metrics of the scenario that such a trial may lack without a remark. A module's
-    `image_needs(host)` returns what the trial needs in the image."""
+    `short` has the levels and settings of the shortest useful trial; all other settings have their defaults.
+    `unmeasured` are the metrics of the scenario that this trial may lack without a note in its outcome. A test module
+    may define `image_needs(host)`, which returns the additions to the image that the trial needs."""
 
     scenario: ClassVar[str]
     short: ClassVar[Mapping[str, Level]]
@@ -48,7 +48,7 @@ class ScenarioContract:
 
     @property
     def config(self) -> Config:
-        """The configuration of the only treatment of a study with the levels and settings of `short`."""
+        """The configuration of the single treatment of a study that has the levels and settings of `short`."""
         study_schema = schema(registry.get(Scenario, self.scenario))
         factor, *_ = (name for name in self.short if name in study_schema.parts)
         constants = [f"{name} = {json.dumps(value)}" for name, value in self.short.items() if name != factor]
@@ -134,7 +134,7 @@ class ScenarioContract:
 
 
 def _assert_complete(setting: Setting[Any]) -> None:
-    """Assert that a setting is documented and bounded, and that its default is among what it allows."""
+    """Assert that a setting has documentation and bounds, and that its default is an allowed value."""
     assert setting.summary, setting.name
     default = setting.default
     if isinstance(default, bool):
@@ -151,7 +151,7 @@ def _assert_complete(setting: Setting[Any]) -> None:
 
 @contextmanager
 def _interrupted_at(host: Host, command: int) -> Iterator[None]:
-    """Interrupt the block, as Ctrl-C does, when it has begun this number of commands."""
+    """Interrupt the block, as Ctrl-C does, when it begins the command with the index `command` (from 0)."""
     run, begun = host.run, itertools.count()
 
     def counted(argv: Sequence[str], **how: Any) -> Completed:

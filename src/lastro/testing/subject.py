@@ -1,4 +1,4 @@
-"""A platform under test, and ways to find what it left behind."""
+"""A platform under test, and functions that find what it left on the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lastro.testbed import Testbed
 
 @dataclass(frozen=True)
 class Subject:
-    """A prepared platform on a testbed."""
+    """A prepared platform on a testbed, with methods to start instances on it."""
 
     testbed: Testbed
     platform: Platform
@@ -29,14 +29,16 @@ class Subject:
 
     @contextmanager
     def together(self, *specs: InstanceSpec) -> Iterator[list[Instance]]:
-        """Start instances in parallel and yield them in order: machines take seconds to boot."""
+        """Start instances in parallel, and yield them in the order of `specs`; stop them after the block.
+
+        They start in parallel because virtual machines take seconds to boot."""
         with ExitStack() as stack:
             yield start_all(stack, self.platform, self.testbed, specs)
 
     def leftovers(self) -> list[str]:
-        """Return the session's objects on the host, sorted, to compare before and after an instance.
+        """Return the session's objects on the host, sorted; the test compares those before and after an instance.
 
-        They are control groups, files, network namespaces and entries of the ledger."""
+        They are cgroups, files, network namespaces, and entries in the ledger."""
         session, view = self.testbed.session, self.testbed.host.view
         groups = [
             f"{directory}/{group}"
@@ -51,7 +53,7 @@ class Subject:
         return sorted([*groups, *files, *namespaces, *owned])
 
     def live(self, pids: set[int]) -> set[int]:
-        """Return the processes of the testbed's host that still run; zombies do not count."""
+        """Return those of `pids` that are running processes of the testbed's host; zombies do not count."""
         states = self.testbed.host.view.read([f"/proc/{pid}/stat" for pid in pids])
         return {int(path.split("/")[2]) for path, text in states.items() if text.rpartition(")")[2].split()[0] != "Z"}
 
@@ -61,20 +63,20 @@ def inside(instance: Instance, file: str) -> str:
 
 
 def status(instance: Instance) -> dict[str, str]:
-    """Return the fields of /proc/self/status of a process inside."""
+    """Return the fields of /proc/self/status of a process inside the instance, as {field: value}."""
     lines = inside(instance, "/proc/self/status").splitlines()
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
 def live(pids: set[int]) -> set[int]:
-    """Return the processes of this machine that still run; zombies do not count."""
+    """Return those of `pids` that are running processes of this machine; zombies do not count."""
     return {pid for pid in pids if start_time(pid) is not None}
 
 
 def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
-    """Return all that a trial may leave behind, to compare with the state before it. Needs root.
+    """Return what a trial may leave on the host, by kind; compare it with the result before the trial. Needs root.
 
-    `switch` is the directory of an Open vSwitch whose two daemons do not count: the next trial may start them anew."""
+    `switch` is the directory of an Open vSwitch. Its two daemons are left out: the next trial may start them anew."""
     daemons = {int(file.read_text(errors="replace")) for file in switch.glob("*.pid")} if switch else set()
     links = testbed.host.run_json(["ip", "-n", testbed.dut, "-j", "link"])
     return {

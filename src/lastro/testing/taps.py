@@ -1,4 +1,4 @@
-"""A stand-in for a virtual machine, as an attachment sees one: it opens the taps of its links.
+"""A stand-in for a virtual machine, which opens the taps of its links as a virtual machine does.
 
 Its guest is a network namespace with interfaces of its own, and a process that copies frames between these and the
 taps. Run as a script, this file is that process: `taps.py DUT GUEST [LINK:KIND:PORT …]`."""

@@ -1,4 +1,4 @@
-"""The world inside an instance: its own system, the same root filesystem, and confinement that is real."""
+"""Tests of what an instance sees: its own system, the same root filesystem on all platforms, real confinement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class World:
     def test_a_setting_of_the_kernel_and_a_capability_are_there_for_who_asks(
         self, subject: Subject, instance: Instance
     ) -> None:
-        """Ask for both at once, since a machine takes seconds to boot."""
+        """Request a sysctl and a capability in the same instance, since a virtual machine takes seconds to boot."""
         outside = subject.testbed.host.read_text("/proc/sys/net/ipv4/ip_forward")
         asked = Security(capabilities=("CAP_NET_ADMIN",))
         with subject.start("router", sysctls={"net.ipv4.ip_forward": "1"}, security=asked) as router:
@@ -42,7 +42,7 @@ class World:
         assert instance.run(["sh", "-ec", _DIGEST.format(root="/")], timeout_s=120).text == wanted
 
     def test_a_setuid_program_of_the_image_has_its_rights(self, instance: Instance) -> None:
-        """On the host, the tree's setuid bits have no effect; only root may read what this program reads."""
+        """Run a setuid program that must read a file of root. Setuid bits in the image have no effect on the host."""
         argv = ["setpriv", "--reuid=65534", "--clear-groups", "passwd", "--status"]
         assert instance.run(argv).text.split()[:2] == ["nobody", "L"]
 
@@ -50,12 +50,12 @@ class World:
         assert (instance.run(["hostname"]).text == "subject\n") is self.contained
 
     def test_it_sees_no_process_of_the_host(self, subject: Subject, instance: Instance) -> None:
-        """Compare the first process inside with the host's: a contained instance has its own."""
+        """Compare PID 1 inside with PID 1 of the host: a contained instance has its own."""
         host_first = subject.testbed.host.read_text("/proc/1/cmdline")
         assert (instance.run(["cat", "/proc/1/cmdline"]).text != host_first) is self.contained
 
     def test_a_filter_of_system_calls_is_in_force(self, subject: Subject, instance: Instance) -> None:
-        """Make a user namespace: a container may do so without any capability, and a filter can forbid it."""
+        """Create a user namespace: this needs no capability, so it fails only if the filter forbids it."""
         security = Security(seccomp=filter_profile())
         if "seccomp" not in subject.platform.confines:
             with pytest.raises(Unavailable, match=subject.platform.name), subject.start(security=security):

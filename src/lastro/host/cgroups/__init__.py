@@ -34,14 +34,14 @@ n=$(readlink -f "$n"); [ ! -e "$n/partition" ] || n=${n%/*}; cat "$n/dev\""""
 
 
 def detect(root: Path = Path("/sys/fs/cgroup"), files: Files | None = None) -> Cgroups:
-    """Return the control groups of version 2 if its controllers are at `root`, as on systemd hosts; else version 1."""
+    """Return version 2 if its controllers are mounted at `root`, as on hosts with systemd; otherwise version 1."""
     files = files or LocalFiles()
     version2 = files.exists(str(root / "cgroup.controllers"))
     return CgroupsV2(root, files) if version2 else CgroupsV1(root, files)
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Parse a list of CPUs in the kernel's format (cpuset(7)): '0-2,5' is {0, 1, 2, 5}. Empty for other text."""
+    """Parse a CPU list in the kernel's format (cpuset(7)): '0-2,5' is {0, 1, 2, 5}. Empty if it is not such a list."""
     cpus: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
@@ -55,7 +55,9 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 
 def block_device_of(path: Path, host: Host | None = None) -> str | None:
-    """Return 'MAJOR:MINOR' of the whole disk with a path on `host` (default: here); None for tmpfs and overlay."""
+    """Return 'MAJOR:MINOR' of the disk on which `path` lies on `host` (default: this machine).
+
+    For a partition, it is the number of the whole disk. None if `path` is not on a disk but on tmpfs or overlay."""
     if host is not None and host.remote:
         return host.run(["sh", "-c", _DISK, "disk", str(path)]).text.strip() or None
     device = path.stat().st_dev

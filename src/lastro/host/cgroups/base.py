@@ -42,12 +42,17 @@ PERIOD_US = 100_000  # of CPU quotas
 class Resources:
     """Limits and reservations of an instance; None means not set.
 
-    cpus: CPU seconds per second (a hard quota). cpu_weight: weight under contention, 1 to 10000, by default 100.
-    memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`.
-    pids: processes and threads at the same time, including those that have ended and are not yet reaped.
+    cpus: CPU seconds per second (a hard quota).
+    cpu_weight: relative share of the CPUs when they are contended, from 1 to 10000; the kernel's default is 100.
+    memory_bytes: hard limit of memory.
+    memory_reserved_bytes: memory that the kernel reclaims only after all other memory.
+    read_bps, write_bps, read_iops, write_iops: bytes or operations per second, on the disk `block_device`.
+    pids: processes and threads that exist at the same time, including zombies.
 
-    Three limits are not set by cgroups. open_files: of each process (RLIMIT_NOFILE). link_bps: bits per second that the
-    instance sends over each of its links. connections: entries of its traffic in a connection table."""
+    Three limits are not set by cgroups:
+    open_files: open files of each process (RLIMIT_NOFILE).
+    link_bps: bits per second that the instance sends over each of its links.
+    connections: entries for the instance's traffic in a connection table."""
 
     cpus: float | None = None
     cpu_weight: int | None = None
@@ -75,7 +80,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class GroupTasks:
-    """The tasks of a group: the number of processes and threads now, and of forks that its limit has refused so far."""
+    """The tasks of a group: `held` processes and threads now, and `refused` forks because of its limit so far."""
 
     held: int = 0
     refused: int = 0
@@ -85,8 +90,8 @@ class GroupTasks:
 class Usage:
     """The resources that a group has used since its creation: CPU seconds, bytes, operations.
 
-    `hidden_s` is the part of `cpu_s` that the host's /proc does not count, such as the time of Xen's domains. The
-    host's kernel counts the time in which it waited for such a domain as stolen."""
+    `hidden_s` is the part of `cpu_s` that the host's /proc does not count, such as the CPU time of Xen domains. The
+    host's kernel reports the time in which it waited for a CPU that a domain used as steal time."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0
@@ -100,11 +105,11 @@ class Usage:
 
     @property
     def system_s(self) -> float:
-        """CPU seconds of the host's kernel."""
+        """CPU seconds that the host's kernel spent for the group."""
         return self.cpu_s - self.user_s - self.hidden_s
 
     def since(self, earlier: Usage) -> Usage:
-        """Return the usage since an earlier reading; the two values of memory are those of this reading."""
+        """Return the usage since the reading `earlier`, but `memory_bytes` and `memory_peak_bytes` of this reading."""
         names = [f.name for f in fields(self) if f.name not in ("memory_bytes", "memory_peak_bytes")]
         return replace(self, **{name: getattr(self, name) - getattr(earlier, name) for name in names})
 
@@ -128,7 +133,7 @@ class Cgroups(ABC):
 
     @abstractmethod
     def lacking(self) -> list[str]:
-        """Return the controllers for limits of resources that this host does not have."""
+        """Return the controllers that limits need and this host lacks, such as "pids"; empty if it has all."""
 
     @abstractmethod
     def usage(self, name: str) -> Usage:
@@ -136,18 +141,18 @@ class Cgroups(ABC):
 
     @abstractmethod
     def cpu_file(self, name: str) -> Path:
-        """Return the file that counts the group's CPU time, for `parse_cpu_s`."""
+        """Return the path of the file with the group's CPU time; `parse_cpu_s` parses its text."""
 
     @abstractmethod
     def parse_cpu_s(self, text: str) -> float:
-        """Return the seconds of CPU time from the text of `cpu_file`."""
+        """Return the CPU seconds in the text of the file `cpu_file`."""
 
     @abstractmethod
     def pids_directory(self, name: str) -> Path:
-        """Return the group's directory in the tree that counts processes."""
+        """Return the group's directory in the tree of the controller `pids`."""
 
     def tasks(self, name: str) -> GroupTasks:
-        """Return the kernel's count of the group's tasks. Raises: FileNotFoundError if the kernel does not count."""
+        """Return the kernel's count of the group's tasks. Raises: FileNotFoundError if the kernel has no such count."""
         files = {file: self.pids_directory(name) / file for file in ("pids.current", "pids.events")}
         text = self._texts(files, ("pids.current",))
         refused = re.search(r"^max (\d+)$", text["pids.events"], re.MULTILINE)
@@ -155,23 +160,23 @@ class Cgroups(ABC):
 
     @abstractmethod
     def kills_file(self, name: str) -> Path:
-        """Return the file that counts the group's processes that the kernel killed because of its limit on memory."""
+        """Return the path of the file that counts the processes that the kernel killed for the group's memory limit."""
 
     def memory_kills(self, names: Iterable[str]) -> int:
-        """Return how many processes of these groups the kernel has killed so far because of a limit on memory."""
+        """Return how many processes of these groups the kernel has killed so far because of a memory limit."""
         texts = self.files.read([str(self.kills_file(name)) for name in names]).values()
         return sum(int(n) for text in texts for n in re.findall(r"^oom_kill (\d+)$", text, re.MULTILINE)[:1])
 
     @abstractmethod
     def peak_file(self, name: str) -> Path:
-        """Return the file that reports the peak memory of the group."""
+        """Return the path of the file that reports the peak memory of the group."""
 
     @contextmanager
     def fresh_peak(self, name: str) -> Iterator[bool]:
         """Make `usage` report the peak memory since the beginning of the block, not since the group's creation.
 
-        Yield False if the peak cannot be reset, and so is that since the creation: on version 2 before Linux 6.12, and
-        on remote hosts, whose files cannot be kept open."""
+        Yield whether the kernel has reset the peak. False means that `usage` still reports the peak since the group's
+        creation: on version 2 before Linux 6.12, and on remote hosts, whose files cannot be kept open."""
         try:
             if not isinstance(self.files, LocalFiles):
                 raise FileNotFoundError
@@ -193,14 +198,16 @@ class Cgroups(ABC):
 
     @abstractmethod
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
-        """List (file, value) pairs that set the limits, in order; files are below the root, {name} is the group."""
+        """List the (file, value) pairs to write, in order, to set these limits on a group.
+
+        Files are relative to `root`, and contain `{name}` in place of the group's name."""
 
     @abstractmethod
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """List (file, text) pairs to write, in order, so that a new group can contain processes and have limits."""
+        """List the (file, text) pairs to write, in order, so that a new group can contain processes and have limits."""
 
     def make(self, host: Host, name: str, resources: Resources | None = None) -> None:
-        """Make a group with limits. Raises: WriteFailed when the kernel refuses one."""
+        """Create a group with limits. Raises: WriteFailed when the kernel refuses a limit."""
         host.run(["mkdir", "-p", *map(str, self.directories(name))])
         limits = self.settings(resources or Resources())
         for file, text in self.inherited(name):
@@ -212,17 +219,19 @@ class Cgroups(ABC):
 
     @abstractmethod
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Make `usage` of the groups below `name` count reads and writes on a disk, given as "MAJOR:MINOR"."""
+        """Make the kernel count the reads and writes of the groups below `name` on a disk; `usage` reports them.
+
+        `device` is the disk's number, "MAJOR:MINOR"."""
 
     def entering(self, name: str) -> list[str]:
-        """Return the prefix of an argv whose process joins the group and then executes the rest of the argv.
+        """Return words to put before a command's argv, so that the process joins the group and then execs the command.
 
-        So the group counts the command from its first instruction on."""
+        So the group's counters include the command from its first instruction on."""
         groups = shlex.join(map(str, self.directories(name)))
         return ["sh", "-c", f'for g in {groups}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"', "join"]
 
     def complete(self, host: Host, name: str, resources: Resources) -> None:
-        """Set limits that a container runtime leaves out or rounds, so that a limit means the same on all platforms."""
+        """Set the limits that a container runtime leaves out or rounds, so that a limit is equal on all platforms."""
         for file, text in self.completion(name, resources):
             with _hint_on_refusal():
                 host.write_text(file, text)
@@ -233,22 +242,22 @@ class Cgroups(ABC):
 
     @abstractmethod
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
-        """List the (file, text) pairs that lift the group's limits of disk rates; none if it has no such limit.
+        """List the (file, text) pairs to write to lift the group's limits of disk rates; empty if it has none.
 
-        A container that ends writes its file system back within its group. With a limit, this may take very long, and
-        the group cannot be removed before."""
+        When a container ends, its cached writes still go to the disk at the rate of its group. Under a limit, this may
+        take very long, and until then the group cannot be removed."""
 
     def pids(self, name: str) -> set[int]:
-        """Return the PIDs of the processes in the group and below it."""
+        """Return the PIDs of the processes in the group and in all groups below it."""
         return self.files.pids_below([*map(str, self.directories(name))])
 
     def remove(self, name: str, patience_s: float = 20.0) -> None:
-        """Kill the processes in the group and below it, and remove all of these groups.
+        """Kill the processes in the group and in all groups below it, and remove these groups.
 
         A process in a throttled write ends only when the write does, and a killed process leaves its group only after
-        the kernel has freed its resources. So a group may be busy for a short time without an error.
+        the kernel has freed its resources. So a busy group is tried again for up to `patience_s`.
 
-        Raises: PlatformError when a group cannot be removed in time, or for another reason."""
+        Raises: PlatformError when a group is still busy after that time, or cannot be removed for another reason."""
         deadline = time.monotonic() + patience_s
         directories = [*map(str, self.directories(name))]
         while True:
@@ -262,7 +271,7 @@ class Cgroups(ABC):
             time.sleep(0.002)
 
     def _texts(self, files: Mapping[str, Path], required: tuple[str, ...]) -> dict[str, str]:
-        """Return the texts of files by key, all read at the same time; empty for a missing file.
+        """Return {key: text} for `files` ({key: path}), all read in one query; the text of a missing file is empty.
 
         Raises: FileNotFoundError when a required file is missing."""
         texts = self.files.read([*map(str, files.values())])
@@ -273,7 +282,7 @@ class Cgroups(ABC):
 
 
 def _write_words(host: Host, file: str, text: str) -> None:
-    """Write words to a file of a group together or, if the kernel refuses that, one after the other.
+    """Write all words of `text` to a cgroup file in one write or, if the kernel refuses that, each in its own write.
 
     If the kernel refuses one of several controllers, it enables none of them, and does not report which it refused."""
     try:
@@ -286,7 +295,9 @@ def _write_words(host: Host, file: str, text: str) -> None:
 
 @contextmanager
 def _hint_on_refusal() -> Iterator[None]:
-    """Add a hint to the error of a write that the kernel refuses. Source: the kernel's admin-guide/cgroup-v2."""
+    """Add a hint to a WriteFailed from the block that says why the kernel refused the write, if the reason is known.
+
+    Source: the kernel's admin-guide/cgroup-v2."""
     try:
         yield
     except WriteFailed as error:

@@ -12,7 +12,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class CgroupsV1(Cgroups):
-    """Control groups on version 1, and on hybrid hosts, whose version 2 tree has no controller that we need."""
+    """Control groups on version 1, and on hybrid hosts, whose version 2 tree has none of the required controllers."""
 
     version = 1
     _controllers = ("cpuset", "cpu", "blkio", "memory", "pids")
@@ -21,9 +21,9 @@ class CgroupsV1(Cgroups):
         return [self.root / tree / name.strip("/") for tree in self.files.directories(str(self.root))]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """List the CPUs and memory nodes of its parent for the group and each parent that has none.
+        """List the CPUs and memory nodes to write: each group on the path that has none gets those of its parent.
 
-        A cpuset group without them accepts no process."""
+        A cpuset group without CPUs and memory nodes does not accept processes."""
         kinds, groups = ("cpuset.cpus", "cpuset.mems"), [self.root / "cpuset"]
         for part in Path(name.strip("/")).parts:
             groups.append(groups[-1] / part)
@@ -54,14 +54,14 @@ class CgroupsV1(Cgroups):
         return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """List the limit that allows no swap, if the kernel counts swap: Docker would allow as much swap as memory."""
+        """List the limit that forbids swap, if the kernel counts swap: Docker would allow as much swap as memory."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
         if not resources.memory_bytes or not self.files.exists(str(file)):
             return []
         return [(str(file), str(resources.memory_bytes))]
 
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Set a rate of 0 (no limit), since recent kernels count only on disks for which a group has had a rate."""
+        """Write a rate of 0 (no limit), since recent kernels count only on disks for which a group has had a rate."""
         file = self.root / "blkio" / name.strip("/") / "blkio.throttle.write_bps_device"
         self.make(host, name)
         if self.files.exists(str(file)):

@@ -16,9 +16,9 @@ class CgroupsV2(Cgroups):
         return [self.root / name.strip("/")]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """List what enables the controllers in all parent groups, from the root on.
+        """List the (file, text) pairs that enable the controllers in every ancestor group, from the root down.
 
-        A group has only the controllers that every ancestor enables for its children."""
+        A group has only the controllers that all of its ancestors enable for their children."""
         file = str(self.root / "cgroup.controllers")
         available = set(self.files.read([file]).get(file, "").split())
         text = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
@@ -44,7 +44,7 @@ class CgroupsV2(Cgroups):
         return self.root / name.strip("/") / "memory.peak"
 
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Do nothing: version 2 always counts."""
+        """Do nothing: version 2 always counts reads and writes."""
 
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
         file = str(self.root / name.strip("/") / "io.max")
@@ -79,10 +79,10 @@ class CgroupsV2(Cgroups):
         )
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """List the CPU weight, the limit of swap, and the memory reservations of all parent groups.
+        """List the CPU weight, a swap limit of 0, and the memory reservations of all ancestor groups.
 
-        Runtimes compute the weight from the shares of version 1, each by a different formula. The kernel grants a group
-        no more reserved memory than its parent has, so a parent reserves the sum of its children."""
+        Runtimes compute the weight from the CPU shares of version 1, each by a different formula. A group's reservation
+        is effective only as far as its parent's, so each ancestor reserves the sum of its children's reservations."""
         group = self.root / name.strip("/")
         settings = []
         if resources.cpu_weight is not None:

@@ -1,1 +1,1 @@
-"""Working parts to start from: `lastro new --part KIND NAME` copies one under another name."""
+"""Working parts to start from: `lastro new --part KIND NAME` copies the one of this kind under the new name."""

@@ -12,7 +12,9 @@ class MyPart(BatchLinks):
     summary = "a veth pair (a tap, for a virtual machine) for each port, joined by a hub"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for `ip -batch` in the DUT's namespace, where the names of links begin with `hub-`."""
+        """Return the `ip -batch` commands that make these links. They run in the DUT's network namespace.
+
+        Links that remain in that namespace have names that begin with `hub-`."""
         lines = [
             "link add name hub-br type bridge stp_state 0 forward_delay 0 mcast_snooping 0 ageing_time 0",
             "link set hub-br up",

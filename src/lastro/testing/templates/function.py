@@ -10,7 +10,9 @@ class MyPart(Function):
     summary = "forwards everything but what goes to TCP port 7"
 
     def rules(self, path: ForwardingPath) -> str:
-        """Return chains, sets and counters of nftables. `path.inside` faces the source, `path.outside` the sink."""
+        """Return the chains, sets and counters of an nftables table, as text in the syntax of nft.
+
+        `path.inside` is the interface that faces the source, `path.outside` the one that faces the sink."""
         return f"""    chain mine {{
         type filter hook forward priority filter; policy accept;
         iifname "{path.inside}" tcp dport 7 drop

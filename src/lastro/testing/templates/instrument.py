@@ -26,7 +26,7 @@ class MyPart(Workload):
         return ["sh", "-c", f"dd if=/dev/zero of=/dev/null bs=1M count={BLOCKS.of(self.chosen)} 2>&1"]
 
     def read(self, text: str) -> Reading:
-        """Parse what the command printed. Raises: InstrumentError, and nothing else, for any other text."""
+        """Parse the output of the command. For any text that cannot be its output, raise only InstrumentError."""
         matches = _REPORT.findall(text)
         if len(matches) != 1:
             raise InstrumentError(f"dd printed {len(matches)} reports: {text[-80:]!r}")
@@ -35,9 +35,9 @@ class MyPart(Workload):
         return Reading({"time_tool": copied_s, "dd_rate": n_bytes / copied_s / 1e6}, invalid_because=reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        """Estimate its time for the plan, on this number of ordinary CPUs."""
+        """Return the expected duration in seconds, for plans; `cpus` is the number of ordinary CPUs it can use."""
         return BLOCKS.of(self.chosen) / 1e4 * slowdown
 
     def brief(self) -> Self:
-        """Return a short version, which shows that the workload works."""
+        """Return a short version of the workload, which only shows that it works."""
         return type(self)(**{**self.chosen, "blocks": min(1000, BLOCKS.of(self.chosen))})

@@ -11,10 +11,10 @@ class MyPart(Isolation):
     summary = "no program gains privileges, such as by its setuid bit"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
-        """Return the specification of an isolated instance. The prefix is put before every command inside."""
+        """Return the specification with the isolation. Its `prefix` is prepended to every command in the instance."""
         return spec.with_security(prefix=(*spec.security.prefix, "setpriv", "--no-new-privs"))
 
     def verify(self, instance: Instance) -> str | None:
-        """Return why the isolation is not in force, or None. A trial without it is invalid."""
+        """Return why the isolation is not effective in the instance, or None. A reason makes the trial invalid."""
         status = instance.run(["cat", "/proc/self/status"]).text
         return None if "NoNewPrivs:\t1\n" in status else "its programs may gain privileges"

@@ -18,7 +18,7 @@ class MyPart(Meter):
         self._began_s, self._before = time.monotonic(), self._count()
 
     def stop(self) -> None:
-        """Keep what was counted: `read` may be called later."""
+        """Store the result of the interval since `start`, since `read` may be called later."""
         self._rate = (self._count() - self._before) / (time.monotonic() - self._began_s)
 
     def read(self) -> dict[str, float]:
