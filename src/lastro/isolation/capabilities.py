@@ -1,6 +1,6 @@
 """Root with few of the kernel's about 40 capabilities: an instance keeps only those that its role needs.
 
-A network function in the kernel keeps CAP_NET_ADMIN. A proxy keeps the capabilities with which it changes to another
+A network function in the kernel keeps CAP_NET_ADMIN. A proxy keeps the capabilities that it needs to change to another
 user when it starts. Other roles keep none. For comparison, containers usually keep 14, and a root process of the host
 has all. Without CAP_NET_RAW, ping uses the kernel's ICMP sockets, which root's group may open."""
 

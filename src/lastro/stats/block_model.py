@@ -7,7 +7,7 @@ enough for values that cannot be negative, if the interval of some mean includes
 Means and blocks are fitted by least squares. With D the counts of the cells, B those of the blocks and N their table,
 the blocks are solved first, from S = B - N' D^-1 N: one equation for each block, regardless of the number of cells.
 
-Each cell has its own variance, estimated from its residuals and drawn towards the pooled one (`moderation`). So a
+Each cell has its own variance, estimated from its residuals and shrunk towards the pooled one (`moderation`). So a
 comparison of two quiet cells does not suffer from a noisy third one, and yet has more degrees of freedom than its own
 few blocks give.
 

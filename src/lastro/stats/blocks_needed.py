@@ -8,7 +8,8 @@ campaign. Without chance in the next campaign, the true variance over that of th
 Intervals share cells, and so are narrow together at least as often as if they were independent (Kimball), and at most
 as often as the one that is narrow least often. The first bound is stated, which is too little where noises are equal.
 For the number that the true noise requires, each end of the interval takes the bound that makes it wider. One treatment
-that is much noisier than all others is drawn towards them (`moderation`), so that too few blocks are advised for it.
+that is much noisier than all others has a variance shrunk towards theirs (`moderation`), so that the advised number of
+blocks is too low for it.
 benches/advice_promises.py shows how often the numbers are enough.
 
 Sources: Kupper and Hafner, The American Statistician 43 (1989) 101-105, for assurance; Spiegelhalter and Freedman,

@@ -191,7 +191,7 @@ class _BlockFit:
 
 
 def _moderate(squares: Floats, df: Floats) -> tuple[Floats, Floats]:
-    """Return the variance of each cell, drawn towards the pooled one, and its degrees of freedom.
+    """Return the variance of each cell, shrunk towards the pooled one, and its degrees of freedom.
 
     A cell with one value or none has the pooled variance alone."""
     known = df > 0

@@ -26,7 +26,7 @@ class Drift:
 
     `slope_per_hour`, with its `interval`, is in the unit of the metric per hour, or in fractions of the treatment's
     mean per hour if `relative`. `points` are (hour, residual) in order of time, for a plot. `absent_because` explains
-    why the others are None."""
+    why a field is None."""
 
     tau: float | None
     p: float | None
@@ -82,7 +82,7 @@ def drift(
 
 
 def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:
-    """Return {index of a value: its residual from the mean of its treatment}, without treatments that are left out."""
+    """Return {index of a value: its residual from the mean of its treatment}, without treatments that `drift` omits."""
     members = by_key((treatment, at) for at, treatment in enumerate(treatments))
     residuals: dict[int, float] = {}
     for places in members.values():

@@ -34,14 +34,14 @@ def resolution(values: Sequence[float]) -> float:
 
 
 def rounding(sd: N, step: N) -> N:
-    """Return how far rounding may have moved a mean: half a step where the noise does not reach that far, else 0."""
+    """Return how far rounding may have moved a mean: half a step if the noise `sd` is less than that, else 0."""
     return step / 2 * (sd < step / 2)
 
 
 def rounding_of_mean(sd: float, step: float, n: int, confidence: float) -> float:
     """Return how far rounding may have moved the mean of `n` readings, whose standard deviation is `sd`.
 
-    As `rounding`, but more than half a step for a few readings, which may be equal by chance."""
+    It is as in `rounding`, but more than half a step if there are only a few readings, which may be equal by chance."""
     half = rounding(sd, step)
     return half * equal_readings(n, confidence) if half else 0.0
 

@@ -64,10 +64,10 @@ class SampledMean:
         return cls(mean, factor * variance / n, n - 1, n, bias).shifted(between)
 
     def shifted(self, between: CampaignSpread | None) -> SampledMean:
-        """Return the mean with the variance between campaigns added to its own.
+        """Return the mean with the variance between campaigns added to its own variance.
 
-        Both means of a comparison contain the same estimate of the spread, so each counts it with half of its degrees
-        of freedom: together they have all of them."""
+        Both means of a comparison contain the same estimate of the spread between campaigns. So each counts this
+        estimate with half of its degrees of freedom."""
         if between is None or not between.variance or not self.value:
             return self
         shift = (self.value * between.spread) ** 2

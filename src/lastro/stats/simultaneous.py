@@ -69,7 +69,7 @@ class Pair:
 
     @property
     def most(self) -> float:
-        """The most by which either mean may exceed the other, by the interval; infinite without one.
+        """The most by which either mean may exceed the other, according to the interval; infinite without an interval.
 
         A fraction of the smaller mean if the pair is relative, else in the unit of the values."""
         if self.shown.interval is None:
@@ -82,13 +82,15 @@ class Pair:
         return self.most <= (share if self.relative else share * self.scale)
 
     def blocks_to_decide(self, share: float, probability: float, least: int = 0) -> int | None:
-        """Return the number of blocks, in all, that will probably show that the means differ, or are equivalent.
+        """Return how many blocks, including those so far, will probably show that the means differ or are equivalent.
 
-        It is the least number, and at least `least`, with which the predictive probability reaches `probability`; the
-        means are equivalent within the fraction `share`. After this campaign, the estimate that n blocks will give has
-        a variance of the present squared error less the one after n blocks (Spiegelhalter, Freedman and Blackburn,
-        Controlled Clinical Trials 7 (1986) 8-17). The spread is assumed to stay the same. None if `MOST_BLOCKS` would
-        not be enough, or if nothing varies."""
+        It is the least number, from `least` on, with which the predictive probability of such a result reaches
+        `probability`. The means are equivalent if they differ by at most the fraction `share`. None if more than
+        `MOST_BLOCKS` blocks would be needed, or if nothing varies.
+
+        The spread is assumed to stay as it is. Seen from now, the estimate after n blocks then has a variance of the
+        present squared error minus the squared error after n blocks (Spiegelhalter, Freedman and Blackburn, Controlled
+        Clinical Trials 7 (1986) 8-17)."""
         if self.differs or self.alike(share):
             return max(self.n_blocks, least)
         if not self.comparison.error or self.shown.interval is None or not self.shown.df:
@@ -100,10 +102,10 @@ class Pair:
         return n if n <= MOST_BLOCKS else None
 
     def _decided_with(self, share: float) -> Callable[[int], float]:
-        """Return a function from a number of blocks to the probability that they decide.
+        """Return a function that maps a number of blocks to the probability that they decide (`blocks_to_decide`).
 
-        The critical value keeps its level, as a test of this comparison without its family, with more degrees of
-        freedom."""
+        It uses the critical value of this comparison in its family, converted to a level of a single test. With more
+        degrees of freedom, the level stays the same."""
         from scipy.special import stdtr
 
         now, df, critical = self.n_blocks, self.shown.df or 1.0, self.comparison.critical or 0.0

@@ -25,7 +25,7 @@ _FAR = 8.0  # standard deviations: nothing lies beyond
 
 
 def spent(fraction: float, alpha: float) -> float:
-    """Return how much of the error `alpha` is spent when this fraction (0 to 1) of the data is there."""
+    """Return how much of the error probability `alpha` is spent once a `fraction` (0 to 1) of the data exists."""
     return alpha * math.log(1 + (math.e - 1) * min(fraction, 1.0))
 
 
@@ -52,8 +52,8 @@ def nominal_level(fractions: tuple[float, ...], alpha: float) -> float:
 def _boundary(walk: Floats, mass: Floats, size: float, step: float, due: float) -> float:
     """Return the z-score that the random walk exceeds after its next step with probability `due`.
 
-    `walk` are its points before the step, with probabilities `mass`. The step has the standard deviation `step`, and
-    the walk after it `size`."""
+    `walk` are the points where it may be before the step, and `mass` the probabilities of these points. `step` is the
+    standard deviation of the step, and `size` that of the walk after the step."""
     from scipy.optimize import brentq
     from scipy.special import ndtr
 

@@ -25,7 +25,7 @@ Reason = Literal["too few blocks", "too wide", "narrow enough", "cap reached"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: stop when every relative half width is at most `target` (0.05 is plus or minus 5 %).
+    """A stopping rule: stop when every relative half width is at most `target` (0.05 is plus or minus 5 %).
 
     The campaign stops after `least_blocks` blocks at the earliest, and after `most_blocks` at the latest. Raises:
     ValueError unless target > 0 and 10 <= least_blocks <= most_blocks."""
@@ -47,8 +47,8 @@ class Rule:
 class Decision:
     """Whether to stop after `blocks` blocks, and why; `widest` is the contrast with the greatest relative half width.
 
-    `half_width` is that half width, infinite where the contrast has no interval yet. Both are None without contrasts.
-    """
+    `half_width` is the relative half width of `widest`; infinite if it has no interval yet. Both are None without
+    contrasts."""
 
     stop: bool
     reason: Reason
