@@ -33,7 +33,7 @@ class Recovery(Statement):
         return {"ideal": self.ideal, "without": self.without, "protected": self.protected}
 
     def check(self, claim: Claim, study: Study) -> None:
-        """Raise FieldError if the claim's sentence says how much is recovered, but the claim has no published figure."""
+        """Raise FieldError if the claim's sentence says how much is recovered, but no published figure does."""
         said = _AMOUNT.search(claim.says)
         if said and not (claim.published and claim.published.given):
             raise FieldError(
