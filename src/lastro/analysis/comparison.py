@@ -77,7 +77,7 @@ class ComparedCell:
         """The outcome of the gate for this cell; empty where it does not judge.
 
         "regressed" if the cell regressed, "shown" if the interval of the ratio excludes a loss of more than the margin
-        (no regression is shown), else "undecided"."""
+        (the absence of a regression is shown), else "undecided"."""
         if self.judged is None:
             return ""
         if self.judged.regressed:

@@ -32,9 +32,10 @@ class PrintedCell:
 
 
 class PrintedColumn(FrozenTable):
-    """A column of numbers: their metric, their unit as printed, and the levels `at` of only this column.
+    """A column of a printed table: the metric of its numbers, and their unit as printed.
 
-    `heading` is the name of the column in the source, if it differs from that of the metric."""
+    `at` are the levels that apply only to this column. `heading` is the name of the column in the source, if it differs
+    from the name of the metric."""
 
     metric: Some
     unit: Some
@@ -52,7 +53,7 @@ class PrintedColumn(FrozenTable):
 
 
 class PrintedRow(FrozenTable):
-    """A row of numbers: its levels, and a cell for each column, as printed."""
+    """A row of a printed table: `at` are its levels, and `printed` has the text of the cell in each column."""
 
     at: Side
     printed: Annotated[tuple[OneLine, ...], Field(min_length=1), Listed]
@@ -63,9 +64,11 @@ class PrintedRow(FrozenTable):
 
 
 class Passage(FrozenTable):
-    """A table or a figure of the source: its title and note, in English and by language code, and its place `where`.
+    """A table or a figure of the source.
 
-    The note says how this study deviates from the source. `at` are the levels that apply to all of its numbers."""
+    `says` is its title and `note` says how this study deviates from the source, both in English; `says_in` and
+    `note_in` are {language code: translation}. `where` is where it is in the source. `at` are the levels that apply to
+    all of its numbers."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
     says: Some
@@ -83,18 +86,18 @@ class Passage(FrozenTable):
 
 
 class PrintedTable(Passage):
-    """A table of the source. A cell is the mean over all factors that neither the table nor the cell names.
+    """A table of the source. A cell is a mean over the levels of all factors that neither the table nor the cell names.
 
-    `stand_in` are the levels that replace published ones of which a campaign has no valid trial."""
+    `stand_in` has the levels that replace published levels of which a campaign has no valid trial."""
 
     columns: Annotated[tuple[PrintedColumn, ...], Field(min_length=1, max_length=20), Listed]
     rows: Annotated[tuple[PrintedRow, ...], Field(min_length=1, max_length=200), Listed]
     stand_in: StandIns = ()
 
     def cell(self, metric: str, levels: Levels) -> tuple[PrintedColumn, PrintedCell]:
-        """Return the only cell of a metric whose row and column have levels among `levels`, with its column.
+        """Return the cell of a metric whose row and column have only levels in `levels`, with its column.
 
-        Raises: FieldError if there is none, or several."""
+        Raises: FieldError if there is not exactly one such cell."""
         cells = []
         for row in self.rows:
             for column, cell in zip(self.columns, row.cells, strict=False):  # a wrong number of cells is reported

@@ -37,7 +37,7 @@ class ServiceLevel:
     def parse(cls, text: str, metrics: Sequence[Metric]) -> ServiceLevel:
         """Parse a service level such as 'latency_p99 < 1 ms'.
 
-        Raises: InputError for any other text, and for a metric that is not among these."""
+        Raises: InputError for any other text, and for a metric that is not in `metrics`."""
         if not (match := _LEVEL.fullmatch(text.strip())):
             raise InputError(f"'{text}' is not a service level", "write it as in 'latency_p99 < 1 ms'")
         metric = _named(match[1], metrics)
@@ -98,7 +98,7 @@ class Cost:
     def parse(cls, text: str, metrics: Sequence[Metric]) -> Cost:
         """Parse a sum of metrics such as '0.04*chain_cpus + 0.01*latency_p99'.
 
-        Raises: InputError for any other text, and for a metric that is not among these."""
+        Raises: InputError for any other text, and for a metric that is not in `metrics`."""
         weights: dict[str, float] = {}
         for term in text.split("+"):
             if not (match := _TERM.fullmatch(term)):

@@ -31,8 +31,8 @@ class FrozenTable(StrictTable):
 class StandIn(FrozenTable):
     """The levels that replace published levels of which a campaign has no valid trial.
 
-    `levels` is {factor: {published level: levels in its place}}. `metric` is the metric to use, if not the published
-    one."""
+    `levels` is {factor: {published level: levels in its place}}. `metric` is the metric to use instead of the published
+    metric; empty to use the published metric."""
 
     levels: Annotated[dict[str, dict[str, OneOrMore]], Field(min_length=1)]
     metric: OneLine = ""

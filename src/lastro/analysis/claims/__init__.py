@@ -5,7 +5,7 @@ The rule, which docs/explanation-claims.md explains in full:
 0. A published level of which the campaign has no valid trial is replaced by its stand-in, if the claim has one.
 1. A claim becomes contrasts of the campaign's cells, over the strata in which everything that it compares was measured.
    If there is nothing to compare, or if fewer than two blocks were run, it is untestable here.
-2. Each claim has two p-values: for the hypothesis that it is false, and for the hypothesis that its contrary is false.
+2. Each claim has two p-values: of the hypothesis that it is false, and of the hypothesis that its contrary is false.
    A claim with several parts is true if every part is (the largest p counts); its contrary is true if the contrary of
    any part is (the smallest p counts, times the number of parts). A part that states a sign is tested against zero; a
    part that states equivalence, by two one-sided tests against its margin. A recovery needs a loss and a gain: the
@@ -61,13 +61,13 @@ Verdict = Literal[
 class Judgement:
     """The judgement of this campaign on one claim, with everything that a table of claims needs.
 
-    `part` is the part of the claim that decided the verdict; `effects` has all parts. In an untestable claim, both may
-    be None; `why_not` is the reason. `p` is raw; `p_adjusted` is corrected by Holm's method over the claims of the
-    file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
-    untestable. `n_blocks` counts the blocks with valid trials. `corrected` is true if the claim would be significant
-    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels. `so`
-    is true if `p` is evidence for the claim, and false if it is evidence against it. `open` is true if the true value
-    of a mean that is only a lower bound could overturn that evidence."""
+    `part` is the part of the claim that decided the verdict; `effects` has all parts. For an untestable claim, `part`
+    and `effects` may be None; `why_not` has the reasons. `p` is the uncorrected p-value; `p_adjusted` is corrected by
+    Holm's method over the claims of the file. A recovery without a loss, and a claim that a lower bound leaves open,
+    have p-values although they are untestable. `n_blocks` is the number of blocks with valid trials. `corrected` is
+    true if `p` is significant without the correction. `stand_in` are the stand-ins by which the claim was judged;
+    `claim` then states these levels. `so` is true if `p` is evidence for the claim, and false if it is evidence against
+    the claim. `open` is true if the true value of a mean that is only a lower bound could overturn this evidence."""
 
     claim: Claim
     verdict: Verdict = "untestable here"
@@ -90,7 +90,7 @@ def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
 
 
 def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
-    """Return the effects of a claim in this campaign. Raises: Untestable if it lacks the data.
+    """Return the effects of a claim in this campaign. Raises: Untestable if the campaign lacks the data.
 
     The speed of an emulated guest is not that of a host. So a claim on a level is untestable there, and the effects on
     a metric that depends on the speed of a processor are marked as incomparable."""
@@ -116,7 +116,7 @@ def judge_by(
 ) -> tuple[Judgement, ...]:
     """Judge each claim by its effects; the rule is the same for any number of reports of one study.
 
-    `effects` returns the effects of a claim, and raises Untestable if the data for it is missing."""
+    `effects` returns the effects of a claim, and raises Untestable if the reports lack the data for the claim."""
     n_blocks = sum(len(_blocks(report)) for report in reports)
     tested = [_test_or_stand_in(claim, reports, effects, n_blocks) for claim in claims.claims]
     adjusted = holm([judgement.p for judgement in tested])
@@ -135,7 +135,7 @@ def _test_or_stand_in(
 ) -> Judgement:
     """Test a claim, with stand-ins for published levels that were not measured.
 
-    If that is not possible, the reason is the one for the published levels."""
+    If it cannot be tested with stand-ins either, the reasons are those for the published levels."""
     statement, stand_in = as_measured(claim.statement, claim.stand_in, reports)
     judgement = _test(claim.stating(statement), effects, n_blocks)
     if not stand_in:
@@ -145,7 +145,7 @@ def _test_or_stand_in(
 
 
 def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blocks: int) -> Judgement:
-    """Return the judgement of a claim before the correction for other claims: its p, and the part that decides it."""
+    """Return the judgement of a claim before the correction for other claims: with `p`, and no verdict yet."""
     try:
         effects = effects_of_claim(claim)
     except Untestable as untestable:
@@ -174,13 +174,13 @@ def too_few_blocks(n: int) -> Note:
 
 
 def why_absent(*effects: Estimate | None) -> Note:
-    """Return why there is no p or no interval: the first reason that an effect has."""
+    """Return why there is no p-value or interval: the first reason that any of the effects has."""
     reasons = (effect.absent_because for effect in effects if effect is not None)
     return next(filter(None, reasons), Note(N_("there is no interval")))
 
 
 def _with_verdict(tested: Judgement, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
-    """Return the judgement of a tested claim with its corrected p, and the verdict that follows from it."""
+    """Return the judgement of a tested claim with its corrected p-value, and the verdict that follows from it."""
     alpha = report.study.design.alpha
     metric = tested.claim.statement.metric
     judgement = replace(
@@ -198,7 +198,7 @@ def _with_verdict(tested: Judgement, p_adjusted: float | None, report: CampaignR
 
 
 def _verdict(judgement: Judgement, alpha: float) -> Verdict:
-    """Return the verdict by steps 3 to 5 of the rule, except for lower bounds."""
+    """Return the verdict by steps 3 to 5 of the rule in the module's docstring, without regard to lower bounds."""
     if judgement.part is None or judgement.p is None or judgement.p_adjusted is None:
         return "untestable here"
     if judgement.p_adjusted >= alpha:
@@ -230,7 +230,7 @@ def _is_left_open(judgement: Judgement, verdict: Verdict) -> bool:
 def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies within the tolerance of the published figure.
 
-    True without a figure, and for a claim that states the figure itself (an extreme), since its tests judge that."""
+    True without a figure. Also true for a claim that states the figure itself: its tests judge the figure."""
     if claim.statement.states_figure:
         return True
     low, high = tolerated(claim)
@@ -251,9 +251,9 @@ def has_magnitude(claim: Claim) -> bool:
 
 
 def tolerated(claim: Claim) -> tuple[float, float]:
-    """Return the smallest and largest effect within the tolerance of the published figure; infinite without one.
+    """Return the smallest and largest effect that agree with the published figure; infinite without a figure.
 
-    "Slightly" has one finite end; the test of the direction judges the other."""
+    For "slightly", only one end is finite; on the other side, the test of the direction judges."""
     if claim.slight is not None:
         higher = claim.direction == "higher"
         return (-math.inf, 1 + claim.slight) if higher else (1 / (1 + claim.slight), math.inf)
@@ -261,7 +261,7 @@ def tolerated(claim: Claim) -> tuple[float, float]:
 
 
 def judged_measure(claim: Claim, part: ClaimContrast) -> Measure:
-    """Return the measure of the published figure; without one, that of the effect."""
+    """Return the measure of the published figure; without a figure, the measure of the effect."""
     if claim.slight is not None:
         return "ratio"
     return claim.published.judged[0] if claim.published and has_magnitude(claim) else part.measure
@@ -270,7 +270,7 @@ def judged_measure(claim: Claim, part: ClaimContrast) -> Measure:
 def judged_interval(claim: Claim, part: ClaimContrast) -> Interval | None:
     """Return the interval of the effect, converted to the measure of the published figure if there is one.
 
-    None for a difference that no published figure can be compared with."""
+    None for a difference that cannot be compared with a published figure, and without such an interval."""
     measure = judged_measure(claim, part)
     if measure == "difference" and part.incomparable:
         return None

@@ -15,9 +15,9 @@ _ROUNDING = 1e-9  # of 0.9 - 1, for example
 
 
 def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, problems: Problems) -> bool:
-    """Add the problems of a claim; return whether it has exactly one statement, of one of these kinds.
+    """Record the problems of a claim, and return whether it has exactly one statement of one of these kinds.
 
-    `index` is its place in the file."""
+    `index` is the index of the claim in the file."""
     here: tuple[Key, ...] = ("claim", index)
     given = [kind for kind in kinds if getattr(claim, kind) is not None]
     if len(given) != 1:
@@ -42,7 +42,7 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
 
 
 def _check_names(statement: Statement, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
-    """Add a problem for each metric or factor of a statement that the study does not have, and for wrong sides."""
+    """Record a problem for each metric or factor of a statement that the study lacks, and for wrong sides."""
     for place, name in enumerate(statement.metrics):
         with problems.at(*here, "also" if place else "metric"):
             check_metric(name, study)
@@ -62,7 +62,7 @@ def _check_names(statement: Statement, study: Study, here: tuple[Key, ...], prob
 def _check_sides(statement: Statement, sides: Mapping[str, Levels], outside: Sequence[str]) -> None:
     """Raise FieldError if sides differ in their factors or are equal, or if a factor is named twice.
 
-    `outside` are the factors that the statement compares apart from sides (`Statement.listed_factors`)."""
+    `outside` are the factors that the statement compares in addition to its sides (`Statement.listed_factors`)."""
     if len({frozenset(side) for side in sides.values()}) > 1:
         raise FieldError(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
     in_sides = {name for side in sides.values() for name in side}
@@ -131,9 +131,9 @@ def _check_published(claim: Claim, study: Study) -> None:
 
 
 def _check_tolerance(published: PublishedFigure) -> None:
-    """Raise FieldError for a tolerance larger than the published effect, or than all of a loss.
+    """Raise FieldError if the tolerance is larger than the published effect or, for a share, than the whole loss.
 
-    With it, almost any effect would agree with the figure."""
+    With such a tolerance, almost any effect would agree with the figure."""
     effect = published.difference if published.ratio is None else published.ratio - 1
     largest = 1.0 if published.share is not None else abs(effect or 0.0)
     if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
@@ -155,7 +155,7 @@ def _check_sign(published: PublishedFigure, direction: str | None) -> None:
 def _check_stand_in(
     stand_in: StandIn, statement: Statement, study: Study, here: tuple[Key, ...], problems: Problems
 ) -> None:
-    """Add problems of stand-ins: for levels that the statement does not name, or with a metric in another unit."""
+    """Record a problem for stand-ins of levels that the statement does not name, or with a metric in another unit."""
     named = _levels_named(statement)
     for factor, levels in stand_in.levels.items():
         for level, others in levels.items():
@@ -175,7 +175,7 @@ def _check_stand_in(
 
 
 def _levels_named(statement: Statement) -> set[tuple[str, Level]]:
-    """Return (factor, level) of every level that a statement names."""
+    """Return the set of (factor, level) of all levels that a statement names."""
     named: set[tuple[str, Level]] = set()
 
     def note(factor: str, levels: tuple[Level, ...]) -> tuple[Level, ...]:

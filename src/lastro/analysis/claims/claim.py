@@ -28,7 +28,7 @@ BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contra
 
 
 class VerdictWords(NamedTuple):
-    """The messages that explain each verdict: why reproduced, why contradicted, or what the data cannot show."""
+    """The messages that explain the verdicts: why reproduced, why contradicted, or what the data cannot show."""
 
     reproduced: str
     contradicted: str
@@ -63,52 +63,58 @@ class Statement(FrozenTable):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of the metrics whose values the statement is about."""
+        """The names of all metrics that the statement needs, `metric` first."""
         return (self.metric,)
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """The ends between which the mean lies by the statement, in the unit of the metric; None for a comparison."""
+        """The limits between which the mean lies by the statement, in the metric's unit; None for a comparison."""
         return None
 
     def choices(self) -> Mapping[str, Levels]:
-        """Return {key: side} of the sides that the statement compares; all have the same factors."""
+        """Return {key in the table: side} of the sides that the statement compares; all sides name the same factors."""
         return {}
 
     def listed_factors(self) -> tuple[str, Sequence[str]]:
-        """Return the key under which the table names factors to compare, apart from sides, and their names."""
+        """Return (key, names) of the factors that the statement compares as a whole, in addition to its sides.
+
+        The key is the one under which the table in the claims file names these factors."""
         return "factor", ()
 
     def is_equivalence(self, claim: Claim) -> bool:
-        """Return whether the statement is that means are alike, for which the claim has a margin."""
+        """Return whether the statement says that means are alike; such a claim has a margin."""
         return False
 
     def check(self, claim: Claim, study: Study) -> None:
         """Raise FieldError if keys of this kind of statement contradict each other or the claim."""
 
     def with_levels(self, change: Change) -> Self:
-        """Return the statement with the levels that `change` returns for each factor and its levels."""
+        """Return the statement with its levels replaced: `change` is called with each factor and its levels."""
         sides = {key: side for key, side in self if isinstance(side, dict)}
         return self.model_copy(update={key: changed(side, change) for key, side in sides.items()})
 
     def cells_of(self, table: PrintedTable, columns: Sequence[str]) -> list[tuple[PrintedColumn, PrintedCell]]:
-        """Return the cells of a printed table that a claim reads. Raises: FieldError without them."""
+        """Return the cells of a printed table from which the claim's figure is read, each with its column.
+
+        Raises: FieldError if the table lacks them, or if this kind of statement does not read tables."""
         raise FieldError("only `compare` and `level` read a table")
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        """Return the contrasts on which the statement depends; `cells` and `also` are those of `metrics`, in order.
+        """Return the contrasts by which the statement is tested.
+
+        `cells` and `also` are the cells of each of `metrics`, in order.
 
         Raises: Untestable if the campaign lacks the data for them."""
         raise NotImplementedError
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
-        """Return where the published value lies in a figure of means; None without one.
+        """Return where the published value lies in a figure of means; None if it cannot be shown there.
 
         `others` are all claims of the file, and `mean` returns the campaign's mean of the metric at some levels."""
         return None
 
     def words(self, claim: Claim) -> VerdictWords:
-        """Return the messages for each verdict; {levels} are filled with those of the part that decided."""
+        """Return the messages for each verdict; {levels} is to be filled with the levels of the part that decided."""
         return EQUIVALENCE if self.is_equivalence(claim) else DIRECTION
 
     def figure(self, claim: Claim) -> Note | Numeral:
@@ -120,8 +126,8 @@ class Statement(FrozenTable):
 class PublishedMark:
     """The published figure of a claim in the unit of a campaign's metric, at the levels that it describes.
 
-    `bound` is "≤" or "≥" where the source states a bound. `relative`: it was computed from a published ratio or
-    difference, and from a mean of this campaign."""
+    `bound` is "≤" or "≥" if the source states a bound, else empty. `relative` is true if the value was computed from a
+    published ratio or difference and a mean of this campaign."""
 
     claim: Claim
     levels: Levels
@@ -156,7 +162,7 @@ class PublishedFigure(FrozenTable):
 
     @property
     def judged(self) -> tuple[Measure, float]:
-        """The measure of an effect to which this figure refers, and its number; a share may have only a bound."""
+        """The measure by which an effect is compared with this figure, and the published value in this measure."""
         if self.ratio is not None:
             return "ratio", self.ratio
         if self.difference is not None:
@@ -186,7 +192,7 @@ class Contradiction(FrozenTable):
     where: Some
 
     def text(self, language: str) -> str:
-        """Return the sentence in a language, or in English where the file has no other."""
+        """Return the sentence in a language, or in English if the file has no translation."""
         return self.says_in.get(language, self.says)
 
 
@@ -223,15 +229,15 @@ class Claim(FrozenTable):
         return self.statements[0]
 
     def stating(self, statement: Statement) -> Self:
-        """Return the claim with another statement."""
+        """Return the claim with its statement replaced by another."""
         return self.model_copy(update={self.statement.key: None, statement.key: statement})
 
     def text(self, language: str) -> str:
-        """Return the claim in a language, or in English where the file has no other."""
+        """Return the sentence of the claim in a language, or in English if the file has no translation."""
         return self.says_in.get(language, self.says)
 
     def noted(self, language: str) -> str:
-        """Return the note in a language, or in English where the file has no other; empty without one."""
+        """Return the note in a language, or in English if the file has no translation; empty without a note."""
         return self.note_in.get(language, self.note)
 
 
@@ -245,7 +251,7 @@ class Source(FrozenTable):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of one file, which are one family of tests, and the tables and figures of their source."""
+    """The claims of one file, and the tables and figures of their source. All claims are one family of tests."""
 
     source: Source
     claims: tuple[Claim, ...]
@@ -255,11 +261,11 @@ class Claims:
 
 
 def changed(side: Levels, change: Change) -> Levels:
-    """Return a side with the levels that `change` returns for each factor and its levels."""
+    """Return a side with its levels replaced: `change` is called with each factor and its levels."""
     return {factor: change(factor, levels) for factor, levels in side.items()}
 
 
 def check_distinct(levels: Sequence[Level]) -> None:
-    """Raise FieldError if a level is compared with itself: the claim would hold always, or never."""
+    """Raise FieldError if a level occurs twice: compared with itself, the claim would always hold, or never."""
     if twice := [level for level in levels if levels.count(level) > 1]:
         raise FieldError(f"compares {shown(twice[0])} with itself", BOTH_WAYS)

@@ -22,7 +22,7 @@ from lastro.study.schema import read_shape
 
 
 def load_claims(path: Path, study: Study) -> Claims:
-    """Return the claims in a file, on this study.
+    """Return the claims about this study in a file.
 
     Raises: StudyError when the file cannot be read, or is not a valid claims file of this study."""
     text = read_text(path, "claims", "docs/explanation-claims.md explains how to write one")
@@ -30,7 +30,7 @@ def load_claims(path: Path, study: Study) -> Claims:
 
 
 def claims_copy(path: Path, base: Path) -> dict[str, str]:
-    """Return {file name: text} of a copy of a claims file, as `claims.toml`, and of the file whose tables it reads.
+    """Return {file name: text} for copying a claims file, named claims.toml, and the file whose tables it reads.
 
     No symbolic link below the directory `base` is followed. Raises: StudyError unless both are claims files."""
     text = read_text(path, "claims", "correct the file, or remove it", base=base)

@@ -19,7 +19,7 @@ _FORMS = "a figure has `metrics`, `groups` and mostly `bars`, or `series`, `pane
 
 
 def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple[PrintedTable, ...]:
-    """Return the tables of a claims file, and add their problems with this study."""
+    """Return the tables of a claims file, and record what does not fit this study as problems."""
     _check_ids("table", shape.table, problems)
     for index, table in enumerate(shape.table):
         here = ("table", index)
@@ -40,7 +40,7 @@ def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple
 def checked_figures(
     shape: ClaimsFile, tables: Mapping[str, PrintedTable], study: Study, problems: Problems
 ) -> tuple[PrintedFigure, ...]:
-    """Return the figures of a claims file, and add their problems with this study."""
+    """Return the figures of a claims file, and record what does not fit this study as problems."""
     _check_ids("figure", shape.figure, problems)
     claims = [claim.id for claim in shape.claim]
     figures: list[PrintedFigure] = []
@@ -66,8 +66,8 @@ def checked_figures(
 def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> PublishedFigure | None:
     """Return the figure published with a claim, read from its table if it names one.
 
-    A ratio is that of the cells of the two sides; its tolerance is half of the effect, unless the file has one. None
-    without a published figure. Raises: FieldError if the table does not have the cells."""
+    For a comparison, it is the ratio of the cells of the two sides; its tolerance is half of the effect, unless the
+    file has one. None if the claim has no published figure. Raises: FieldError if the table does not have the cells."""
     given, stated = claim.published, claim.statements
     if given is None or not given.table:
         if given is not None and given.columns:

@@ -11,12 +11,12 @@ from lastro.study.problems import FieldError, shown
 
 
 def factors_of(study: Study) -> set[str]:
-    """Return the names that a choice of levels may have: factors, and constants."""
+    """Return the names that may occur in a choice of levels: the study's factors and its constants."""
     return {factor.name for factor in study.factors} | set(study.settings)
 
 
 def units_of(study: Study) -> dict[str, str]:
-    """Return the unit of each metric of the study's scenario."""
+    """Return {metric: unit} for all metrics of the study and of its scenario."""
     return {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
 
 

@@ -28,8 +28,8 @@ def as_measured(
 ) -> tuple[Statement, tuple[Substitution, ...]]:
     """Return the statement with a stand-in for each published level that no report measured, and the substitutions.
 
-    Of several stand-ins for one level, the first that was measured takes its place. If none was measured, the level
-    stays."""
+    If a level has several stand-ins, the first that was measured replaces it. If none was measured, the level is not
+    replaced."""
     all_measured = measured_levels(reports) if stand_ins else {}
     substitutions, replaced = list[Substitution](), dict[str, set[Level]]()
     for stand_in in stand_ins:
@@ -51,7 +51,7 @@ def as_measured(
 def _replace_levels(
     in_place: Mapping[str, Mapping[Level, tuple[Level, ...]]], factor: str, levels: tuple[Level, ...]
 ) -> tuple[Level, ...]:
-    """Return the levels of a factor, with those in place of each; `in_place` is {factor: {level: others}}."""
+    """Return the levels of a factor, with stand-ins replaced; `in_place` is {factor: {level: levels in its place}}."""
     return tuple(other for level in levels for other in in_place.get(factor, {}).get(level, (level,)))
 
 

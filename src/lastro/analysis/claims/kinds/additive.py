@@ -20,7 +20,7 @@ from lastro.study.sides import Listed
 class Additive(Statement):
     """Two factors do not interact: the means of their combinations are the sums of their main effects.
 
-    No mean deviates from that sum by more than the claim's margin, a fraction of the grand mean."""
+    No mean of a combination deviates from this sum by more than the claim's margin, a fraction of the grand mean."""
 
     key: ClassVar[str] = "additive"
 

@@ -17,7 +17,7 @@ from lastro.study.sides import Listed, Some
 
 
 class Alike(Statement):
-    """A statement that the means of any two of these levels differ by less than the claim's margin."""
+    """The statement that the means of any two of the `levels` of `factor` differ by less than the claim's margin."""
 
     key: ClassVar[str] = "alike"
 

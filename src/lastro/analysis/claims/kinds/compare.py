@@ -1,4 +1,4 @@
-"""The mean of one side is higher than, lower than or like that of the other."""
+"""The mean of one side is higher than, lower than or like the mean of the other side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from lastro.study.sides import Side
 
 
 class Compare(Statement):
-    """The mean of `metric` on the side `of` against that on the side `to`, in the direction of the claim."""
+    """The statement that the mean of `metric` at `of` is higher than, lower than or like its mean at `to`.
+
+    The claim's `direction` says which of these."""
 
     key: ClassVar[str] = "compare"
     figures: ClassVar[tuple[str, ...]] = ("difference", "ratio")

@@ -22,8 +22,9 @@ from lastro.study.sides import Listed, Side, Some
 class Extreme(Statement):
     """The ratio of two means is as far from 1 as the published ratio, give or take its tolerance, where it is farthest.
 
-    So at one of the levels of `over` it comes near that ratio, and at none of them it goes beyond. "Up to 40 % less" is
-    a ratio of 0.6. With `also`, it is farthest among several metrics, too: `metric` and these."""
+    So at some level of `over`, the ratio comes within the tolerance of the published ratio, and at no level does it go
+    farther beyond. "Up to 40 % less" is a ratio of 0.6. With `also`, the ratio is the farthest among several metrics,
+    too: `metric` and the metrics in `also`."""
 
     key: ClassVar[str] = "extreme"
     figures: ClassVar[tuple[str, ...]] = ("ratio",)
@@ -59,10 +60,11 @@ class Extreme(Statement):
             raise FieldError(why, "it must be less than the ratio, and less than its distance from 1")
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        """Test that the ratio goes beyond its extreme nowhere, and comes near it somewhere: at a level, in a metric.
+        """Test that the ratio nowhere goes beyond the published ratio, and somewhere comes near it.
 
-        Each place has a part for the former. The last part is a union: it is shown by the smallest p times the number
-        of places, and refuted by the largest."""
+        There is one test of each at every combination of levels of `over`, in every metric. "Nowhere beyond" has a part
+        for each combination. "Somewhere near" is the last part, a union: it is shown by the smallest p-value, times the
+        number of combinations, and refuted by the largest p-value."""
         ratio, tolerance = _stated(claim)
         falls, places = ratio < 1, [*itertools.product(*self.over.values())]
         levels: list[Levels] = [

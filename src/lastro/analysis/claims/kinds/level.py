@@ -22,8 +22,8 @@ from lastro.study.sides import Some
 class Absolute(Statement):
     """The mean of `metric` is `value` within its `tolerance`, or at most or at least a bound, in `unit`.
 
-    The mean is that over all conditions; with `over = "worst"`, that of each, so the worst one decides. Unlike all
-    other statements, it is not a comparison with another measurement, so it depends on the machine."""
+    It is the mean over all conditions; with `over = "worst"`, the mean of each condition, so the worst decides. Unlike
+    all other statements, it is not a comparison with another measurement, so it depends on the machine."""
 
     key: ClassVar[str] = "level"
 

@@ -24,9 +24,9 @@ _Group = Annotated[tuple[Side, ...], BeforeValidator(lambda side: (side,) if isi
 class Order(Statement):
     """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
 
-    With `of` and `to`, the order is that of the difference between these two at each level; with `distance`, that of
-    its absolute value. With `sides`, it is one of choices of levels of several factors, and `factor` and `falling` are
-    empty."""
+    `falling` has the groups of levels of `factor`. With `of` and `to`, the levels are ordered by the difference of the
+    means of these two sides at each level; with `distance`, by its absolute value. With `sides`, choices of levels of
+    several factors are ordered instead of levels, and `factor` and `falling` are empty."""
 
     key: ClassVar[str] = "order"
 
@@ -45,7 +45,7 @@ class Order(Statement):
         return "factor", (self.factor,) if self.factor else ()
 
     def check(self, claim: Claim, study: Study) -> None:
-        """Check that the order is of the levels of one factor, or of sides, and of two groups or more."""
+        """Raise FieldError unless the order is of levels of one factor, or of sides, and has two or more entries."""
         by_level = bool(self.factor and self.falling)
         if bool(self.sides) == by_level or (self.sides and (self.of or self.factor)):
             raise FieldError("must have exactly one of two forms", "give `factor` and `falling`, or `sides` alone")

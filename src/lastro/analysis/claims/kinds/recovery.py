@@ -33,7 +33,7 @@ class Recovery(Statement):
         return {"ideal": self.ideal, "without": self.without, "protected": self.protected}
 
     def check(self, claim: Claim, study: Study) -> None:
-        """Raise FieldError if the sentence says how much is recovered, and no published figure judges it."""
+        """Raise FieldError if the claim's sentence says how much is recovered, but no published figure does."""
         said = _AMOUNT.search(claim.says)
         if said and not (claim.published and claim.published.given):
             raise FieldError(
@@ -45,7 +45,10 @@ class Recovery(Statement):
         return recovery_of(self.ideal, self.without, self.protected, self.at, cells)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
-        """Return the mark of a published share of the loss; the loss is the ratio of a comparison in the file."""
+        """Return the mark of a published share of the loss; None without a published share, or a published loss.
+
+        The loss is the published ratio of another claim of the file, which compares `without` with `ideal`. None also
+        if the campaign has no mean at `ideal`."""
         ideal = mean({**self.at, **self.ideal})
         loss = next((other.published.ratio for other in others if other.published and self._is_loss(other)), None)
         if claim.published is None or claim.published.share is None or ideal is None or loss is None:
@@ -55,6 +58,6 @@ class Recovery(Statement):
         )
 
     def _is_loss(self, claim: Claim) -> bool:
-        """Return whether a claim compares `without` with `ideal`, in the same metric and conditions."""
+        """Return whether a claim compares `without` with `ideal`, in the metric and conditions of this statement."""
         other, sides = claim.statement, {"of": self.without, "to": self.ideal}
         return other.key == "compare" and (other.metric, other.at, other.choices()) == (self.metric, self.at, sides)
