@@ -109,7 +109,7 @@ def number_of(level: Level) -> float | None:
 
 
 def _numeric_options(factor: Factor) -> list[str]:
-    """Return the names of numeric options in which some levels of a factor differ that are otherwise equal."""
+    """Return each numeric option in which some levels of the factor differ while they agree in everything else."""
     names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
     return [name for name in names if _split_levels(factor, name)]
 

@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TestedLevel:
-    """The test of a statement on one level of a factor: its effects, or the reasons why there are none.
+    """The test of a statement about one level of a factor: the estimated effects, or why they cannot be estimated.
 
     Intervals and `p` are corrected for `family`, the number of tests in its family."""
 

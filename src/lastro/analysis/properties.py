@@ -60,7 +60,7 @@ class PropertyTables:
 
 
 def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Sequence[Attempt]) -> PropertyTables:
-    """Build the side tables of a report from the notes of its attempts."""
+    """Build the tables of what attempts noted beside their metrics, such as the use of CPU and memory."""
     levels = {treatment.index: treatment.levels for treatment in treatments}
 
     @cache

@@ -111,7 +111,7 @@ class Fleet:
         return self._opened
 
     def run(self, store: Store, kind: type[Scenario], observer: FleetObserver) -> None:
-        """Run the remaining trials, after `wait_for_first`.
+        """Run the trials that have not run yet. Call `wait_for_first` before.
 
         Raises: HostError when no testbed is left; StoreError when a result cannot be written."""
         self.store, self.observer = store, observer

@@ -52,7 +52,7 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
     """Return {"METRIC of TREATMENT": relative half width of the interval of its ratio to the baseline}.
 
     The metrics are those that the study requires to be precise. A ratio is left out if the treatment or its baseline
-    has no valid trial with the metric, or a value that is only a lower bound: more blocks would not change this."""
+    has no valid trial with the metric, or if one of their values is only a lower bound: more blocks would not help."""
     names = study.design.precise_metrics or tuple(metric.name for metric in study.metrics)
     values: dict[tuple[int, str], dict[int, float]] = {}
     bounded: set[tuple[int, str]] = set()

@@ -17,9 +17,9 @@ _WIDTH = 80
 
 @dataclass(frozen=True, slots=True)
 class PartsToTry:
-    """The parts to try: platforms with their options, and for each other kind the names of its parts.
+    """The parts that `lastro doctor` tries: platforms with their options, and {kind: names} of all other parts.
 
-    `linked` are the attachments whose properties are to be found."""
+    `linked` are the attachments whose properties are found by linking instances."""
 
     platforms: Sequence[str]
     names: Mapping[str, Sequence[str]]
@@ -70,7 +70,9 @@ class ProbeProgress:
         self._done_s += self._each_s.get(platform, 0.0)
 
     def _say(self, now: str, once: str, progress: str) -> None:
-        """Show `now` on the live line of a terminal; elsewhere, print `once` the first time that it occurs."""
+        """Show `now` on the live line of a terminal; elsewhere, print the line `once`, unless it was printed before.
+
+        `progress` is shown behind either, in parentheses."""
         more = f" ({progress})" if progress else ""
         if self._live:
             line = f"{now}{more}"

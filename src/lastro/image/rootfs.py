@@ -167,10 +167,10 @@ def sent(image: Image, host: Host, store: Path) -> Image:
 
 
 def shifted(image: Image, original: Image, first_id: int, host: Host) -> Path:
-    """Return a copy of the image's tree for a user namespace, in which `first_id` is added to every owner.
+    """Return a copy of the image's tree with `first_id` added to the owner and group of every file.
 
-    The copy is made once, next to the tree of `image`, which is on `host`. `original` is the same image on this
-    machine, with which the copy is compared.
+    A user namespace runs the copy. It is made once, on `host`, next to the tree of `image`. `original` is the same
+    image on this machine; the copy is compared with it.
 
     Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"

@@ -373,9 +373,9 @@ class _Fit:
         return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
 
     def _n_paired_blocks(self, weighted: _Sum) -> int:
-        """Return the number of blocks that have values both of cells with positive and of cells with negative weights.
+        """Return in how many blocks a cell with a positive and a cell with a negative weight both have a value.
 
-        If all weights have the same sign, it is the number of blocks that have values of these cells."""
+        If all weights have the same sign, return in how many blocks any weighted cell has a value."""
         if self.complete and len(weighted.cells):
             return self.n_blocks
         signs = [weighted.cells[sign * weighted.weights > 0] for sign in (1, -1)]

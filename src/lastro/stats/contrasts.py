@@ -85,7 +85,8 @@ def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
 def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate | None:
     """Estimate the logarithm of the ratio of two weighted means; None where one of them is not above zero.
 
-    Where the model is not of logarithms, the error is that of the first-order expansion at the means."""
+    If the model was fitted to the values themselves and not to their logarithms, the error is that of the delta method
+    (the first-order expansion at the means)."""
     gap = model.estimate(less(of, to))
     if model.log or gap.apart:
         return gap

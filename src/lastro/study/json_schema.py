@@ -43,21 +43,21 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
     values = {kind: _part(schema, kind, own) for kind in schema.parts}
     values |= {name: _setting(setting) for name, setting in schema.settings.items()}
     values |= {name: _option(options) for name, options in options_named(schema).items()}
+    values |= {name: _setting(option) for name, (option,) in options_of_one(schema).items()}
     lists = {
         name: {"type": "array", "items": value, "minItems": 1, "uniqueItems": True} for name, value in values.items()
     }
-    constants = values | {name: _setting(option) for name, (option,) in options_of_one(schema).items()}
     offered = {name: [setting] for name, setting in schema.settings.items()}
     offered |= options_named(schema) | options_of_one(schema)
     changeable = {
-        name: constants[name] for name, settings in offered.items() if any(setting.in_profiles for setting in settings)
+        name: values[name] for name, settings in offered.items() if any(setting.in_profiles for setting in settings)
     }
 
     tables["StudyTable"]["scenario"] = {"const": schema.name, "description": schema.summary}
     metrics = {"items": _metric(schema), "uniqueItems": True}
     tables["StudyTable"]["metrics"] |= metrics
     _close(study["properties"]["factors"], lists)
-    _close(study["properties"]["settings"], constants)
+    _close(study["properties"]["settings"], values)
     tables["DesignTable"]["precise_metrics"] |= metrics
     _close(tables["DesignTable"]["baseline"], values)
     _close(tables["ExcludeTable"]["when"], {name: {"anyOf": [values[name], lists[name]]} for name in values})

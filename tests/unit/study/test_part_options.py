@@ -99,11 +99,11 @@ def test_instruments_of_links_are_none_of_compute() -> None:
         study(factors='instrument = ["ping"]')
 
 
-def test_editors_know_constants_of_one_part() -> None:
+def test_editors_know_options_of_one_part_as_constants_and_as_factors() -> None:
     tables = json_schema(schemas())["$defs"]["compute"]
     name = "instrument.sysbench-cpu.primes"
     assert tables["properties"]["settings"]["properties"][name]["minimum"] == 3
-    assert name not in tables["properties"]["factors"]["properties"]
+    assert tables["properties"]["factors"]["properties"][name]["items"]["minimum"] == 3
     assert "instrument.sysbench-cpu.events" in tables["$defs"]["ProfileTable"]["properties"]
 
 

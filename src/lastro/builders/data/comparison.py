@@ -105,7 +105,7 @@ def _gate(comparison: Comparison) -> dict[str, Any]:
 
 
 def _cell(cell: ComparedCell) -> dict[str, Any]:
-    """Return a cell with the keys of `cells` in this module's docstring."""
+    """Return a compared cell as an element of the list `cells`, which this module's docstring describes."""
     return {
         "metric": cell.metric.name,
         **pick(cell.metric, "unit better"),

@@ -14,7 +14,9 @@ Forms = Mapping[type, Callable[[Any], Any]]
 
 
 def encode(document: Mapping[str, Any], forms: Forms) -> dict[str, Any]:
-    """Return a document as JSON-serializable data, with these `forms`; a number that is not finite becomes None."""
+    """Return a document as JSON-serializable data; a number that is not finite becomes None.
+
+    `forms` are {class: function that converts its instances}; other dataclasses become {field: value}."""
     return {key: _encoded(value, forms) for key, value in document.items()}
 
 
