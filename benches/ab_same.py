@@ -3,13 +3,14 @@
     python benches/ab_same.py DIRECTORY            100 runs: about an hour
     python benches/ab_same.py DIRECTORY 20 --only platform=docker
 
-Each run is the demo's study without neighbour and limits, with five blocks. Its outcome is kept in DIRECTORY, so that a
-loop that was stopped goes on. Every alarm and every interval without zero is listed."""
+Each run is the demo's study without neighbour and limits, with five blocks. Its outcome is kept below DIRECTORY, so
+that a loop that was stopped goes on. Every alarm and every interval without zero is listed."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -24,23 +25,18 @@ WITHIN_S = 600
 def outcome(path: Path, only: str) -> dict[str, object]:
     """Run both variants once more unless `path` has the outcome. Return what `lastro ab --json` prints."""
     if not path.exists():
-        options = [
-            *PAIR,
-            "--only",
-            only,
-            "--blocks",
-            str(BLOCKS),
-            "--wait",
-            "--json",
-            "--output",
-            str(path.with_suffix("")),
-        ]
+        campaign = path.with_suffix("")
+        shutil.rmtree(campaign, ignore_errors=True)  # of a run that was stopped
+        options = [*PAIR, "--only", only, "--blocks", str(BLOCKS), "--wait", "--json", "--output", str(campaign)]
         command = [sys.executable, "-m", "lastro", "ab", "demo", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
         if done.returncode not in EXITS:
             sys.exit(f"{' '.join(command)}: {done.stderr}")
-        path.write_text(done.stdout)
-    return json.loads(path.read_text())
+        partial = path.with_suffix(".partial")
+        partial.write_text(done.stdout)
+        partial.replace(path)
+    outcome: dict[str, object] = json.loads(path.read_text())
+    return outcome
 
 
 def table(outcomes: list[dict[str, object]]) -> list[str]:
@@ -61,10 +57,11 @@ def main() -> None:
     parser.add_argument("runs", type=int, nargs="?", default=100)
     parser.add_argument("--only", default="platform=native")
     given = parser.parse_args()
-    given.directory.mkdir(parents=True, exist_ok=True)
+    kept = given.directory / given.only
+    kept.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for number in range(1, given.runs + 1):
-        outcomes.append(outcome(given.directory / f"{number}.json", given.only))
+        outcomes.append(outcome(kept / f"{number}.json", given.only))
         print(f"{number}: {outcomes[-1]['answer']}", file=sys.stderr, flush=True)
     print("\n".join(table(outcomes)))
 

@@ -41,7 +41,7 @@ def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
     names = [f"{number}  {decision.candidates[at].label}" for number, at in enumerate(named, 1)]
     how = [
         say("each candidate where it is worst, with its interval; the dashed line is the level"),
-        say("without a number: candidates that are not the answer") if len(named) < len(costs) else "",
+        say("with a number: the first candidates of the answer") if len(named) < len(costs) else "",
         say("grey line: the candidates that no other beats in both") if len(costs) > 2 else "",
         *x.words(decision.question.cost.text, say),
     ]
