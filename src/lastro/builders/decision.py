@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from lastro.analysis.breaking_points import broken_levels
-from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.decision import SlaDecision, decision_of
+from lastro.analysis.decision import SlaDecision
 from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Table, Title, section
 from lastro.stats.breaking_point import BreakingPoint
 from lastro.stats.decision import MOST_BLOCKS, LimitOdds
@@ -60,11 +59,11 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     yield Paragraph(_reliability(decision, say))
 
 
-def decision_section(report: CampaignResults, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
+def decision_section(decision: SlaDecision | None, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
     """Yield the section of a report on its decision by service levels; nothing if the campaign has no decision.
 
     It has the answer, the candidates, the condition in which each service level is met worst, and `figures`."""
-    if (decision := decision_of(report)) is None:
+    if decision is None:
         return
     sentences = " ".join(answer(decision, say))
     worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
@@ -89,6 +88,11 @@ def _reliability(decision: SlaDecision, say: Language) -> str:
         few=unlikely,
         many=likely,
     )
+
+
+def short_answer(decision: SlaDecision | None, say: Language) -> tuple[str, ...]:
+    """Return the first sentence of the answer, for the opening of a report; empty if the campaign has no decision."""
+    return () if decision is None else (next(answer(decision, say)),)
 
 
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:

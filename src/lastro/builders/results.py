@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from lastro import document as doc
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.decision import decision_of
 from lastro.builders.content import Content
-from lastro.builders.decision import decision_section
+from lastro.builders.decision import decision_section, short_answer
 from lastro.builders.page_figures import NOT_DRAWN, PageFigures
 from lastro.builders.part_properties import part_tables
 from lastro.builders.published_tables import published_blocks
@@ -64,12 +65,11 @@ def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> I
     """Yield the report of a campaign: the answer, results, statistics, what is missing, and how to repeat it."""
     report, say = content.report, content.say
     title = report.study.title or report.study.name
-    tiles = tiles_of([report], say)
-    yield doc.Title(
-        title, opening(report, say, content.analysis), words.summary(report, say), say("Lastro report"), tiles
-    )
+    decision, tiles = decision_of(report), tiles_of([report], say)
+    sentences = opening(report, say, content.analysis, short_answer(decision, say))
+    yield doc.Title(title, sentences, words.summary(report, say), say("Lastro report"), tiles)
     yield from notices(say, unfinished=not report.progress.finished)
-    yield from decision_section(report, say, page_figures.of("decision"))
+    yield from decision_section(decision, say, page_figures.of("decision"))
     yield from _effects(content, page_figures)
     yield from _claims(content, page_figures)
     yield from published_blocks(content, page_figures)

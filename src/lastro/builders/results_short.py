@@ -8,8 +8,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.decision import decision_of
 from lastro.builders.content import Content
-from lastro.builders.decision import decision_section
+from lastro.builders.decision import decision_section, short_answer
 from lastro.builders.results import notices
 from lastro.builders.tables import ratios_table
 from lastro.document import Block, CommandLine, Figure, Figures, Items, Paragraph, Title, section
@@ -36,11 +37,11 @@ _REST = N_("The whole report, with the statistics, the provenance and the comman
 def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator[Block]:
     """Yield the short form of the results. `links` are {title: address} of the figures that were written to files."""
     report, say = content.report, content.say
-    yield Title(
-        report.study.title or report.study.name, opening(report, say, content.analysis), words.summary(report, say)
-    )
+    decision = decision_of(report)
+    sentences = opening(report, say, content.analysis, short_answer(decision, say))
+    yield Title(report.study.title or report.study.name, sentences, words.summary(report, say))
     yield from notices(say, unfinished=not report.progress.finished)
-    yield from decision_section(report, say)
+    yield from decision_section(decision, say)
     if content.claims_tally:
         yield Paragraph(f"{say('Claims')}: {content.claims_tally}")
     yield from section(

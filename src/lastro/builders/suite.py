@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lastro import document as doc
+from lastro.analysis.decision import decision_of
 from lastro.builders.content import Content
+from lastro.builders.decision import short_answer
 from lastro.builders.page_figures import planned, svgs_of
 from lastro.builders.results import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
@@ -83,7 +85,8 @@ def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
     if (content := section.content) is None:
         yield doc.Paragraph(say("It has not started."))
         return
-    yield from map(doc.Paragraph, opening(content.report, say, content.analysis))
+    answer = short_answer(decision_of(content.report), say)
+    yield from map(doc.Paragraph, opening(content.report, say, content.analysis, answer))
     yield doc.Figures(_key_figure(content))
     if content.judgements:
         yield doc.Paragraph(tally_text(content.judgements, say))

@@ -1,8 +1,10 @@
-"""The opening sentences of a document: warnings and key findings. In a terminal, they are at the end of the output."""
+"""The opening sentences of a document: warnings, the answer on service levels, and key findings.
+
+In a terminal, they are at the end of the output."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import Analysis
@@ -15,9 +17,13 @@ from lastro.words.language import Language
 MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
 
 
-def opening(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
-    """Return warnings, key findings and caveats, in this order. `analysis` None: it is computed from the report."""
-    return warnings(report, say) + key_findings(report, say, analysis) + caveats(report, say)
+def opening(
+    report: CampaignResults, say: Language, analysis: Analysis | None = None, answer: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return warnings, the `answer` on service levels, key findings and caveats, in this order.
+
+    `analysis` None: it is computed from the report."""
+    return (*warnings(report, say), *answer, *key_findings(report, say, analysis), *caveats(report, say))
 
 
 def warnings(report: CampaignResults, say: Language) -> tuple[str, ...]:
