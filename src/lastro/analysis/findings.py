@@ -2,10 +2,10 @@
 
 The findings are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor
 on the first metric, a finding on each further metric, and the treatments and values that are missing. The numbers on
-factors come from two families of comparisons: the main effects of a metric, and all pairs of levels of each factor
-(`pairs`). The intervals of each family are simultaneous, so that any of them may be reported. A level differs if its
-interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within ± `ALIKE`. All
-other levels are undecided. Pure: it takes the results of a campaign and returns findings."""
+factors come from two families of comparisons: the main effects of a metric, and the pairs of levels without the
+reference (`pairs`). The intervals of each family are simultaneous, so that any of them may be reported. A level differs
+if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within ±
+`ALIKE`. All other levels are undecided. Pure: it takes the results of a campaign and returns findings."""
 
 from __future__ import annotations
 
@@ -79,11 +79,9 @@ class MetricFindings:
 
     @property
     def pairs(self) -> list[Pair]:
-        """Every pair of levels of each factor once; pairs with the reference level come from the main effects."""
-        result = [pair for factor in self.compared for pair in factor.effects.values()]
-        for factor in self.compared:
-            result += [factor.pairs[levels] for levels in factor.in_order if factor.reference not in levels]
-        return result
+        """Every pair of levels of each factor once."""
+        with_reference = [pair for factor in self.compared for pair in factor.effects.values()]
+        return with_reference + [factor.pairs[levels] for factor in self.compared for levels in factor.in_order]
 
     @property
     def never_varied(self) -> bool:

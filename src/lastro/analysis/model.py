@@ -113,14 +113,14 @@ class BaselineComparison:
 
 @dataclass(frozen=True, slots=True)
 class FactorPairs:
-    """Comparisons of all pairs of levels of one factor.
+    """Comparisons of the levels of one factor: each two of them are compared in one family only.
 
     `effects` is {level: its comparison with the reference}, in the family of main effects. `pairs` is {(level, other):
-    the comparison of level with other}, in the family of all pairs of levels of all factors. Each mean is over the
-    combinations of the other factors in which both levels were measured. Pairs without such a combination are absent,
-    and levels without an effect are in `left_out`. `strata` is the largest number of combinations in an effect, and
-    `all_strata` the number of combinations in the design. `floor` is the noise floor of a comparison of two treatments,
-    as a fraction; None if it is not known. `aliases` are as in `LevelEffect`."""
+    the comparison of level with other} of levels other than the reference, in the family of such pairs of all factors.
+    Each mean is over the combinations of the other factors in which both levels were measured. Pairs without such a
+    combination are absent, and levels without an effect are in `left_out`. `strata` is the largest number of
+    combinations in an effect, and `all_strata` the number of combinations in the design. `floor` is the noise floor of
+    a comparison of two treatments, as a fraction; None if it is not known. `aliases` are as in `LevelEffect`."""
 
     factor: str
     reference: str

@@ -1,4 +1,4 @@
-"""All pairs of levels of every factor, averaged over the other factors: one family for each metric."""
+"""Pairs of levels of every factor, averaged over the other factors. Those without the reference are one family."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST_BLOCKS = 2  # the least for which a difference has an interval
 def factor_pairs(
     data: MetricValues, effects: Sequence[LevelEffect], floor: float | None = None
 ) -> tuple[FactorPairs, ...]:
-    """Compare the levels of each factor that varies: with the reference level (`effects`), and all levels in pairs.
+    """Compare the levels of each factor that varies: with the reference level (`effects`), and the others in pairs.
 
     A factor with more than `MOST_LEVELS` levels has only the comparisons with the reference. `floor` is the noise floor
     of a comparison of two treatments, as a fraction. Empty if the metric has no model."""
@@ -27,7 +27,8 @@ def factor_pairs(
         return ()
     measured = []
     for factor, levels in data.factors.items():
-        wanted = [(b, a) for a, b in combinations(levels, 2)] if len(levels) <= MOST_LEVELS else []
+        others = [level for level in levels if level != data.references[factor]]
+        wanted = [(b, a) for a, b in combinations(others, 2)] if len(levels) <= MOST_LEVELS else []
         for (level, other), sides in zip(wanted, data.sides(factor, wanted), strict=True):
             if any(sides):
                 measured.append((factor, level, other, sides))

@@ -20,7 +20,7 @@ from lastro.words.numbers import VERDICT_MARKS, metric_heading, ratio_text
 from lastro.words.pairs import with_aliases
 from lastro.words.remarks import signs_of
 
-LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
+LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of pairs
 METHODS = {"max-t": "max-|t|", "benjamini-hochberg": "Benjamini–Hochberg"}
 DECISIONS = {"different": N_("different"), "same": N_("not distinguishable here"), "unknown": N_("not testable")}
 
@@ -132,11 +132,13 @@ def _n_text(estimate: Estimate, say: Language) -> str:
 
 
 def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Table:
-    """Return a table of all pairs of levels of one factor, averaged over the levels of all other factors."""
+    """Return a table of the pairs of levels of one factor, averaged over the levels of all other factors.
+
+    Pairs with the reference are main effects, in a table of their own."""
     unit = metric.metric.unit
     return Table(
         f"pairs-{metric.metric.name}-{pairs.factor}",
-        say("All pairs of levels of {factor}, in {metric}", factor=pairs.factor, metric=metric.metric.name),
+        say("Pairs of other levels of {factor}, in {metric}", factor=pairs.factor, metric=metric.metric.name),
         (
             say("level"),
             say("against"),
@@ -146,7 +148,11 @@ def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Ta
         ),
         tuple((*level_pair, *_pair_texts(pairs.pairs[level_pair].comparison, say)) for level_pair in pairs.in_order),
         numeric(2, 5),
-        note=say("Intervals and p are corrected for all pairs of levels of all factors (max-|t|)."),
+        note=say(
+            "Comparisons with {reference} are in the table of effects. Intervals and p are corrected for the pairs of "
+            "other levels of all factors (max-|t|).",
+            reference=pairs.reference,
+        ),
     )
 
 

@@ -8,7 +8,7 @@ Unavailable and invalid levels stay in it, with their reasons below.
   lastro results DIR --csv all.csv --separator ';' --decimal , --bom     for a spreadsheet with a decimal comma
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
-Parquet is for questions over several campaigns, in SQL by DuckDB, which is installed with Lastro:
+Parquet is for questions over several campaigns, in SQL by DuckDB, which `pip install "lastro[parquet]"` adds:
   duckdb.sql("SELECT platform, avg(value) FROM 'c*.parquet' WHERE valid AND metric = 'throughput' GROUP BY platform")
 
 Needs no root, and works while the campaign runs. For a suite, it prints one table after the other; JSON has all studies

@@ -1,4 +1,4 @@
-"""A figure of every trial of a metric, treatment by treatment, with the mean, its interval and the median.
+"""A figure of every trial of a metric, treatment by treatment, with the mean and its interval.
 
 A treatment without values is marked as missing at its position. With many treatments, those that differ only in the
 least important factors share a position."""
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,7 +127,7 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
 
 def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
     confidence = margin_text(view.confidence, say)
-    yield say("mean with its {confidence} interval, median (thin line) and every trial", confidence=confidence)
+    yield say("mean with its {confidence} interval, and every trial", confidence=confidence)
     if grid.roles.pooled:
         names = " × ".join(grid.roles.pooled)
         yield say("each position pools all levels of {factors}; its interval is over blocks", factors=names)
@@ -242,7 +241,7 @@ def _missing(y: float, words: str) -> Iterator[Item]:
 def _place(
     view: MetricView, rows: Sequence[Row], y: float, colour_at: int, usual_n: int | None, say: Language
 ) -> Iterator[Item]:
-    """Yield the items of one position: every trial, the mean with its interval, the median, and notes.
+    """Yield the items of one position: every trial, the mean with its interval, and notes.
 
     `rows` are the treatments that share the position."""
     cells = [cell for cell in map(view.of, rows) if cell.summary]
@@ -254,8 +253,6 @@ def _place(
     yield PlotLine(values, places, dots(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
     if summary.interval is not None:
         yield Whiskers({y: (summary.interval.low, summary.interval.high)}, colour, "x", 1.5)
-    median = statistics.median(values)
-    yield PlotLine([median, median], [y - 0.38, y + 0.38], {"color": "black", "linewidth": 0.9, "zorder": 3.8})
     mean = {"marker": marker_of(colour_at), "ms": 4.4, "color": colour, "mec": "white", "mew": 0.6, "zorder": 4}
     yield PlotLine([summary.mean], [y], mean)
     notes = [

@@ -17,7 +17,8 @@ fraction     {resolution, relation, aliases {effect: what is measured together w
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
              p_adjusted, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
 pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
-             strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
+             strata}]}]: of two levels other than the reference. The intervals of effects, comparisons and pairs are
+             corrected as p_adjusted
 log          whether the model is of logarithms: then ratios are of geometric means, and a difference is the geometric
              mean of the reference times (ratio - 1)
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
