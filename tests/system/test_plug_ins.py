@@ -10,7 +10,7 @@ import pytest
 
 from lastro import registry
 from lastro.scenarios.base import schemas
-from lastro.testing import PlatformContract, ScenarioContract
+from lastro.testing import AttachmentContract, PlatformContract, ScenarioContract
 
 from ..support.scenarios import TOLERANT
 
@@ -33,6 +33,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def test_they_are_parts_like_any_other() -> None:
     assert "youki" in registry.names("platform") and "youki" in schemas()["chain"].parts["platform"]
+    assert "nft-wire" in registry.names("attachment")
 
 
 class TestRoundTrips(ScenarioContract):
@@ -42,6 +43,11 @@ class TestRoundTrips(ScenarioContract):
         **{name: value for name, value in TOLERANT.items() if name.startswith("max_") and "drift" not in name},
     }  # fmt: skip
     unmeasured = frozenset({"latency_p95", "latency_p99"})  # of few pings
+
+
+class TestNftWire(AttachmentContract):
+    attachment = "nft-wire"
+    counters = frozenset({"forwarded"})
 
 
 class TestYouki(PlatformContract):

@@ -20,6 +20,7 @@ from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, P
 from lastro.stats.drift import Drift
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
+from lastro.words.estimates import p_text
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
 
@@ -125,7 +126,7 @@ def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
     if drift.interval is not None:
         text += f" [{significant(drift.interval.low * scale, 2)}, {significant(drift.interval.high * scale, 2)}]"
     if drift.p is not None:
-        text += ", p < 0.001" if drift.p < 0.001 else f", p = {drift.p:.2f}"
+        text += f", p {p_text(drift.p, sign=True)}"
     return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
 
 
