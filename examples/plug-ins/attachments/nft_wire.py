@@ -46,5 +46,5 @@ def _rules(segments: Sequence[Segment]) -> str:
         (a, _), (b, _) = segment.ends()
         for here, there in ((a, b), (b, a)):
             hook = f'type filter hook ingress device "{here}" priority 0; policy accept;'
-            chains.append(f'    chain from-{here} {{ {hook} counter name forwarded fwd to "{there}" }}\n')
+            chains.append(f'    chain from-{here} {{ {hook} counter name forwarded fwd to "{there}"; }}\n')
     return f"table {_TABLE} {{\n    counter forwarded {{ }}\n{''.join(chains)}}}\n"
