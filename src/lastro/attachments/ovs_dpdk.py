@@ -27,7 +27,7 @@ from lastro.testbed import Testbed
 
 _DEBIAN = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"  # an alternative to the usual program, on Ubuntu, too
 _MOST_PORTS = 32  # of DPDK as distributions build it
-_MEMORY_MB = 128  # for 32,768 buffers of 3 KiB, which the ports share
+_MEMORY_MB = 128  # DPDK takes less than half of it, for 16,384 buffers of 3 KiB, which the ports share
 # Without huge pages, DPDK must have the old layout of its memory. Nothing is shared with other processes of DPDK.
 _DPDK = f"--no-huge --legacy-mem -m {_MEMORY_MB} --iova-mode=va --no-pci --no-shconf --no-telemetry"
 
