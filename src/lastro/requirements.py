@@ -4,6 +4,7 @@ What the part requires inside instances goes into the root filesystem and is not
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 class Requirements:
     """The Debian packages that a part requires, and at most one program that Debian does not package.
 
-    packages: names of required Debian packages.
+    packages: names of required Debian packages. `*` stands for a number that differs between releases of Debian.
     optional_packages: packages that only non-default options of the part require.
     instead: {package: program}. If the program exists, the package is not needed, and is not installed: that could
         remove the packages of a vendor that provide the program.
@@ -30,7 +31,7 @@ class Requirements:
     @property
     def install(self) -> str:
         """The shell command that installs `packages`, for hints in error messages."""
-        return f"apt-get install {' '.join(self.packages)}"
+        return f"apt-get install {shlex.join(self.packages)}"
 
 
 NOTHING = Requirements()

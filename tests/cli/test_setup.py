@@ -30,7 +30,7 @@ from .conftest import is_error, lastro, until
 
 # Enough of Debian: dpkg knows the packages in the file `installed`, and apt adds to it those in the file `sources`.
 _DPKG = """#!/bin/sh
-for package; do grep -qx "$package" {home}/installed && echo "$package installed"; done
+for package; do grep -Fqx "$package" {home}/installed && echo "$package installed"; done
 true
 """
 _APT = """#!/bin/sh
@@ -146,6 +146,15 @@ def test_everything_is_installed_by_one_call_of_apt(
     assert cli.main(["setup", "lxc", "nspawn", "ovs"]) == 0
     assert len(machine.calls) == 2, "apt has nothing to do the second time"
     assert capsys.readouterr().out == "nothing to install\nready: lxc, nspawn, ovs\n"
+
+
+def test_a_pattern_stands_for_the_package_of_this_release(made: Callable[..., Made]) -> None:
+    machine = made()
+    machine.program("dpkg-query", "#!/bin/sh\necho librte-net-af-packet23 installed\n")
+    patterns = ["librte-net-af-packet*", "librte-mempool-ring*"]
+    assert machine.machine.missing(patterns) == {"librte-mempool-ring*"}
+    script = apt_step(patterns).script
+    assert "in 'librte-mempool-ring*' 'librte-net-af-packet*'; do" in script and "\nset -f" in script
 
 
 def test_services_do_not_start_with_their_packages(made: Callable[..., Made]) -> None:

@@ -19,6 +19,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "cni": {"platforms": ("native",)},
     "nat": {"hops": 3, "counters": frozenset({"routed", "translated"})},
     "ovs": {"counters": frozenset({"switched"})},
+    "ovs-dpdk": {"counters": frozenset({"switched"}), "pytestmark": pytest.mark.slow},
     "ovs-userspace": {"counters": frozenset({"switched"}), "pytestmark": pytest.mark.slow},  # nearly that of `ovs`
     "routed": {"hops": 3, "counters": frozenset({"routed"})},
     "vxlan": {"counters": frozenset({"rx below", "tx below"})},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,35 @@ def test_what_the_switch_uses_is_accounted_to_it(
         before = testbed.cgroups.usage(part.own_cgroups[0]).cpu_s
         chain.source.run(["ping", "-n", "-q", "-f", "-c", "3000", "-w", "5", chain.path.sink], check=False)
         assert testbed.cgroups.usage(part.own_cgroups[0]).cpu_s > before + 0.01
+
+
+def test_over_dpdk_it_polls_one_cpu_while_it_has_ports(
+    testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool
+) -> None:
+    part, before = attachments.get("ovs-dpdk"), contents(testbed)
+
+    def cpus_used(seconds: float = 0.3) -> float:
+        before_s = testbed.cgroups.usage(part.own_cgroups[0]).cpu_s
+        time.sleep(seconds)
+        return (testbed.cgroups.usage(part.own_cgroups[0]).cpu_s - before_s) / seconds
+
+    assert cpus_used() < 0.1
+    with deployed(testbed, pool.get("native"), part, registry.get("function", "none")()) as chain:
+        switched = part.counters(testbed)["switched"]
+        chain.source.run(["ping", "-n", "-q", "-f", "-c", "100", "-w", "5", chain.path.sink])
+        assert part.counters(testbed)["switched"] >= switched + 400, "a request and a reply on each of two links"
+        assert cpus_used() > 0.2, "it polls without packets, too; others may have the same CPU"
+        assert polling_on(part) == [str(testbed.usable_cpus[-1])]
+    assert cpus_used() < 0.1, "between trials, the CPU is free"
+    assert contents(testbed) == before
+    assert "without huge pages" in part.residuals(testbed)["ports"] and part.facts(testbed)["DPDK"]
+
+
+def polling_on(switch: Any) -> list[str]:
+    """The CPUs on which each thread that polls may run."""
+    tasks = Path("/proc", (directory_of(switch) / "vs.pid").read_text().strip(), "task").iterdir()
+    texts = [(task / "status").read_text() for task in tasks]
+    return [re.findall(r"Cpus_allowed_list:\t(.*)", text)[0] for text in texts if text.startswith("Name:\tpmd")]
 
 
 def test_with_its_preparation_a_switch_is_gone(testbed: Testbed) -> None:

@@ -10,28 +10,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
 
 from lastro.attachments._offloads import UNFINISHED, switch_off
+from lastro.attachments._ovs_daemons import START_S, OvsDaemons
 from lastro.attachments.base import MEMBER_END, Segment, dut_end
 from lastro.attachments.separable import SwitchedLinks
-from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.grouping import by_key
-from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.shell import quoted
-from lastro.host.state_dirs import close_sockets
 from lastro.platforms.base import Port
 from lastro.requirements import Requirements
 from lastro.study.model import Level
 from lastro.testbed import Testbed
 
-_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-_START_S = 10.0
-_QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 
-
-class Ovs(SwitchedLinks):
+class Ovs(OvsDaemons, SwitchedLinks):
     name = "ovs"
     summary = "an Open vSwitch bridge with the kernel's datapath, or the one in user space where the kernel has none"
     requirements = Requirements(packages=("openvswitch-switch",))
@@ -39,61 +31,12 @@ class Ovs(SwitchedLinks):
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._daemons: dict[str, Process] = {}
-        self._directory = Path()
         self._datapath = ""
 
-    # The daemons
-
-    @contextmanager
-    def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Run both daemons inside the block, in a separate directory and cgroup, since each DUT may have a switch."""
-        place = testbed.session.unique(self.name)
-        self._directory = testbed.run_dir / place
-        self.own_cgroups = (f"{testbed.session.cgroup}/{place}",)
-        testbed.apparatus.instances.add(self.own_cgroups[0])  # its data path is what is measured
-        owned = testbed.session.owned
-        with owned("directory", str(self._directory)), owned("cgroup", self.own_cgroups[0]):
-            try:
-                self._start(testbed)
-                yield
-            finally:
-                self._stop()
-
     def _start(self, testbed: Testbed) -> None:
-        for program in ("ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovsdb-tool"):
-            testbed.host.require(program, self.requirements.install)
-        home = self._directory
-        (place,) = quoted(home)
-        testbed.host.run(["sh", "-ec", f"rm -rf {place}; mkdir -p {place}"])
-        testbed.host.run(["ovsdb-tool", "create", f"{home}/conf.db", str(_SCHEMA)])
-        testbed.cgroups.make(testbed.host, self.own_cgroups[0])
-        self._spawn(testbed, "db", ["ovsdb-server", f"{home}/conf.db", f"--remote=punix:{home}/db.sock"])
-        self._vsctl(testbed, "--no-wait", "init")
-        self._spawn(testbed, "vs", ["ovs-vswitchd", f"unix:{home}/db.sock"])
-        close_sockets(testbed.host, home)
+        super()._start(testbed)
         self._datapath = next(each for each in self.datapaths if each == "netdev" or self._has(testbed, each))
         self.tap_offloads = self._datapath != "netdev"
-
-    def _spawn(self, testbed: Testbed, short: str, argv: Sequence[str]) -> None:
-        """Start a daemon in the foreground, and wait until it has made its control socket."""
-        home = self._directory
-        where = [f"OVS_{each}DIR={home}" for each in ("RUN", "DB", "LOG", "SYSCONF")]
-        daemon = testbed.host.spawn(
-            [
-                *testbed.cgroups.entering(self.own_cgroups[0]),
-                "env", *where, "nsenter", f"--net={NETNS_DIR / testbed.dut}",
-                *argv, f"--unixctl={home}/{short}.ctl", f"--pidfile={home}/{short}.pid", "--no-chdir", *_QUIET,
-            ]
-        )  # fmt: skip
-        self._daemons[argv[0]] = daemon
-        (control,) = quoted(home / f"{short}.ctl")
-        there = f"n=0; until [ -S {control} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
-        try:
-            testbed.host.run(["sh", "-ec", there], timeout_s=_START_S)
-        except TrialError as error:
-            words = daemon.stop().error_text.strip().splitlines()[-2:]
-            raise PlatformError(f"{argv[0]} did not start: {' / '.join(words) or error}") from error
 
     def _has(self, testbed: Testbed, datapath: str) -> bool:
         """Return whether the kernel can make a datapath of this type."""
@@ -102,44 +45,6 @@ class Ovs(SwitchedLinks):
         if made:
             self._appctl(testbed, "dpctl/del-dp", probe)
         return made
-
-    def _stop(self) -> None:
-        while self._daemons:
-            self._daemons.popitem()[1].stop()
-
-    def _dead(self) -> list[str]:
-        """Return a message for each daemon that has ended, with its exit code."""
-        ended = {name: daemon.stop() for name, daemon in self._daemons.items() if not daemon.alive()}
-        return [f"{name} exited with code {done.returncode}" for name, done in ended.items()]
-
-    @contextmanager
-    def _alive_throughout(self) -> Iterator[None]:
-        """Check that no daemon ends inside the block.
-
-        Raises: PlatformError when one does, even if that caused another error. It is unknown which packets a dead
-        switch forwarded and which it lost, so no value of the trial may enter a mean."""
-        try:
-            yield
-        except TrialError as error:
-            if dead := self._dead():
-                raise PlatformError(f"Open vSwitch: {', '.join(dead)}; {error.message}", error.hint) from error
-            raise
-        if dead := self._dead():
-            raise PlatformError(f"Open vSwitch: {', '.join(dead)} before the links were torn down")
-
-    def _vsctl(self, testbed: Testbed, *words: str, check: bool = True) -> Completed:
-        """Run ovs-vsctl. Raises: CommandFailed, also when ovs-vsctl only prints that the switch failed."""
-        argv = ["ovs-vsctl", f"--db=unix:{self._directory}/db.sock", "--timeout=10", *words]
-        done = testbed.host.run(argv, check=check)
-        if check and "Error detected" in done.error_text:
-            raise CommandFailed(argv, done.returncode, done.error_text.splitlines()[0])
-        return done
-
-    def _appctl(self, testbed: Testbed, *words: str) -> Completed:
-        argv = ["ovs-appctl", "--timeout=10", f"--target={self._directory}/vs.ctl", *words]
-        return testbed.host.run(argv, check=False)
-
-    # The links
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         ends = [each for segment in segments for each in segment.ends()]
@@ -223,7 +128,7 @@ class Ovs(SwitchedLinks):
         self._stop()
         if self._datapath == "system":
             inside = ["nsenter", f"--net={NETNS_DIR / testbed.dut}"]
-            testbed.host.run([*inside, "ovs-dpctl", "del-dp", "system@ovs-system"], timeout_s=_START_S, check=False)
+            testbed.host.run([*inside, "ovs-dpctl", "del-dp", "system@ovs-system"], timeout_s=START_S, check=False)
             return
         script = "".join(f"ip -n {testbed.dut} link del {name}\n" for name in [*bridges, "ovs-netdev"])
         testbed.host.run(["sh"], stdin=script, check=False)

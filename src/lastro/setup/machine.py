@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import filter as filter_names
 from pathlib import Path
 
 # Also searched: the PATH of a user without root lacks the sbin directories, and Go's own archive is unpacked into
@@ -43,14 +44,16 @@ class Machine:
         return Path(program).is_file() if program.startswith("/") else self._which(program) is not None
 
     def missing(self, packages: Iterable[str]) -> frozenset[str]:
-        """Return those of the Debian packages that are not installed; all of them if there is no dpkg."""
+        """Return those of the Debian packages that are not installed; all of them if there is no dpkg.
+
+        A name with `*` stands for any package whose name has the pattern, as for apt-get(8)."""
         names = sorted(set(packages))
         query = self._which("dpkg-query")
         if query is None or not names:
             return frozenset(names)
         argv = [query, "--show", "--showformat=${Package} ${db:Status-Status}\\n", *names]
         installed = {line.split()[0] for line in _asked(argv).splitlines() if line.endswith(" installed")}
-        return frozenset(names) - installed
+        return frozenset(name for name in names if not filter_names(installed, name))
 
     def go_obstacle(self) -> str | None:
         """Return the reason why Go programs cannot be built here; None if they can be built."""

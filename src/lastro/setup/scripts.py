@@ -19,6 +19,7 @@ _APT = """\
 # Services that come with the packages, such as a Docker daemon of the host, need not start: Lastro runs its own.
 # For the scripts of the packages, the two programs that start services do nothing.
 quiet={quiet}
+set -f # apt knows the packages that a pattern stands for
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 apt-get update --quiet --quiet
 packages=""

@@ -75,6 +75,7 @@ TRANSCRIPTS = {
     "macvtap": on_parent("macvtap mode bridge"),
     "ipvlan": on_parent("ipvlan mode l2"),
     "ovs": PAIRS,
+    "ovs-dpdk": PAIRS,
     "ovs-userspace": PAIRS,
     "routed": [
         "link add name hub-aa type veth peer name out0 netns N1",
@@ -238,6 +239,7 @@ MEMBERS = {
     "macvtap": ["link add name load0 netns N4 link hub-parent type macvtap mode bridge"],
     "ipvlan": ["link add name load0 netns N4 link hub-parent type ipvlan mode l2"],
     "ovs": [MEMBER, "link set hub-member up"],
+    "ovs-dpdk": [MEMBER, "link set hub-member up"],
     "ovs-userspace": [MEMBER, "link set hub-member up"],
     "vxlan": [MEMBER, "link set hub-member master br-a up"],
     "nat": [MEMBER, "link set hub-member master br-ab up"],

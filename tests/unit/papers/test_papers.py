@@ -549,7 +549,7 @@ def test_claims_are_found_by_the_name_of_the_study() -> None:
 def test_what_papers_name_and_no_part_stands_for_is_listed_with_what_comes_nearest() -> None:
     parts = {kind: registry.names(kind) for kind in registry.KINDS}
     rows = papers.absent()
-    assert {"TUN/TAP point to point", "Linux-VServer", "VMware vSphere", "SR-IOV", "Smack", "DPDK"} == {
+    assert {"TUN/TAP point to point", "Linux-VServer", "VMware vSphere", "SR-IOV", "Smack"} == {
         row.name for row in rows
     }
     for row in rows:
