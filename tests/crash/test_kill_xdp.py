@@ -36,10 +36,9 @@ replicates = 1
 """
 
 
-@pytest.mark.parametrize(
-    ("platform", "function"), one_of([("native", "none"), ("runc", "firewall"), ("docker", "none")])
-)
-def test_no_program_is_left_after_a_kill(tmp_path: Path, platform: str, function: str) -> None:
+@pytest.mark.parametrize("work", one_of(["none@native", "firewall@runc", "none@docker"]))
+def test_no_program_is_left_after_a_kill(tmp_path: Path, work: str) -> None:
+    function, platform = work.split("@")
     study, others = tmp_path / "study.toml", xdp_programs()
     study.write_text(STUDY.format(platform=platform, function=function), encoding="utf-8")
     begun = subprocess.Popen([*LASTRO, "run", str(study), "-o", str(tmp_path / "campaign")])
