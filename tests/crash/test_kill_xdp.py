@@ -1,4 +1,4 @@
-"""A campaign is killed while its firewall runs in XDP, and no program of it stays loaded."""
+"""A campaign is killed while its function runs in XDP, and no program of it stays loaded."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LASTRO = [sys.executable, "-m", "lastro"]
 STUDY = """
 [study]
 name = "killed"
-title = "A firewall in XDP"
+title = "A function in XDP"
 scenario = "chain"
 [factors]
 platform = ["{platform}"]
 [settings]
 attachment = "veth-bridge"
-function = "firewall"
+function = "{function}"
 implementation = "xdp"
 isolation = "none"
 anomaly = "none"
@@ -36,10 +36,11 @@ replicates = 1
 """
 
 
-@pytest.mark.parametrize("platform", one_of(["runc", "native", "docker"]))
-def test_no_program_is_left_after_a_kill(tmp_path: Path, platform: str) -> None:
+@pytest.mark.parametrize("work", one_of(["none@native", "firewall@runc", "none@docker"]))
+def test_no_program_is_left_after_a_kill(tmp_path: Path, work: str) -> None:
+    function, platform = work.split("@")
     study, others = tmp_path / "study.toml", xdp_programs()
-    study.write_text(STUDY.format(platform=platform), encoding="utf-8")
+    study.write_text(STUDY.format(platform=platform, function=function), encoding="utf-8")
     begun = subprocess.Popen([*LASTRO, "run", str(study), "-o", str(tmp_path / "campaign")])
     deadline_s = time.monotonic() + 300
     while not (loaded := xdp_programs() - others) and begun.poll() is None and time.monotonic() < deadline_s:

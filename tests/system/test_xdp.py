@@ -1,4 +1,4 @@
-"""The firewall in XDP: flows pass, it decides as nftables does, and a program that is detached is noticed."""
+"""Functions in XDP: flows pass, they decide as the kernel does, and a program that is detached is noticed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from lastro import registry
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import ForwardingPath
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.flow import crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
@@ -44,6 +46,68 @@ def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformP
     with chain_of(testbed, pool, "firewall", "xdp", where) as chain:
         for _, _, seen in measured_flows(chain):
             assert seen["blocked"].packets == seen["broken"].packets == 0
+
+
+@pytest.mark.parametrize(
+    "where",
+    one_of((WHERE, "docker+veth-bridge", "lxc+routed", "native+ovs-userspace", "crun+vxlan", "qemu-tcg+veth-bridge")),
+)
+def test_flows_are_forwarded_by_the_program_in_both_directions(
+    testbed: Testbed, pool: PlatformPool, where: str
+) -> None:
+    with chain_of(testbed, pool, "none", "xdp", where) as chain:
+        for name, _, seen in measured_flows(chain):
+            assert seen["to_kernel"].packets < seen["crossed"].packets, (name, seen)
+        sent = {link["ifname"]: link for link in chain.instances["function"].links()}
+        assert all("xdp" in sent[port] for port in ("in0", "out0"))
+
+
+def test_ipv6_and_a_row_of_functions_are_forwarded_and_counted_in_order(testbed: Testbed, pool: PlatformPool) -> None:
+    links, functions = registry.get("attachment", "veth-direct")(), [registry.get("function", "none")() for _ in "ab"]
+    with (
+        links.prepare(testbed),
+        deployed(testbed, pool.get("runc"), links, *functions, implementation="xdp", ip="6") as chain,
+    ):
+        before = chain.counted()
+        reading = Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
+        seen = difference(before, chain.counted())
+        assert crossings("iperf3-tcp", chain, seen, reading.payload_bytes) == []
+        assert set(seen) == {"crossed", "to_kernel", "function2.crossed", "function2.to_kernel"}
+
+
+def odd(path: ForwardingPath) -> list[bytes]:
+    """Packets that are not plain: of sources that no host has, with options, and for the function itself."""
+    body = segment(path.source, path.sink, UDP, 40_000, b"odd")
+    sources = ("127.0.0.1", "0.1.2.3", "224.0.0.1", "240.0.0.1", "255.255.255.255", "198.18.1.10", "10.0.0.1")
+    packets = [datagram(source, path.sink, UDP, body, 200 + at) for at, source in enumerate(sources)]
+    plain = datagram(path.source, path.sink, UDP, b"\1\1\1\0" + body, 300)
+    return [*packets, b"\x46" + plain[1:], datagram(path.source, path.outside_address, UDP, body, 301)]
+
+
+def test_xdp_forwards_what_the_kernel_forwards(testbed: Testbed, pool: PlatformPool) -> None:
+    packets, found = odd(PATH) + generated(PATH), {}
+    for implementation in ("kernel", "xdp"):
+        with chain_of(testbed, pool, "none", implementation, "native+veth-direct") as chain:
+            found[implementation], counts = decided(testbed, chain, packets)
+            last = chain.source.run(["ping", "-n", "-t", "1", "-c", "1", "-W", "2", PATH.sink], check=False)
+            assert f"From {PATH.inside_address}" in last.text and "exceeded" in last.text
+    assert found["xdp"] == found["kernel"]
+    assert {each.hops for each in found["xdp"]} == {1}
+    assert 150 < counts["crossed"] <= len(found["xdp"])
+
+
+def test_forwarding_that_falls_to_the_kernel_is_not_taken_for_the_programs(
+    testbed: Testbed, pool: PlatformPool
+) -> None:
+    with (
+        pytest.raises(PlatformError, match="the XDP program is not attached to in0 at the end of the trial"),
+        chain_of(testbed, pool, "none", "xdp", WHERE) as chain,
+    ):
+        before = chain.counted()
+        testbed.host.run(["ip", "-n", chain.instances["function"].netns, "link", "set", "in0", "xdp", "off"])
+        chain.source.run(["ping", "-n", "-c", "1", "-W", "2", PATH.sink])
+        (reason,) = crossings("ping", chain, difference(before, chain.counted()), 64)
+        assert "counter saw 0 bytes" in reason
 
 
 @pytest.mark.slow
@@ -108,7 +172,14 @@ def test_a_port_whose_driver_has_no_xdp_makes_it_unavailable(testbed: Testbed, p
 
 @pytest.mark.parametrize(
     "chosen",
-    [{}, {"offloads": "off"}, {"function": "firewall:rules=100"}, {"isolation": "user-namespace+capabilities"}],
+    [
+        {},
+        {"offloads": "off"},
+        {"function": "firewall:rules=100"},
+        {"isolation": "user-namespace+capabilities"},
+        pytest.param({"function": "none", "isolation": "user-namespace+capabilities"}, marks=pytest.mark.slow),
+        pytest.param({"function": "none", "offloads": "off", "length": 2}, marks=pytest.mark.slow),
+    ],
     ids=str,
 )
 def test_a_whole_trial_is_valid(scenario: ChainScenario, chosen: dict[str, Any]) -> None:

@@ -10,9 +10,10 @@ from functools import partial
 from typing import ClassVar
 
 from lastro.errors import Unavailable, hinted
-from lastro.functions import _click, _dpdk, _xdp
+from lastro.functions import _click, _dpdk, _xdp, _xdp_forward
 from lastro.functions._forwarding_path import BROKEN, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
-from lastro.functions._xdp import PASSED, BlockedFrames
+from lastro.functions._xdp_filter import PASSED, BlockedFrames, filtering
+from lastro.host.base import Host
 from lastro.platforms.base import Instance
 from lastro.study.parts import Part
 from lastro.testbed import IN_A_GUEST
@@ -26,19 +27,23 @@ class Implementation:
 
     `counts` is a noun phrase for messages: what counts the packets, such as 'its rules'. `condition` describes how the
     links were measured, for the report. `packages` are Debian packages that the image needs; `version_argv` prints the
-    version of the program."""
+    version of the program. `programs` returns the paths, on a host, of programs of our own to copy into the image; it
+    raises Unavailable if they cannot be compiled there."""
 
     counts: str
     condition: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     version_argv: tuple[str, ...] = ()
+    programs: Callable[[Host], tuple[str, ...]] = lambda host: ()
 
 
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "kernel": Implementation("its rules"),
     "click": Implementation("its elements", _click.CONDITION, version_argv=("click", "--version")),
     "dpdk": Implementation("the ports", _dpdk.CONDITION, _dpdk.PACKAGES, _dpdk.VERSION_ARGV),
-    "xdp": Implementation("its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION_ARGV),
+    "xdp": Implementation(
+        "its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION_ARGV, _xdp_forward.programs
+    ),
 }
 
 
@@ -85,9 +90,9 @@ class Function(Part):
         raise Unavailable(f"function '{self.name}' has no Click configuration", 'use implementation = "kernel"')
 
     def xdp(self, path: ForwardingPath) -> BlockedFrames:
-        """Return the frames to drop before the kernel sees them.
+        """Return the frames to drop before the kernel sees them, for a function that does more than forward.
 
-        Raises: Unavailable if the function does more than drop frames."""
+        Raises: Unavailable if it does more than drop frames, too."""
         raise Unavailable(
             f"function '{self.name}' does not run in XDP: xdp-filter only drops frames", 'use implementation = "kernel"'
         )
@@ -102,9 +107,12 @@ class Function(Part):
         if implementation == "click":
             with _click.running(instance, self.click(path), path) as router:
                 yield router.counted
+        elif implementation == "xdp" and not self._does_more(path):
+            with _xdp_forward.forwarding(instance, path) as program:
+                yield program.counted
         elif implementation == "xdp":
             forwarding = Function()
-            with _xdp.attached(instance, self.xdp(path), path.inside) as program:
+            with filtering(instance, self.xdp(path), path.inside) as program:
                 forwarding._load(instance, path)
                 # Read last, the program has passed what the kernel has forwarded.
                 yield lambda: {**forwarding.counters(instance, path), **program.counted()}

@@ -41,7 +41,10 @@ class BroughtFunction(Function):
 
         Raises: Unavailable if the function cannot run here; PlatformError if the command ends before the block does."""
         if implementation != "kernel":
-            {"click": self.click, "xdp": self.xdp}[implementation](path)  # which it does not have
+            raise Unavailable(
+                f"function '{self.name}' is a command, which does not run in {implementation}",
+                'use implementation = "kernel"',
+            )
         if (found := function_in(instance.testbed.original, self.name)) is None:
             raise Unavailable(f"the root filesystem has no function '{self.name}'", "run a study that brings it")
         _mount_own_directories(instance, self.name, found)

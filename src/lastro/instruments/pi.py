@@ -11,7 +11,8 @@ import math
 from typing import Self
 
 from lastro.host.base import Host
-from lastro.instruments import _own, _words
+from lastro.image.programs import build_program
+from lastro.instruments import _words
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
 from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
@@ -50,7 +51,7 @@ class Pi(Workload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.build_program(host, "pi", ("gmp",), cls.requirements.install),)
+        return (build_program(host, "pi", cls.requirements.install, libraries=("gmp",)),)
 
     def prepare(self, instance: Instance) -> None:
         self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)

@@ -12,7 +12,8 @@ from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.instruments import _own, _words
+from lastro.image.programs import build_program
+from lastro.instruments import _words
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, cpus_inside, positive
 from lastro.instruments.bounds import bounded
@@ -59,7 +60,7 @@ class Stream(MemoryWorkload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.build_program(host, "stream", ("m",), cls.requirements.install),)
+        return (build_program(host, "stream", cls.requirements.install, libraries=("m",)),)
 
     def asked_bytes(self) -> int:
         return parse_size_bytes(_ARRAY.of(self.chosen))

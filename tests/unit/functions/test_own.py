@@ -144,9 +144,9 @@ def test_a_function_that_is_never_ready_is_one_error_with_what_both_printed(tmp_
     assert not instance.process.alive()
 
 
-@pytest.mark.parametrize(("by", "reason"), [("click", "has no Click configuration"), ("xdp", "does not run in XDP")])
-def test_it_has_no_other_implementation(tmp_path: Path, by: str, reason: str) -> None:
-    with pytest.raises(Unavailable, match=f"'mine' {reason}"), install(Instance(tmp_path), by):
+@pytest.mark.parametrize("by", ["click", "dpdk", "xdp"])
+def test_it_has_no_other_implementation(tmp_path: Path, by: str) -> None:
+    with pytest.raises(Unavailable, match=f"'mine' .* does not run in {by}"), install(Instance(tmp_path), by):
         pass
 
 

@@ -1,6 +1,6 @@
-"""A firewall in XDP: its filters, its counters, and what says that a program did not see the flow.
+"""Functions in XDP: what filters and forwards, its counters, and what says that a program did not see the flow.
 
-tests/system/test_xdp.py runs a real one."""
+tests/system/test_xdp.py runs real ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -22,6 +23,7 @@ from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.flow import crossings
+from lastro.scenarios.shared.function_row import EACH, TOGETHER, in_row
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 from ...support.scenarios import configured
@@ -128,7 +130,7 @@ def test_a_program_that_passed_less_than_the_kernel_forwarded_was_detached(passe
     assert all("forwarded 1400000 bytes, and the XDP program passed 1399999" in each for each in found)
 
 
-@pytest.mark.parametrize("name", sorted(ChainScenario.part_names("function") - {"firewall"}))
+@pytest.mark.parametrize("name", sorted(ChainScenario.part_names("function") - {"firewall", "none"}))
 def test_no_other_function_runs_in_xdp(name: str) -> None:
     function: Function = registry.get("function", name)()
     with pytest.raises(Unavailable, match=f"'{name}' does not run in XDP"):
@@ -152,3 +154,94 @@ def test_only_the_image_of_a_study_with_xdp_has_its_tools() -> None:
     host, kernel = RecordingHost(), configured(ChainScenario, platform="runc")
     needs = [ChainScenario.image_needs(host, [kernel, {**kernel, "implementation": each}]) for each in ("click", "xdp")]
     assert needs == [ImageAdditions(), ImageAdditions(packages=IMPLEMENTATIONS["xdp"].packages)]
+
+
+# Plain forwarding
+
+
+LINKS = [
+    {"ifname": "lo", "ifindex": 1, "address": "00:00:00:00:00:00"},
+    {"ifname": "in0", "ifindex": 2, "address": "02:00:00:00:00:0a", "link_index": 7, "link_netnsid": 3, **NATIVE},
+    {"ifname": "out0", "ifindex": 258, "address": "02:00:00:00:00:0b", "link_index": 9, **NATIVE},
+]
+
+
+class Router(Bare):
+    ports: ClassVar[list[dict[str, Any]]] = LINKS
+
+    def links(self) -> list[dict[str, Any]]:
+        return self.ports
+
+
+def in_forward(tmp_path: Path, answers: Any = lambda argv: None, path: ForwardingPath = PATH) -> Any:
+    """A host, an instance on it, and the installation of plain forwarding there."""
+
+    def by_default(argv: Sequence[str]) -> Any:
+        return answers(argv) or (answer('[{"nsid": 3, "name": "dut"}]') if argv[-1] == "list-id" else None)
+
+    host = RecordingHost(by_default)
+    instance = Router(recording_testbed(host, tmp_path), InstanceSpec("function", "function"), netns="n", cgroup="c")
+    return host, instance, registry.get(Function, "none")().installed(instance, path, "xdp")
+
+
+def test_a_program_forwards_on_both_ports_and_their_other_ends_receive(tmp_path: Path) -> None:
+    host, instance, installed = in_forward(tmp_path, path=replace(PATH, ttl=(61, 62)))
+    with installed:
+        scripts = [str(given) for given in host.stdins if given]
+    assert (
+        scripts[0]
+        == """setpriv --no-new-privs mount -t bpf bpf /sys/fs/bpf
+for end in 198.18.0.10 198.18.1.10; do ping -n -c 1 -W 2 $end >/dev/null || :; done
+bpftool prog loadall /usr/local/bin/lastro-xdp-forward /sys/fs/bpf/forward type xdp pinmaps /sys/fs/bpf/forward
+bpftool map update pinned /sys/fs/bpf/forward/ports key 0 0 0 0 value 2 0 0 0 2 0 0 0 0 10 61 62
+bpftool map update pinned /sys/fs/bpf/forward/ports key 1 0 0 0 value 2 1 0 0 2 0 0 0 0 11 0 255
+bpftool net attach xdpdrv pinned /sys/fs/bpf/forward/xdp_inside dev in0 overwrite
+bpftool net attach xdpdrv pinned /sys/fs/bpf/forward/xdp_outside dev out0 overwrite
+"""
+    )
+    ends = [argv[1] for argv in host.commands if argv[0] == "nsenter"]
+    assert ends == ["--net=/run/netns/dut", "--net=/run/netns/n"]
+    for index, script in zip((7, 9), scripts[1:], strict=True):
+        end, completes, receives = script.splitlines()
+        assert f"s/^{index}: " in end and completes == "ethtool --offload $end tx off"
+        tree = instance.testbed.image.tree
+        assert receives.endswith(f" xdpdrv object {tree}/usr/local/bin/lastro-xdp-forward program xdp_pass")
+
+
+def test_what_it_forwards_and_what_it_leaves_to_the_kernel_is_counted(tmp_path: Path) -> None:
+    counters = [entry(0, (10, 840), (5, 420)), entry(1, (1, 84), (0, 0))]
+    asked = lambda argv: answer(json.dumps(counters)) if argv[0] == "sh" and argv[-1] == "--pid" else None  # noqa: E731
+    _, _, installed = in_forward(tmp_path, asked)
+    with installed as counted:
+        assert counted() == {"crossed": (15, 1260), "to_kernel": (1, 84)}
+
+
+def test_without_the_program_in_the_image_the_compiler_is_asked_for(tmp_path: Path) -> None:
+    _, _, installed = in_forward(tmp_path, lambda argv: answer(code=1) if argv[0] == "test" else None)
+    with pytest.raises(Unavailable, match="host, which has no compiler for BPF") as caught, installed:
+        pass
+    assert caught.value.hint == "apt-get install clang libbpf-dev"
+
+
+def test_another_end_that_takes_no_program_makes_it_unavailable(tmp_path: Path) -> None:
+    refused = lambda argv: answer(code=2, error="no XDP here") if argv[0] == "nsenter" else None  # noqa: E731
+    _, _, installed = in_forward(tmp_path, refused)
+    with pytest.raises(Unavailable, match="the other end of in0 cannot receive frames"), installed:
+        pass
+
+
+@pytest.mark.parametrize("names", [("none", "none"), ("firewall", "none")])
+def test_functions_in_a_row_have_ports_and_so_instances_of_their_own(names: tuple[str, str]) -> None:
+    functions = [registry.get(Function, name)() for name in names]
+    row = in_row(functions, PATH, EACH, "xdp", n_routers=0)
+    assert row.crossings == ("crossed", "function2.crossed")
+    with pytest.raises(Unavailable, match="a port has one XDP program"):
+        in_row(functions, PATH, TOGETHER, "xdp", n_routers=0)
+
+
+def test_a_program_in_a_row_that_was_detached_is_noticed() -> None:
+    seen = {"function2.crossed": CounterReading(10, 1000), "function2.passed": CounterReading(9, 900)}
+    (reason,) = crossings(
+        "ping", cast(Any, SimpleNamespace(function=SimpleNamespace(crossings=(), witnesses=()))), seen, 1
+    )
+    assert "forwarded 1000 bytes, and the XDP program passed 900" in reason

@@ -189,25 +189,9 @@ def test_without_a_compiler_our_own_programs_are_unavailable_with_a_remedy(monke
     monkeypatch.setattr(host, "which", lambda program: None)
     for kind in (Pi, Stream):
         assert kind.needs(host) == ImageAdditions()
-        with pytest.raises(Unavailable, match="no C compiler") as caught:
+        with pytest.raises(Unavailable, match="no compiler for C") as caught:
             kind.require(host)
         assert str(caught.value.hint).startswith("apt-get install gcc")
-
-
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler here")
-def test_a_program_is_compiled_once_and_a_missing_library_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_own, "STATE_DIR", tmp_path)
-    host = LocalHost()
-    program = _own.build_program(host, "stream", ("m",), "a remedy")
-    assert host.run([program, "--version"]).text.startswith("lastro-stream 1, compiled by GCC ")
-    n_commands = len(host.transcript.records)
-    assert _own.build_program(host, "stream", ("m",), "a remedy") == program
-    assert [record["argv"][:2] for record in host.transcript.records[n_commands:]] == [["gcc", "-dumpfullversion"]]
-    with pytest.raises(Unavailable, match="lastro-stream cannot be compiled here") as caught:
-        _own.build_program(host, "stream", ("no-such-library",), "a remedy")
-    assert caught.value.hint == "a remedy"
 
 
 # John the Ripper

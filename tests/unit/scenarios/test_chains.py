@@ -162,7 +162,7 @@ def test_functions_that_cannot_be_in_a_row_have_a_reason_and_a_remedy(level: str
 
 
 def test_functions_in_a_row_run_in_the_kernel() -> None:
-    with pytest.raises(Unavailable, match="run in the kernel, not in click: nat>nat"):
+    with pytest.raises(Unavailable, match="run in the kernel or in XDP, not in click: nat>nat"):
         in_row(make_parts(Function, "nat>nat"), PATHS["4"], EACH, "click", n_routers=0)
     assert in_row(make_parts(Function, "nat"), PATHS["4"], EACH, "click", n_routers=0).roles == ["function"]
 

@@ -67,16 +67,19 @@ def crossings(phase: str, chain: Chain, counted: Mapping[str, CounterReading], p
     for name in chain.function.crossings:
         crossed, function = counted.get(name), name.rpartition(".")[0] or "the function"
         reasons += validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes, function)
-    if broken := counted.get(BROKEN, CounterReading(0, 0)).packets:
-        reasons.append(
-            f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"
-        )
-    forwarded = counted.get("crossed", CounterReading(0, 0)).bytes
-    if PASSED in counted and counted[PASSED].bytes < forwarded:
-        reasons.append(
-            f"{phase}: the kernel forwarded {forwarded} bytes, and the XDP program passed {counted[PASSED].bytes}: it "
-            "was detached meanwhile"
-        )
+    for name, seen in counted.items():
+        hop, dot, counter = name.rpartition(".")
+        if counter == BROKEN and seen.packets:
+            reasons.append(
+                f"{phase}: {seen.packets} packets were longer than a frame or had a wrong header, and "
+                f"{hop or 'the function'} dropped them"
+            )
+        forwarded = counted.get(f"{hop}{dot}crossed", CounterReading(0, 0)).bytes
+        if counter == PASSED and seen.bytes < forwarded:
+            reasons.append(
+                f"{phase}: the kernel forwarded {forwarded} bytes, and the XDP program passed {seen.bytes}: it was "
+                "detached meanwhile"
+            )
     idle = [name for name in chain.function.witnesses if not counted.get(name, CounterReading(0, 0)).packets]
     return reasons + [
         f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle

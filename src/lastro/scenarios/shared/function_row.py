@@ -120,12 +120,15 @@ def _require_combinable(functions: Sequence[Function], placement: str, implement
         raise Unavailable(
             f"a chain has at most {MOST_HOPS} hops, and this one has {len(functions)}: {names}", "lower `length`"
         )
-    if len(functions) > 1 and implementation != "kernel":
+    if len(functions) > 1 and implementation not in ("kernel", "xdp"):
         raise Unavailable(
-            f"functions in a row run in the kernel, not in {implementation}: {names}", 'use implementation = "kernel"'
+            f"functions in a row run in the kernel or in XDP, not in {implementation}: {names}",
+            'use implementation = "kernel"',
         )
     if placement == EACH or len(functions) == 1:
         return
+    if implementation == "xdp":
+        raise Unavailable(f"a port has one XDP program, of one function: {names}", 'use placement = "each"')
     hooks = [function.hook for function in functions]
     if "" in hooks:
         raise Unavailable(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, TypedDict
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
+from lastro.errors import Unavailable
 from lastro.functions.base import IMPLEMENTATIONS, PATHS, Function, Implementation, Service
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of, parse_cpus
@@ -140,14 +141,20 @@ class OnChain(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        """Return the packages of the implementations, and ethtool if it must switch off offloads in a machine."""
+        """Return what the implementations add, and ethtool if it must switch off offloads in a machine.
+
+        A program that cannot be compiled on this host is left out; the probe of the function then reports it."""
         inside = any(
             not cls.offloads_of(config) and platform_class(level).guests
             for config in configs
             for level in platform_levels(config)
         )
-        needed = (package for each in implementations_of(configs) for package in each.packages)
-        return ImageAdditions((*needed, *(("ethtool",) if inside else ())))
+        needs = ImageAdditions(("ethtool",) if inside else ())
+        for each in implementations_of(configs):
+            needs = needs.and_of(ImageAdditions(each.packages))
+            with suppress(Unavailable):
+                needs = needs.and_of(ImageAdditions(files=each.programs(host)))
+        return needs
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Return the specification, restricted to the CPUs for its role. By default, it is returned as it is."""
