@@ -16,6 +16,7 @@ from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make
 from .conftest import is_error, lastro
 
 LEVELS = ("--sla", "throughput >= 15 Gbit/s", "--sla", "latency_mean < 0.08 ms")
+BOTH = "throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms"
 RATES = {"native": 21_000.0, "runc": 18_000.0, "docker": 14_000.0, "lxc": 15_700.0}
 COSTS = {"native": 1.0, "runc": 0.4, "docker": 0.2, "lxc": 0.3}
 
@@ -39,9 +40,7 @@ def test_the_answer_names_the_cheapest_that_holds_and_what_may_be_cheaper(tmp_pa
     done = lastro("decide", directory, *LEVELS, "--cost", "jitter")
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
-    assert text.startswith(
-        "runc holds throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms with a probability of > 99 %."
-    )
+    assert text.startswith(f"runc holds {BOTH} with a probability of > 99 %, worst beside cpu.")
     assert "It costs 0.4" in text and "lxc may cost less, but may not hold them" in text
     assert "4 candidates, in each of 2 conditions." in text
     found = lastro("decide", directory, *LEVELS, "--cost", "jitter", "--json").json
@@ -57,6 +56,11 @@ def test_only_the_conditions_that_are_asked_for_count(tmp_path: Path) -> None:
     directory = campaign(tmp_path)
     done = lastro("decide", directory, *LEVELS, "--under", "anomaly=none", "--json").json
     assert done["given"] == {"anomaly": "none"} and done["conditions"] == [""] and done["cost"] is None
+    for where, place in (("cpu", "beside cpu"), ("none", "without a neighbour")):
+        text = " ".join(lastro("decide", directory, *LEVELS, "--under", f"anomaly={where}").out.split())
+        assert text.startswith(
+            "native holds throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms " + place + " with"
+        ), text
     is_error(lastro("decide", directory, *LEVELS, "--under", "anomaly=dsk"), 2, "has no level 'dsk'")
     is_error(lastro("decide", directory, *LEVELS, "--under", "neighbor=cpu"), 2, "no factor 'neighbor'")
     is_error(lastro("decide", directory, *LEVELS, "--under", "cpu"), 2, "is not FACTOR=LEVEL")
@@ -163,7 +167,7 @@ def test_it_answers_in_portuguese(tmp_path: Path) -> None:
 def test_a_campaign_of_a_study_with_levels_ends_with_the_decision(tmp_path: Path) -> None:
     levels = {"throughput": ">= 15 Gbit/s", "latency_mean": "< 0.08 ms"}
     directory = campaign(tmp_path, sla=levels, cost={"jitter": 1.0})
-    sentence = "runc holds throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms with a probability of > 99 %."
+    sentence = f"runc holds {BOTH} with a probability of > 99 %, worst beside cpu."
     for done in (lastro("decide", directory), lastro("results", directory)):
         assert sentence in " ".join(done.out.split())
     page, markdown, paper = (

@@ -6,9 +6,11 @@ condition. `stats.decision` judges the candidates."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
@@ -17,7 +19,7 @@ from lastro.analysis.table_choice import is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials
-from lastro.stats.decision import NO_CHOICE, Choice, Limit, Stage, choose, more_blocks
+from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
 from lastro.stats.looks import look
 from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
@@ -122,15 +124,15 @@ class SlaDecision:
     `choice` has the judgement of each candidate, and the recommended one. Among accepted candidates whose costs are not
     distinguishable, it is the one that meets the most wishes. `cheapest` is the index of the candidate that would be
     recommended without wishes; None if there is none. `lacking` are the combinations of levels that are not candidates,
-    because they do not meet a requirement, or because it is not known whether they do. `conditions` are the labels of
-    the conditions. `given` is {factor: level} of the factors that have one level in all conditions. `looks` are the
-    looks of the campaign that settled this question; empty if none did."""
+    because they do not meet a requirement, or because it is not known whether they do. `conditions` has for each
+    condition {factor: level} of the factors whose levels differ between conditions, and `given` that of the others.
+    `looks` are the looks of the campaign that settled this question; empty if none did."""
 
     report: CampaignResults
     question: SlaQuestion
     candidates: tuple[Deployment, ...]
     lacking: tuple[Deployment, ...]
-    conditions: tuple[str, ...]
+    conditions: tuple[Mapping[str, str], ...]
     given: Mapping[str, str]
     choice: Choice
     n_blocks: int
@@ -144,6 +146,15 @@ class SlaDecision:
             for number, candidate in enumerate(self.candidates)
             if all(str(treatment.levels[name]) == level for name, level in candidate.levels.items())
         )
+
+    def nearest_limit(self, at: int) -> LimitOdds | None:
+        """Return how candidate `at` compares with the limit that it holds with the lowest probability.
+
+        Of equally probable limits, it is the one whose distance from the mean is the fewest half widths of the
+        interval. None if no limit has a value."""
+        odds_by_level = zip(self.question.levels, self.choice.odds[at].limits, strict=True)
+        known = [(odds.holds, _half_widths(level, odds), odds) for level, odds in odds_by_level if odds]
+        return min(known, key=itemgetter(0, 1))[2] if known else None
 
     def more_blocks(self, chance: float, at: int | None = None) -> int | None:
         """Return how many more blocks are needed to decide on candidate `at` (default: the likeliest).
@@ -225,7 +236,7 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         question,
         tuple(deployments),
         lacking,
-        tuple(", ".join(f"{name} = {condition[name]}" for name in varied) for condition in conditions),
+        tuple({name: condition[name] for name in varied} for condition in conditions),
         {name: levels[name][0] for name in rest if name not in varied},
         _by_wishes(choice, [sum(map(bool, each.wishes)) for each in deployments], priced=bool(question.cost)),
         n_blocks,
@@ -271,6 +282,13 @@ def _looks_answer(report: CampaignResults, question: SlaQuestion, n_candidates: 
 def _after_looks(last: Look) -> Stage:
     """Return the stage after the last look: what it accepted and rejected stays so, and nothing else is settled."""
     return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
+
+
+def _half_widths(level: ServiceLevel, odds: LimitOdds) -> float:
+    """Return by how many half widths of its interval a mean keeps its limit, below zero if it breaks the limit."""
+    half = odds.mean - odds.low if level.at_least else odds.high - odds.mean
+    distance = (odds.mean - level.limit) * (1 if level.at_least else -1)
+    return distance / half if half > 0 else math.copysign(math.inf, distance)
 
 
 def _level(row: Row, name: str) -> str:
@@ -349,6 +367,11 @@ def metric_trials(
         if cell.bounded or (cell.limited and cell.metric.better == "higher"):
             floors.add(key)
     return MetricTrials(cells, frozenset(floors))
+
+
+def levels_text(levels: Mapping[str, str]) -> str:
+    """Format {factor: level} as 'anomaly = cpu, function = nat'."""
+    return ", ".join(f"{name} = {level}" for name, level in levels.items())
 
 
 def label_of(levels: Mapping[str, str], report: CampaignResults) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lastro.analysis.breaking_points import broken_levels
-from lastro.analysis.decision import SlaDecision
+from lastro.analysis.decision import SlaDecision, levels_text
 from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Table, Title, section
 from lastro.stats.breaking_point import BreakingPoint
 from lastro.stats.decision import MOST_BLOCKS, LimitOdds
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
+from lastro.study.levels import NONE
 from lastro.study.service_level import ServiceLevel
 from lastro.units import significant
 from lastro.words.language import Language
@@ -96,12 +97,13 @@ def short_answer(decision: SlaDecision | None, say: Language) -> tuple[str, ...]
 
 
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield the answer: which candidate holds the service levels, with its cost and the wishes that it meets.
+    """Yield the answer: which candidate holds the service levels, where it is worst, its cost, and its wishes.
 
     Without a recommended candidate, yield that none holds them, or which one is likeliest and how many more blocks
     would decide."""
     choice = decision.choice
     levels = joined([level.text for level in decision.question.levels], say)
+    levels = " ".join(filter(None, (levels, _place(decision.given, say))))
     if choice.recommended is not None:
         odds = choice.odds[choice.recommended]
         name = decision.candidates[choice.recommended].label
@@ -109,7 +111,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             "{candidate} holds {levels} with a probability of {p}.",
             candidate=name,
             levels=levels,
-            p=odds_text(odds.holds, say),
+            p=_probability(decision, choice.recommended, say),
         )
         if odds.cost is not None and decision.question.cost is not None:
             yield _on_cost(decision, odds.cost[0], say)
@@ -129,7 +131,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}.",
             levels=levels,
             candidate=decision.candidates[best].label,
-            p=odds_text(choice.odds[best].holds, say),
+            p=_probability(decision, best, say),
         )
         half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
         if half is None:
@@ -144,6 +146,26 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
                 n=say.integer(half),
                 most=say.integer(most),
             )
+
+
+def _probability(decision: SlaDecision, at: int, say: Language) -> str:
+    """Return how probably a candidate holds all levels and, of several conditions, in which one it is worst."""
+    p, nearest = odds_text(decision.choice.odds[at].holds, say), decision.nearest_limit(at)
+    if len(decision.conditions) < 2 or nearest is None:
+        return p
+    return say("{p}, worst {where}", p=p, where=_place(decision.conditions[nearest.condition], say))
+
+
+def _place(levels: Mapping[str, str], say: Language) -> str:
+    """Return a condition as a part of a sentence: 'beside disk, with function = nat'; empty without levels."""
+    texts = []
+    if neighbour := levels.get("anomaly"):
+        texts.append(
+            say("without a neighbour") if neighbour == NONE else say("beside {neighbour}", neighbour=neighbour)
+        )
+    if others := {name: level for name, level in levels.items() if name != "anomaly"}:
+        texts.append(say("with {given}", given=levels_text(others)))
+    return ", ".join(texts)
 
 
 def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
@@ -188,7 +210,7 @@ def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
 def _question(decision: SlaDecision, say: Language) -> str:
     """Return how many candidates were compared in how many conditions, and the levels that all conditions share."""
     candidates, n = say.count(len(decision.candidates), "candidate"), len(decision.conditions)
-    given = ", ".join(f"{name} = {level}" for name, level in decision.given.items())
+    given = levels_text(decision.given)
     where = say("in each of {n} conditions", n=n) if n > 1 else ""
     if where and given:
         return say("{candidates}, {where}, with {given}.", candidates=candidates, where=where, given=given)
@@ -226,7 +248,7 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
 def _levels_table(decision: SlaDecision, say: Language) -> Table:
     rows = tuple(
         (
-            decision.candidates[at].label, level.text, decision.conditions[odds.condition] or "—",
+            decision.candidates[at].label, level.text, levels_text(decision.conditions[odds.condition]) or "—",
             spread_text((odds.mean, odds.low, odds.high), say), odds_text(odds.holds, say),
         )
         for at in decision.order()

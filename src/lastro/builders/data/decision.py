@@ -34,7 +34,7 @@ from __future__ import annotations
 from typing import Any
 
 from lastro.analysis.breaking_points import BrokenLevel, broken_levels
-from lastro.analysis.decision import SlaDecision
+from lastro.analysis.decision import SlaDecision, levels_text
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, pick
 from lastro.results.looks import Look
@@ -62,7 +62,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "cost": decision.question.cost and decision.question.cost.weights,
         "required": [requirement.text for requirement in decision.question.required],
         "wished": [wish.text for wish in decision.question.wished],
-        "conditions": decision.conditions,
+        "conditions": [levels_text(condition) for condition in decision.conditions],
         "given": decision.given,
         "confidence": decision.question.confidence,
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
@@ -116,7 +116,8 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         **pick(odds, "holds may_hold next_holds cheapest"),
         "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
         "limits": [
-            limit and {"condition": decision.conditions[limit.condition], **pick(limit, "mean low high holds")}
+            limit
+            and {"condition": levels_text(decision.conditions[limit.condition]), **pick(limit, "mean low high holds")}
             for limit in odds.limits
         ],
         "missing": [decision.question.metrics[number] for number in odds.missing],
