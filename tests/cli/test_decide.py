@@ -52,6 +52,31 @@ def test_the_answer_names_the_cheapest_that_holds_and_what_may_be_cheaper(tmp_pa
     assert worst["condition"] == "anomaly = cpu" and worst["high"] < 15000
 
 
+def test_what_would_change_the_answer(tmp_path: Path) -> None:
+    """The recommended runc holds a little more than the level, and native much more."""
+    args = ("decide", campaign(tmp_path), *LEVELS, "--cost", "jitter")
+    rate, _ = lastro(*args, "--json").json["changes"]
+    assert rate["metric"] == "throughput" and 15_000 < rate["limit"] < 0.94 * RATES["runc"]
+    assert rate["beyond"]["candidate"] == "native" and rate["limit"] < rate["beyond"]["limit"] < RATES["native"]
+    text = " ".join(lastro(*args).out.split())
+    assert "What would change the answer" in text and "Beyond that, native remains, until ≥ " in text
+    nothing = ("decide", tmp_path / "c", "--sla", "throughput >= 40 Gbit/s")
+    assert lastro(*nothing, "--json").json["changes"] == [] and "would change" not in lastro(*nothing).out
+
+
+def test_the_same_document_in_every_form(tmp_path: Path) -> None:
+    file, args = tmp_path / "choice.html", ("decide", campaign(tmp_path), *LEVELS, "--cost", "jitter")
+    assert lastro(*args, "--format", "html", "-o", file).out == f"{file}\n"
+    forms = {form: lastro(*args, "--format", form).out for form in ("text", "md", "latex")}
+    forms |= {"html": file.read_text(encoding="utf-8"), "pt": lastro(*args, "--format", "md", "--lang", "pt-BR").out}
+    marks = {"text": "✓ holds", "md": "| runc |", "latex": r"\toprule", "html": "<svg ", "pt": "✓ cumpre"}
+    assert [form for form, mark in marks.items() if mark not in forms[form]] == []
+    for words in ("worst beside cpu", "What would change the answer", "is at most 5"):
+        assert [form for form, text in forms.items() if words not in " ".join(text.split())] == ["pt"], words
+    both = lastro(*args, "--format", "md", "--json")
+    assert both.code == 2 and "not allowed with" in both.err
+
+
 def test_only_the_conditions_that_are_asked_for_count(tmp_path: Path) -> None:
     directory = campaign(tmp_path)
     done = lastro("decide", directory, *LEVELS, "--under", "anomaly=none", "--json").json
@@ -175,6 +200,8 @@ def test_a_campaign_of_a_study_with_levels_ends_with_the_decision(tmp_path: Path
     )
     assert page.index(sentence.replace(">", "&gt;")) < page.index('id="decision"') < page.index('id="trials"')
     assert markdown.index("runc holds throughput") < markdown.index("## Which one?") and "Which one?" in paper
+    for text in (page, markdown, paper):
+        assert "What would change the answer" in text and "is at most 5" in text
     assert "Cost against service" in page and "the candidates that no other beats in both" in page
 
 

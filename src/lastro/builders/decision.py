@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lastro.analysis.breaking_points import broken_levels
 from lastro.analysis.decision import SlaDecision, levels_text
+from lastro.analysis.strictest_limits import strictest_limits
 from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Table, Title, section
 from lastro.stats.breaking_point import BreakingPoint
-from lastro.stats.decision import MOST_BLOCKS, LimitOdds
+from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
 from lastro.study.levels import NONE
 from lastro.study.service_level import ServiceLevel
 from lastro.units import significant
+from lastro.words.campaign import premises
 from lastro.words.language import Language
 from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
 from lastro.words.phrases import joined
@@ -32,47 +34,49 @@ VERDICTS = {
 }
 
 
-def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield the document on a decision: the answer, its tables, what would change it, and what stays unanswered."""
-    study = decision.report.study
-    yield Title(study.title or study.name, tuple(answer(decision, say)))
+def decision_blocks(decision: SlaDecision, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
+    """Yield the document on a decision: the answer as its title, and below it the blocks of `_body`."""
+    report = decision.report
+    title, lead = report.study.title or report.study.name, " ".join(premises(report, say))
+    yield Title(title, tuple(answer(decision, say)), lead, say("Decision"))
+    yield from _body(decision, say, figures)
+
+
+def decision_section(decision: SlaDecision | None, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
+    """Yield the section of a report on its decision by service levels: the answer, and below it the blocks of `_body`.
+
+    Nothing if the campaign has no decision."""
+    if decision is not None:
+        sentences = Paragraph(" ".join(answer(decision, say)))
+        blocks = (sentences, *_body(decision, say, figures))
+        yield from section(say("Which one?"), *blocks, anchor="decision", short=say("Decision"))
+
+
+def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> Iterator[Block]:
+    """Yield what is below the answer: the tables, `figures`, what would change it, and what stays unanswered.
+
+    It has no headings, so that it can be a section of a report."""
     required = joined([requirement.text for requirement in decision.question.required], say)
     more = say("Required: {requirements}.", requirements=required) if required else ""
     yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
+    yield Figures(figures)
     lacking = tuple(f"{candidate.label}: {'; '.join(candidate.gaps)}" for candidate in decision.lacking)
-    yield from section(say("Requirements not met"), Items(lacking))
+    yield Items(lacking, title=say("Requirements not met"))
     if not decision.candidates:
         return
-    yield from section(say("What would change the answer"), Items(tuple(_changes(decision, say))))
+    yield Items(tuple(_changes(decision, say)), title=say("What would change the answer"))
     yield Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
     yield from _breaking(decision, say)
     yield from _looks(decision, say)
-    yield from section(say("Not answered"), Items(tuple(_unanswered(decision, say))))
-    yield Paragraph(
-        say(
-            "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
-            "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
-            "candidates is called so and does not is at most {alpha}.",
-            alpha=percent_text(1 - decision.question.confidence, say),
-        )
+    yield Items(tuple(_unanswered(decision, say)), title=say("Not answered"))
+    promise = say(
+        "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
+        "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
+        "candidates is called so and does not is at most {alpha}.",
+        alpha=percent_text(1 - decision.question.confidence, say),
     )
-    yield Paragraph(_reliability(decision, say))
-
-
-def decision_section(decision: SlaDecision | None, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
-    """Yield the section of a report on its decision by service levels; nothing if the campaign has no decision.
-
-    It has the answer, the candidates, the condition in which each service level is met worst, and `figures`."""
-    if decision is None:
-        return
-    sentences = " ".join(answer(decision, say))
-    worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
-    table = candidates_table(decision, say)
-    short = say("Decision")
-    folds = (Figures(figures), worst, *_breaking(decision, say), *_looks(decision, say))
-    note = Paragraph(_reliability(decision, say))
-    yield from section(say("Which one?"), Paragraph(sentences), table, *folds, note, anchor="decision", short=short)
+    yield Paragraph(f"{promise} {_reliability(decision, say)}")
 
 
 def _reliability(decision: SlaDecision, say: Language) -> str:
@@ -326,48 +330,24 @@ def _dose(point: BreakingPoint | None, say: Language) -> str:
 
 
 def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield, for each service level, the strictest limit that the recommended candidate holds almost surely.
+    """Yield how strict the limit of each service level may become, and which other candidate holds a stricter one.
 
-    Each sentence also says which other candidate holds a stricter one, if any does. Nothing without a recommended
-    candidate."""
-    if (best := decision.choice.recommended) is None:
-        return
-    for number, level in enumerate(decision.question.levels):
-        odds = decision.choice.odds[best].limits[number]
-        assert odds is not None
-        end = _end(level, odds)
-        yield say(
+    Nothing without a recommended candidate."""
+    for strictest in strictest_limits(decision):
+        level, best = strictest.level, decision.choice.recommended
+        assert best is not None
+        then = say("Beyond that, no other that holds the levels is surer.")
+        if strictest.beyond is not None:
+            other, limit = strictest.beyond
+            label, bound = decision.candidates[other].label, _bound(level, limit, say)
+            then = say("Beyond that, {candidate} remains, until {bound}.", candidate=label, bound=bound)
+        holds = say(
             "{metric}: {candidate} holds {bound} as well.",
             metric=level.metric.name,
             candidate=decision.candidates[best].label,
-            bound=_bound(level, end, say),
-        ) + _stricter_holder(decision, number, best, end, say)
-
-
-def _stricter_holder(decision: SlaDecision, number: int, best: int, end: float, say: Language) -> str:
-    """Return which other accepted candidate holds a stricter limit than `end`, and which limit; or that none does.
-
-    `number` is the index of the service level, and `best` that of the recommended candidate."""
-    level = decision.question.levels[number]
-    ends = {
-        at: _end(level, odds)
-        for at in decision.choice.accepted
-        if at != best and (odds := decision.choice.odds[at].limits[number]) is not None
-    }
-    further = {at: far for at, far in ends.items() if (far > end if level.at_least else far < end)}
-    if not further:
-        return " " + say("Beyond that, no other that holds the levels is surer.")
-    furthest = (max if level.at_least else min)(further, key=further.__getitem__)
-    return " " + say(
-        "Beyond that, {candidate} remains, until {bound}.",
-        candidate=decision.candidates[furthest].label,
-        bound=_bound(level, further[furthest], say),
-    )
-
-
-def _end(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return the strictest limit that a mean keeps almost surely: the end of its interval next to the limit."""
-    return odds.low if level.at_least else odds.high
+            bound=_bound(level, strictest.limit, say),
+        )
+        yield f"{holds} {then}"
 
 
 def _bound(level: ServiceLevel, value: float, say: Language) -> str:

@@ -17,6 +17,9 @@
                 limits: for each of levels, the condition in which it is met worst, the mean there, and the probability
                 that all conditions hold it; missing: metrics that lack a value in some condition; gaps: why conditions
                 have no valid trial; wishes: whether it meets each of wished
+    changes     [{metric, limit, beyond {candidate, limit}}], for each of levels: the strictest limit that the
+                recommended candidate holds almost surely. beyond: another candidate that holds the levels, and the
+                stricter limit that it holds; null if there is none. Empty without a recommended candidate
     looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
                 stop}]: the interim decision after each block, for a campaign that ran until its decision. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
@@ -35,6 +38,7 @@ from typing import Any
 
 from lastro.analysis.breaking_points import BrokenLevel, broken_levels
 from lastro.analysis.decision import SlaDecision, levels_text
+from lastro.analysis.strictest_limits import StrictestLimit, strictest_limits
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, pick
 from lastro.results.looks import Look
@@ -68,6 +72,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [pick(candidate, "label levels gaps") for candidate in decision.lacking],
+        "changes": [_change(decision, strictest) for strictest in strictest_limits(decision)],
         "breaks": [_broken(decision, broken) for broken in broken_levels(decision)],
         "looks": [_look(decision, look) for look in decision.looks],
     }
@@ -99,6 +104,14 @@ def suite_document(decision: SuiteDecision) -> dict[str, Any]:
         "left_out": decision.left_out,
     }  # fmt: skip
     return encode(choice, {})
+
+
+def _change(decision: SlaDecision, strictest: StrictestLimit) -> dict[str, Any]:
+    beyond = None
+    if strictest.beyond is not None:
+        at, limit = strictest.beyond
+        beyond = {"candidate": decision.candidates[at].label, "limit": limit}
+    return {"metric": strictest.level.metric.name, "limit": strictest.limit, "beyond": beyond}
 
 
 def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
