@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,6 +63,18 @@ def test_what_would_change_the_answer(tmp_path: Path) -> None:
     assert "What would change the answer" in text and "Beyond that, native remains, until ≥ " in text
     nothing = ("decide", tmp_path / "c", "--sla", "throughput >= 40 Gbit/s")
     assert lastro(*nothing, "--json").json["changes"] == [] and "would change" not in lastro(*nothing).out
+
+
+def test_each_of_few_levels_has_a_column(tmp_path: Path) -> None:
+    args = ("decide", campaign(tmp_path), *LEVELS, "--format", "md")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lastro(*args).out.splitlines() if "|" in line]
+    assert rows[0][2:] == ["holds", "throughput (≥ 15000 Mbit/s)", "latency_mean (≤ 0.08 ms)", "next trial holds"]
+    by_name = {row[0]: row for row in rows[2:6]}
+    assert re.fullmatch(r"1[67]\d{3} \(&gt; 99 %\)", by_name["runc"][3])
+    assert re.fullmatch(r"1[23]\d{3} \(&lt; 1 %\)", by_name["docker"][3])
+    many = ("--sla", "jitter < 9 ms", "--sla", "throughput < 90 Gbit/s")
+    table = lastro(*args, *many).out
+    assert "| next trial holds |" in table and "| throughput (≥" not in table
 
 
 def test_the_same_document_in_every_form(tmp_path: Path) -> None:

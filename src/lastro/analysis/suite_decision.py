@@ -22,6 +22,7 @@ from lastro.study.levels import split_options
 from lastro.study.service_level import ServiceLevel
 
 PLATFORM, NATIVE = "platform", "native"
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +63,27 @@ class SuiteDecision:
 
     def keeps_all(self, at: int) -> bool:
         """Return whether a candidate is accepted in every study that has service levels; False if no study has any."""
-        verdicts = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
-        return bool(verdicts) and all(variant is not None and variant[0] == "accepted" for variant in verdicts)
+        verdicts = self._verdicts(at)
+        return bool(verdicts) and set(verdicts) == {"accepted"}
+
+    def _verdicts(self, at: int) -> list[str]:
+        """Return the verdict on a candidate in each study that has service levels."""
+        verdicts = []
+        for column in self.columns:
+            if decision := column.decision:
+                surest = surest_variant(decision, self.candidates[at])
+                verdicts.append("missing" if surest is None else decision.choice.verdict(surest))
+        return verdicts
 
 
-def surest_variant(decision: SlaDecision, platform: str) -> tuple[str, float] | None:
-    """Return the verdict on the variant of a platform that most probably holds the service levels, and its probability.
+def surest_variant(decision: SlaDecision, platform: str) -> int | None:
+    """Return the index of the variant of a platform that most probably holds the service levels.
 
     None if no candidate of the decision is of this platform."""
     odds = decision.choice.odds
     platforms = [split_options(candidate.levels[PLATFORM])[0] for candidate in decision.candidates]
     variants = [at for at, name in enumerate(platforms) if name == platform]
-    best = max(variants, key=lambda at: (not odds[at].missing, odds[at].holds), default=None)
-    return None if best is None else (decision.choice.verdict(best), odds[best].holds)
+    return max(variants, key=lambda at: (not odds[at].missing, odds[at].holds), default=None)
 
 
 def decide_suite(
@@ -121,6 +130,12 @@ def decide_suite(
         )
     )
     return SuiteDecision(tuple(names), reference, columns, scores.scores, scores.best, left_out, confidence)
+
+
+def suite_decision_of(reports: Mapping[str, CampaignResults]) -> SuiteDecision | None:
+    """Return the comparison by the service levels in the study files; None if no study compares platforms."""
+    usable = any(not _unusable(report) for report in reports.values())
+    return decide_suite(reports, (), {}, CONFIDENCE) if usable else None
 
 
 def _unusable(report: CampaignResults) -> str:

@@ -5,33 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from lastro.analysis.breaking_points import broken_levels
 from lastro.analysis.decision import SlaDecision, levels_text
 from lastro.analysis.strictest_limits import strictest_limits
-from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Table, Title, section
-from lastro.stats.breaking_point import BreakingPoint
+from lastro.builders.decision_tables import (
+    breaking_blocks,
+    candidates_table,
+    levels_table,
+    looks_blocks,
+    number_text,
+)
+from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Title, section
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
 from lastro.study.levels import NONE
 from lastro.study.service_level import ServiceLevel
-from lastro.units import significant
 from lastro.words.campaign import premises
 from lastro.words.language import Language
-from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
+from lastro.words.looks import odds_text, percent_text
 from lastro.words.phrases import joined
 
 _FEW = 3  # candidates, which a sentence names one by one
 # {blocks: (of the candidates stated to hold with 20 to 40 %, the percentage that do; the same of those with 60 to
 # 80 %)}, each from the least to the most over the noises of benches/decision_promises.py
 _PERCENT_TRUE = {2: ("18–35", "77–90"), 3: ("22–36", "74–81"), 5: ("18–32", "70–80"), 10: ("23–32", "67–79")}
-_MET = {True: "✓", False: "✕", None: "?"}
-VERDICTS = {
-    "accepted": N_("✓ holds"),
-    "rejected": N_("✕ does not hold"),
-    "open": N_("? undecided"),
-    "missing": N_("— not measured"),
-}
 
 
 def decision_blocks(decision: SlaDecision, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
@@ -66,9 +63,9 @@ def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> 
     if not decision.candidates:
         return
     yield Items(tuple(_changes(decision, say)), title=say("What would change the answer"))
-    yield Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
-    yield from _breaking(decision, say)
-    yield from _looks(decision, say)
+    yield Fold(say("Each level, where it is met worst"), (levels_table(decision, say),))
+    yield from breaking_blocks(decision, say)
+    yield from looks_blocks(decision, say)
     yield Items(tuple(_unanswered(decision, say)), title=say("Not answered"))
     promise = say(
         "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
@@ -175,7 +172,7 @@ def _place(levels: Mapping[str, str], say: Language) -> str:
 def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
     """Return what the recommended candidate costs, and whether another may cost less."""
     choice, what = decision.choice, decision.question.cost.text if decision.question.cost else ""
-    text = say("It costs {cost} ({what})", cost=_number(cost, say), what=what)
+    text = say("It costs {cost} ({what})", cost=number_text(cost, say), what=what)
     if choice.open_cheaper:
         return say(
             "{text}; {others} may cost less, but may not hold them.", text=text,
@@ -223,109 +220,6 @@ def _question(decision: SlaDecision, say: Language) -> str:
     return say("{candidates}, with {given}.", candidates=candidates, given=given) if given else f"{candidates}."
 
 
-# The tables
-
-
-def candidates_table(decision: SlaDecision, say: Language) -> Table:
-    """Return a table of the candidates, accepted ones first and the cheapest of these at the top.
-
-    Candidates that do not meet a requirement come last."""
-    columns = [say("candidate"), "", say("holds"), say("next trial holds")]
-    if decision.question.cost is not None:
-        columns += [say("cost"), say("cheapest that holds")]
-    columns += [say("wishes")] if decision.question.wished else []
-    rows = []
-    for at in decision.order():
-        odds = decision.choice.odds[at]
-        verdict = say(VERDICTS[decision.choice.verdict(at)])
-        row = [decision.candidates[at].label, verdict, *(odds_text(p, say) for p in (odds.holds, odds.next_holds))]
-        if decision.question.cost is not None:
-            row += [spread_text(odds.cost, say), odds_text(odds.cheapest, say) if not odds.missing else "—"]
-        wishes = zip(decision.question.wished, decision.candidates[at].wishes, strict=True)
-        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in wishes)] if decision.question.wished else []
-        rows.append(tuple(row))
-    blank = ("—",) * (len(columns) - 2)
-    rows += [(candidate.label, say("✕ requirement not met"), *blank) for candidate in decision.lacking]
-    return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))))
-
-
-def _levels_table(decision: SlaDecision, say: Language) -> Table:
-    rows = tuple(
-        (
-            decision.candidates[at].label, level.text, levels_text(decision.conditions[odds.condition]) or "—",
-            spread_text((odds.mean, odds.low, odds.high), say), odds_text(odds.holds, say),
-        )
-        for at in decision.order()
-        for level, odds in zip(decision.question.levels, decision.choice.odds[at].limits, strict=True)
-        if odds is not None
-    )  # fmt: skip
-    columns = (say("candidate"), say("level"), say("worst condition"), say("mean there"), say("holds"))
-    return Table("decision-levels", "", columns, rows, frozenset({3, 4}), frozenset({2}))
-
-
-def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the interim decision after each block; nothing unless the campaign ran until its decision."""
-    if not decision.looks:
-        return
-    design = decision.report.study.design
-    rows = []
-    for look in decision.looks:
-        recommended = decision.candidates[look.recommended].label if look.recommended is not None else "—"
-        dropped = [
-            f"{decision.candidates[drop.candidate].label}: {why_dropped(decision, drop, say)}" for drop in look.dropped
-        ]
-        rows.append((say.integer(look.block), recommended, "; ".join(dropped) or "—", stop_text(look, say)))
-    columns = (say("block"), say("recommended"), say("no longer in question"), say("end"))
-    note = (
-        say("Later blocks have only the candidates that are still in question: the others stand with fewer blocks.")
-        if design.allocation == "adaptive"
-        else say("Every block has all candidates.")
-    )
-    looks = say(
-        "The campaign looked at its trials after each block, {most} at most; all looks together err as rarely as one.",
-        most=say.integer(design.most_blocks),
-    )
-    table = Table("decision-looks", "", columns, tuple(rows), frozenset({0}), note=f"{looks} {note}")
-    yield Fold(say("What was decided when"), (table,))
-
-
-def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the dose at which each service level breaks; nothing if no condition is a factor of numbers."""
-    if not (broken_by_dose := list(broken_levels(decision))):
-        return
-    rows = tuple(
-        (
-            decision.candidates[broken.candidate].label, broken.given or "—", broken.level.text, broken.factor,
-            _dose(broken.point, say),
-        )
-        for broken in broken_by_dose
-    )  # fmt: skip
-    columns = (say("candidate"), say("condition"), say("level"), say("along"), say("breaks at"))
-    note = say(
-        "The mean is taken to change in one direction with the dose. The interval goes from dose to dose that was "
-        "measured, since nothing is known of the shape between them."
-    )
-    yield Table(
-        "decision-breaks", say("Where a level breaks"), columns, rows, frozenset({4}), frozenset({1}), note=note
-    )
-
-
-def _dose(point: BreakingPoint | None, say: Language) -> str:
-    """Format the dose at which a service level breaks, with its interval between measured doses; a dash for None."""
-    if point is None:
-        return "—"
-    if math.isinf(point.low):
-        return (
-            say("nowhere known to hold")
-            if math.isinf(point.high)
-            else say("at {dose} or below", dose=say.number(f"{point.high:g}"))
-        )
-    if math.isinf(point.high):
-        return say("not up to {dose}", dose=say.number(f"{point.low:g}"))
-    ends = f"[{point.low:g}, {point.high:g}]"
-    return say.number(ends if math.isinf(point.at) else f"{significant(point.at, 3)} {ends}")
-
-
 # What would change the answer
 
 
@@ -351,7 +245,7 @@ def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
 
 
 def _bound(level: ServiceLevel, value: float, say: Language) -> str:
-    return f"{'≥' if level.at_least else '≤'} {_number(value, say)} {level.metric.unit}".strip()
+    return f"{'≥' if level.at_least else '≤'} {number_text(value, say)} {level.metric.unit}".strip()
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
@@ -372,17 +266,3 @@ def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
 
 
 _NOT_ALL = N_("the fraction does not have it in every condition; `lastro decide --under` asks for some of them")
-
-
-# Numbers
-
-
-def _number(value: float, say: Language) -> str:
-    return say.number(significant(value, 3))
-
-
-def spread_text(spread: tuple[float, float, float] | None, say: Language) -> str:
-    if spread is None:
-        return "—"
-    middle, low, high = (significant(value, 3) for value in spread)
-    return say.number(f"{middle} [{low}, {high}]")

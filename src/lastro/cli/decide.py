@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_suite(args: argparse.Namespace, required: float | None) -> int:
     from lastro.analysis.build import build_report
-    from lastro.analysis.suite_decision import decide_suite
+    from lastro.analysis.suite_decision import CONFIDENCE, decide_suite
     from lastro.builders.data.decision import suite_document
     from lastro.builders.suite_decision import suite_decision_blocks
     from lastro.results.read import load_campaign
@@ -136,7 +136,7 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
         if suites.begun(args.dir, member):
             with open_campaign(args.dir / member.name) as store:
                 reports[member.name] = build_report(load_campaign(store))
-    decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or 0.95)
+    decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or CONFIDENCE)
     say = language(args.lang)
     blocks = suite_decision_blocks(suite.label, decision, papers.recommended(suite.source), say)
     _put(args, partial(suite_document, decision), blocks)

@@ -95,6 +95,12 @@ def recommended(suite: str) -> Recommended | None:
     return Recommended(**{**row, "platforms": tuple(row["platforms"])}) if row else None
 
 
+def recommended_by(study: str) -> Recommended | None:
+    """Return what the source of the study that campaigns call `study` recommends; None if that is not known."""
+    name = _built_in_named(study)
+    return recommended(name.partition("/")[0]) if name else None
+
+
 def _unknown(name: str) -> InputError:
     suites = {study.partition("/")[0] for study in names()}
     near = studies(name.partition("/")[0]) or suites | set(names())  # the study is misspelt, or the suite
@@ -103,9 +109,13 @@ def _unknown(name: str) -> InputError:
 
 def claims(study: str) -> Path | None:
     """Return the file of published claims about the study that campaigns call `study`; None if it has no claims."""
-    for name in names():
-        paper, _, study_name = name.partition("/")
-        if study == name.replace("/", "-"):
-            file = _HOME / paper / (f"claims/{study_name}.toml" if study_name else "claims.toml")
-            return file if file.is_file() else None
-    return None
+    if (name := _built_in_named(study)) is None:
+        return None
+    paper, _, study_name = name.partition("/")
+    file = _HOME / paper / (f"claims/{study_name}.toml" if study_name else "claims.toml")
+    return file if file.is_file() else None
+
+
+def _built_in_named(study: str) -> str | None:
+    """Return the name of the built-in study that campaigns call `study`; None if there is none."""
+    return next((name for name in names() if name.replace("/", "-") == study), None)
