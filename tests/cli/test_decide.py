@@ -231,6 +231,9 @@ def test_a_candidate_without_a_required_property_is_none(tmp_path: Path) -> None
     assert why["runc"] == "own_kernel of runc: no (boot id)" and "native" in why
     text = lastro(*args, "own-kernel").out
     assert "✕ requirement not met" in text and "Required: own_kernel." in text
+    portuguese = " ".join(lastro(*args, "own-kernel", "--lang", "pt-BR").out.split())
+    assert "docker: own_kernel de docker é desconhecido: a campanha não o procurou" in portuguese
+    assert "runc: own_kernel de runc: não (boot id)" in portuguese and "Requisitos não atendidos" in portuguese
     none = lastro(*args, "own-kernel", "--require", "interfaces >= 8", "--require", "95%")
     assert none.code == 4 and "No candidate meets all requirements: own_kernel and interfaces ≥ 8." in none.out
     is_error(lastro(*args, "own-kernl"), 2, "did you mean 'own_kernel'?")

@@ -14,13 +14,14 @@ from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.properties import column_of
+from lastro.analysis.requirement_checks import check
 from lastro.analysis.table_choice import is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
 from lastro.stats.looks import look
+from lastro.stats.notes import Note
 from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
@@ -108,8 +109,9 @@ class SlaQuestion:
 class Deployment:
     """A combination of levels that a user may choose; `label` names it: 'runc · macvlan-bridge · cgroups'.
 
-    `gaps` are the reasons why treatments with these levels were not measured, or why requirements are not met. `wishes`
-    says for each wish of the question whether it is met; None if that is not known."""
+    `gaps` are the reasons why treatments with these levels were not measured, or why requirements are not met. Reasons
+    that Lastro can translate are notes. `wishes` says for each wish of the question whether it is met; None if that is
+    not known."""
 
     levels: Mapping[str, str]
     label: str
@@ -314,7 +316,7 @@ def _split_by_requirements(
     first_rows = {number_of[row.treatment.index]: row for row in reversed(rows)}
     reasons = {}
     for number, row in first_rows.items():
-        checks = [_check(report, row, requirement) for requirement in question.required]
+        checks = [check(report, row, requirement) for requirement in question.required]
         reasons[number] = tuple(why for is_met, why in checks if not is_met)
     lacking = [
         Deployment(levels, label_of(levels, report), reasons[number])
@@ -330,25 +332,9 @@ def _deployment(
     """Return the candidate of these levels.
 
     `rows` are its treatments. Its `gaps` are the reasons why some of them have no valid trial."""
-    gaps = dict.fromkeys(row.reason or row.status for row in rows if not row.n_valid)
-    wishes = tuple(_check(report, rows[0], wish)[0] for wish in question.wished)
+    gaps = dict.fromkeys(row.reason or Note(row.status) for row in rows if not row.n_valid)
+    wishes = tuple(check(report, rows[0], wish)[0] for wish in question.wished)
     return Deployment(levels, label_of(levels, report), tuple(gaps), wishes)
-
-
-def _check(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, str]:
-    """Return whether a treatment meets a requirement, and the recorded property as text.
-
-    The first is None if it is not known; then the text is the reason."""
-    part = column_of(report.study, row.treatment.levels, required.kind)
-    table: Any = report.provenance
-    for key in ("properties", required.kind, part, required.name):
-        table = table.get(key) if isinstance(table, Mapping) else None
-    if not isinstance(table, Mapping):
-        return None, f"{required.name} of {part} is not known: the campaign did not look for it"
-    is_met = required.met_by(table)
-    if is_met is None:
-        return None, f"{required.name} of {part} is not known: {table.get('how')}"
-    return is_met, f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
 
 
 def metric_trials(

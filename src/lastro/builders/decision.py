@@ -58,7 +58,7 @@ def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> 
     yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
     yield Figures(figures)
-    lacking = tuple(f"{candidate.label}: {'; '.join(candidate.gaps)}" for candidate in decision.lacking)
+    lacking = tuple(f"{candidate.label}: {'; '.join(map(say.note, candidate.gaps))}" for candidate in decision.lacking)
     yield Items(lacking, title=say("Requirements not met"))
     if not decision.candidates:
         return
@@ -261,7 +261,8 @@ def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
     for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
         if odds.missing:
             what = joined([decision.question.metrics[at] for at in odds.missing], say)
-            why = "; ".join(candidate.gaps) or (say(_NOT_ALL) if fraction else say("no valid trial has a value"))
+            why = _NOT_ALL if fraction else N_("no valid trial has a value")
+            why = "; ".join(map(say.note, candidate.gaps)) or say(why)
             yield say("{candidate}: {metrics} not measured: {why}", candidate=candidate.label, metrics=what, why=why)
 
 
