@@ -67,11 +67,13 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
         )
     if recommended is not None:
         yield _on_source(decision, recommended, say)
-    if any(column.decision for column in decision.columns):
-        keeping_all = [name for at, name in enumerate(names) if decision.keeps_all(at)]
-        if keeping_all:
+    match decision.levels_outcome:
+        case "kept":
+            keeping_all = [name for at, name in enumerate(names) if decision.keeps_all(at)]
             yield say("In all studies with levels, {candidates} surely keep them.", candidates=joined(keeping_all, say))
-        else:
+        case "none":
+            yield say("Each candidate that was measured surely breaks a level of some study.")
+        case "undecided":
             yield say("No candidate surely keeps the levels of all studies.")
 
 

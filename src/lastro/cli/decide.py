@@ -142,8 +142,8 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
     _put(args, partial(suite_document, decision), blocks)
     if required is None:
         return 0
-    if any(column.decision for column in decision.columns):
-        return 0 if any(map(decision.keeps_all, range(len(decision.candidates)))) else _UNDECIDED
+    if (outcome := decision.levels_outcome) is not None:
+        return {"kept": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[outcome]
     return 0 if decision.leader is not None and decision.best[decision.leader] >= required else _UNDECIDED
 
 

@@ -79,16 +79,19 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
 
 
 def suite_document(decision: SuiteDecision) -> dict[str, Any]:
-    """Return the choice over the studies of a suite: {format, reference, leader, candidates, studies, left_out}.
+    """Return the choice over the studies of a suite: {format, reference, leader, verdict, candidates, …}.
 
-    A spread is [middle, low, high]. For each study, `goodness` is {candidate: spread or null}, and `levels` is its
-    decision by service levels, with the keys of this module's docstring, or null."""
+    The verdict is "kept" if a candidate keeps the service levels of all studies, "none" if each that was measured
+    surely breaks a level of some study, "undecided", or null without service levels. A spread is [middle, low, high].
+    For each study, `goodness` is {candidate: spread or null}, and `levels` is its decision by service levels, with the
+    keys of this module's docstring, or null."""
     names = decision.candidates
     choice = {
         "format": SUITE_FORMAT,
         "confidence": decision.confidence,
         "reference": names[decision.reference],
         "leader": None if decision.leader is None else names[decision.leader],
+        "verdict": decision.levels_outcome,
         "candidates": [
             {"label": name, "score": score, "best": best, "keeps_all_levels": decision.keeps_all(at)}
             for at, (name, score, best) in enumerate(zip(names, decision.scores, decision.best, strict=True))
