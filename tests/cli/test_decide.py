@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -216,6 +217,39 @@ def test_a_campaign_of_a_study_with_levels_ends_with_the_decision(tmp_path: Path
     for text in (page, markdown, paper):
         assert "What would change the answer" in text and "is at most 5" in text
     assert "Cost against service" in page and "the candidates that no other beats in both" in page
+
+
+def test_what_the_paper_recommends_and_whether_this_host_agrees(tmp_path: Path) -> None:
+    """Limits cost more here, and keep more beside the neighbour."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        noise = plausible_value(levels, block, metric) / plausible_value(levels, 1, metric)
+        limited, disturbed = levels["isolation"] == "cgroups", levels["anomaly"] == "cpu"
+        rate = 18_000 if limited or not disturbed else 14_000
+        return noise * {"throughput": rate, "jitter": 0.4 if limited else 0.2, "latency_mean": 0.04}[metric]
+
+    plain = make_study(
+        {"isolation": ("none", "cgroups"), "anomaly": ("none", "cpu")}, replicates=6, metrics=METRICS[:3]
+    )
+    for name in ("kagami2017", "small"):
+        make_campaign(tmp_path / name, replace(plain, name=name), value=value)
+
+    def said(level: str, *options: str, name: str = "kagami2017") -> str:
+        done = lastro("decide", tmp_path / name, "--sla", f"throughput >= {level} Mbit/s", *options)
+        return " ".join(done.out.split())
+
+    assert "The source recommends cgroups and cgroups+apparmor (section 6, second and third paragraphs)" in said(
+        "16000"
+    )
+    assert "This host agrees: cgroups holds the levels." in said("16000")
+    assert "cgroups holds the levels here, too, but costs more than isolation=none." in said(
+        "12000", "--cost", "jitter"
+    )
+    assert "This host says otherwise" in said("40000")
+    found = lastro("decide", tmp_path / "kagami2017", "--sla", "throughput >= 16000 Mbit/s", "--json").json
+    middle = found["candidates"][0]["limits"][0]["mean"]
+    assert re.search(r"leaves that open: cgroups holds the levels with a probability of \d\d %", said(f"{middle:.0f}"))
+    assert "A fonte recomenda" in said("16000", "--lang", "pt-BR") and "source" not in said("16000", name="small")
 
 
 def test_a_candidate_without_a_required_property_is_none(tmp_path: Path) -> None:

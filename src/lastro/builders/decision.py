@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lastro.analysis.decision import SlaDecision, levels_text
 from lastro.analysis.strictest_limits import strictest_limits
@@ -18,12 +20,15 @@ from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Titl
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
-from lastro.study.levels import NONE
+from lastro.study.levels import NONE, split_options
 from lastro.study.service_level import ServiceLevel
 from lastro.words.campaign import premises
 from lastro.words.language import Language
 from lastro.words.looks import odds_text, percent_text
 from lastro.words.phrases import joined
+
+if TYPE_CHECKING:
+    from lastro.papers import Recommended
 
 _FEW = 3  # candidates, which a sentence names one by one
 # {blocks: (of the candidates stated to hold with 20 to 40 %, the percentage that do; the same of those with 60 to
@@ -31,20 +36,26 @@ _FEW = 3  # candidates, which a sentence names one by one
 _PERCENT_TRUE = {2: ("18–35", "77–90"), 3: ("22–36", "74–81"), 5: ("18–32", "70–80"), 10: ("23–32", "67–79")}
 
 
-def decision_blocks(decision: SlaDecision, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
-    """Yield the document on a decision: the answer as its title, and below it the blocks of `_body`."""
+def decision_blocks(
+    decision: SlaDecision, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...] = ()
+) -> Iterator[Block]:
+    """Yield the document on a decision: the answer as its title, and below it the blocks of `_body`.
+
+    `recommended` is what the source of the study recommends."""
     report = decision.report
     title, lead = report.study.title or report.study.name, " ".join(premises(report, say))
-    yield Title(title, tuple(answer(decision, say)), lead, say("Decision"))
+    yield Title(title, tuple(_whole_answer(decision, recommended, say)), lead, say("Decision"))
     yield from _body(decision, say, figures)
 
 
-def decision_section(decision: SlaDecision | None, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
+def decision_section(
+    decision: SlaDecision | None, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...] = ()
+) -> Iterator[Block]:
     """Yield the section of a report on its decision by service levels: the answer, and below it the blocks of `_body`.
 
     Nothing if the campaign has no decision."""
     if decision is not None:
-        sentences = Paragraph(" ".join(answer(decision, say)))
+        sentences = Paragraph(" ".join(_whole_answer(decision, recommended, say)))
         blocks = (sentences, *_body(decision, say, figures))
         yield from section(say("Which one?"), *blocks, anchor="decision", short=say("Decision"))
 
@@ -147,6 +158,57 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
                 n=say.integer(half),
                 most=say.integer(most),
             )
+
+
+def _whole_answer(decision: SlaDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
+    """Yield the answer and, if the source of the study recommends something, whether this host agrees."""
+    yield from answer(decision, say)
+    if recommended is not None and (here := _on_source(decision, recommended, say)):
+        yield f"{source_text(recommended, say)} {here}"
+
+
+def source_text(recommended: Recommended, say: Language) -> str:
+    """Return the sentence on what the source of a study or a suite recommends, where and why."""
+    combinations = [" · ".join(levels) for levels in itertools.product(*recommended.levels.values())]
+    return say(
+        "The source recommends {levels} ({passage}), {because}.",
+        levels=joined(combinations, say),
+        passage=recommended.passage[say.code],
+        because=recommended.because[say.code],
+    )
+
+
+def _on_source(decision: SlaDecision, recommended: Recommended, say: Language) -> str:
+    """Return whether this host agrees with the source of the study; empty if the question is about other factors."""
+    choice, candidates = decision.choice, decision.candidates
+    if not candidates or not recommended.levels.keys() <= candidates[0].levels.keys():
+        return ""
+    named = [
+        at
+        for at, candidate in enumerate(candidates)
+        if not choice.odds[at].missing
+        and all(split_options(candidate.levels[name])[0] in levels for name, levels in recommended.levels.items())
+    ]
+    holding = [at for at in choice.accepted if at in named]
+    if not named:
+        return say("That was not measured here.")
+    if holding:
+        label, best = candidates[holding[0]].label, choice.recommended
+        if best is None or decision.question.cost is None or {best, *choice.alike}.intersection(holding):
+            return say("This host agrees: {candidate} holds the levels.", candidate=label)
+        return say(
+            "{candidate} holds the levels here, too, but costs more than {best}.",
+            candidate=label,
+            best=candidates[best].label,
+        )
+    surest = max(named, key=lambda at: (at not in choice.rejected, choice.odds[at].holds))
+    if surest in choice.rejected:
+        return say("This host says otherwise: here, that does not hold the levels.")
+    return say(
+        "This host leaves that open: {candidate} holds the levels with a probability of {p}.",
+        candidate=candidates[surest].label,
+        p=odds_text(choice.odds[surest].holds, say),
+    )
 
 
 def _probability(decision: SlaDecision, at: int, say: Language) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lastro.analysis.decision import SlaDecision
-from lastro.analysis.suite_decision import SuiteDecision, surest_variant
+from lastro.analysis.suite_decision import PLATFORM, SuiteDecision, surest_variant
+from lastro.builders.decision import source_text
 from lastro.builders.decision_tables import VERDICTS, WORST, spread_text, value_text
 from lastro.document import Block, Items, Paragraph, Table, Title, section
 from lastro.papers import Recommended
@@ -79,13 +80,8 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
 
 def _on_source(decision: SuiteDecision, recommended: Recommended, say: Language) -> str:
     """Return which platforms the source of a suite recommends, and how probably they are the best on this host."""
-    source = say(
-        "Its source recommends {platforms} ({passage}), {because}.",
-        platforms=joined(list(recommended.platforms), say),
-        passage=recommended.passage,
-        because=recommended.because,
-    )
-    named = [at for at, name in enumerate(decision.candidates) if name in recommended.platforms and decision.scores[at]]
+    source, platforms = source_text(recommended, say), recommended.levels.get(PLATFORM, ())
+    named = [at for at, name in enumerate(decision.candidates) if name in platforms and decision.scores[at]]
     p = sum(decision.best[at] for at in named)
     if not named or decision.leader is None:
         return f"{source} {say('That was not measured here.')}"

@@ -115,7 +115,8 @@ def run(args: argparse.Namespace) -> int:
     decision = decide(report, question)
     say = language(args.lang)
     figures = _figures(decision, say) if args.format == "html" else ()
-    _put(args, partial(document, decision), decision_blocks(decision, say, figures))
+    recommended = papers.recommended_by(report.study.name)
+    _put(args, partial(document, decision), decision_blocks(decision, say, recommended, figures))
     if required is None:
         return 0
     return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[decision.choice.outcome]

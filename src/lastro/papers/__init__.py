@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,17 +83,19 @@ def absent() -> list[OnlyNamed]:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """The platforms that the source of a published suite recommends: why, and in which passage."""
+    """What the source of a published study or suite recommends: {factor: levels}, why, and in which passage.
 
-    platforms: tuple[str, ...]
-    because: str
-    passage: str
+    `because` and `passage` are {code of a language: text}."""
+
+    levels: Mapping[str, Sequence[str]]
+    because: Mapping[str, str]
+    passage: Mapping[str, str]
 
 
-def recommended(suite: str) -> Recommended | None:
-    """Return what the source of a built-in suite recommends; None if recommended.toml does not list the suite."""
-    row = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8")).get(suite)
-    return Recommended(**{**row, "platforms": tuple(row["platforms"])}) if row else None
+def recommended(paper: str) -> Recommended | None:
+    """Return what the source of a built-in study or suite recommends; None if recommended.toml does not list it."""
+    row = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8")).get(paper)
+    return Recommended(**row) if row else None
 
 
 def recommended_by(study: str) -> Recommended | None:
