@@ -130,9 +130,10 @@ class SlaAnswer(_Shown):
         return Columns.of(("candidate", "verdict", "holds", "cost", "cost_low", "cost_high"), rows)
 
     def _blocks(self) -> Iterator[Block]:
+        from lastro import papers
         from lastro.builders.decision import decision_blocks
 
-        return decision_blocks(self._decision, ENGLISH)
+        return decision_blocks(self._decision, ENGLISH, papers.recommended_by(self._decision.report.study.name))
 
 
 class Campaign(_Shown):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make
 from .conftest import is_error, lastro
 
 LEVELS = ("--sla", "throughput >= 15 Gbit/s", "--sla", "latency_mean < 0.08 ms")
+BOTH = "throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms"
 RATES = {"native": 21_000.0, "runc": 18_000.0, "docker": 14_000.0, "lxc": 15_700.0}
 COSTS = {"native": 1.0, "runc": 0.4, "docker": 0.2, "lxc": 0.3}
 
@@ -39,9 +42,7 @@ def test_the_answer_names_the_cheapest_that_holds_and_what_may_be_cheaper(tmp_pa
     done = lastro("decide", directory, *LEVELS, "--cost", "jitter")
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
-    assert text.startswith(
-        "runc holds throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms with a probability of > 99 %."
-    )
+    assert text.startswith(f"runc holds {BOTH} with a probability of > 99 %, worst beside cpu.")
     assert "It costs 0.4" in text and "lxc may cost less, but may not hold them" in text
     assert "4 candidates, in each of 2 conditions." in text
     found = lastro("decide", directory, *LEVELS, "--cost", "jitter", "--json").json
@@ -53,10 +54,52 @@ def test_the_answer_names_the_cheapest_that_holds_and_what_may_be_cheaper(tmp_pa
     assert worst["condition"] == "anomaly = cpu" and worst["high"] < 15000
 
 
+def test_what_would_change_the_answer(tmp_path: Path) -> None:
+    """The recommended runc holds a little more than the level, and native much more."""
+    args = ("decide", campaign(tmp_path), *LEVELS, "--cost", "jitter")
+    rate, _ = lastro(*args, "--json").json["changes"]
+    assert rate["metric"] == "throughput" and 15_000 < rate["limit"] < 0.94 * RATES["runc"]
+    assert rate["beyond"]["candidate"] == "native" and rate["limit"] < rate["beyond"]["limit"] < RATES["native"]
+    text = " ".join(lastro(*args).out.split())
+    assert "What would change the answer" in text and "Beyond that, native remains, until ≥ " in text
+    nothing = ("decide", tmp_path / "c", "--sla", "throughput >= 40 Gbit/s")
+    assert lastro(*nothing, "--json").json["changes"] == [] and "would change" not in lastro(*nothing).out
+
+
+def test_each_of_few_levels_has_a_column(tmp_path: Path) -> None:
+    args = ("decide", campaign(tmp_path), *LEVELS, "--format", "md")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lastro(*args).out.splitlines() if "|" in line]
+    assert rows[0][2:] == ["holds", "throughput (≥ 15000 Mbit/s)", "latency_mean (≤ 0.08 ms)", "next trial holds"]
+    by_name = {row[0]: row for row in rows[2:6]}
+    assert re.fullmatch(r"1[67]\d{3} \(&gt; 99 %\)", by_name["runc"][3])
+    assert re.fullmatch(r"1[23]\d{3} \(&lt; 1 %\)", by_name["docker"][3])
+    many = ("--sla", "jitter < 9 ms", "--sla", "throughput < 90 Gbit/s")
+    table = lastro(*args, *many).out
+    assert "| next trial holds |" in table and "| throughput (≥" not in table
+
+
+def test_the_same_document_in_every_form(tmp_path: Path) -> None:
+    file, args = tmp_path / "choice.html", ("decide", campaign(tmp_path), *LEVELS, "--cost", "jitter")
+    assert lastro(*args, "--format", "html", "-o", file).out == f"{file}\n"
+    forms = {form: lastro(*args, "--format", form).out for form in ("text", "md", "latex")}
+    forms |= {"html": file.read_text(encoding="utf-8"), "pt": lastro(*args, "--format", "md", "--lang", "pt-BR").out}
+    marks = {"text": "✓ holds", "md": "| runc |", "latex": r"\toprule", "html": "<svg ", "pt": "✓ cumpre"}
+    assert [form for form, mark in marks.items() if mark not in forms[form]] == []
+    for words in ("worst beside cpu", "What would change the answer", "is at most 5"):
+        assert [form for form, text in forms.items() if words not in " ".join(text.split())] == ["pt"], words
+    both = lastro(*args, "--format", "md", "--json")
+    assert both.code == 2 and "not allowed with" in both.err
+
+
 def test_only_the_conditions_that_are_asked_for_count(tmp_path: Path) -> None:
     directory = campaign(tmp_path)
     done = lastro("decide", directory, *LEVELS, "--under", "anomaly=none", "--json").json
     assert done["given"] == {"anomaly": "none"} and done["conditions"] == [""] and done["cost"] is None
+    for where, place in (("cpu", "beside cpu"), ("none", "without a neighbour")):
+        text = " ".join(lastro("decide", directory, *LEVELS, "--under", f"anomaly={where}").out.split())
+        assert text.startswith(
+            "native holds throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms " + place + " with"
+        ), text
     is_error(lastro("decide", directory, *LEVELS, "--under", "anomaly=dsk"), 2, "has no level 'dsk'")
     is_error(lastro("decide", directory, *LEVELS, "--under", "neighbor=cpu"), 2, "no factor 'neighbor'")
     is_error(lastro("decide", directory, *LEVELS, "--under", "cpu"), 2, "is not FACTOR=LEVEL")
@@ -163,7 +206,7 @@ def test_it_answers_in_portuguese(tmp_path: Path) -> None:
 def test_a_campaign_of_a_study_with_levels_ends_with_the_decision(tmp_path: Path) -> None:
     levels = {"throughput": ">= 15 Gbit/s", "latency_mean": "< 0.08 ms"}
     directory = campaign(tmp_path, sla=levels, cost={"jitter": 1.0})
-    sentence = "runc holds throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms with a probability of > 99 %."
+    sentence = f"runc holds {BOTH} with a probability of > 99 %, worst beside cpu."
     for done in (lastro("decide", directory), lastro("results", directory)):
         assert sentence in " ".join(done.out.split())
     page, markdown, paper = (
@@ -171,7 +214,42 @@ def test_a_campaign_of_a_study_with_levels_ends_with_the_decision(tmp_path: Path
     )
     assert page.index(sentence.replace(">", "&gt;")) < page.index('id="decision"') < page.index('id="trials"')
     assert markdown.index("runc holds throughput") < markdown.index("## Which one?") and "Which one?" in paper
+    for text in (page, markdown, paper):
+        assert "What would change the answer" in text and "is at most 5" in text
     assert "Cost against service" in page and "the candidates that no other beats in both" in page
+
+
+def test_what_the_paper_recommends_and_whether_this_host_agrees(tmp_path: Path) -> None:
+    """Limits cost more here, and keep more beside the neighbour."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        noise = plausible_value(levels, block, metric) / plausible_value(levels, 1, metric)
+        limited, disturbed = levels["isolation"] == "cgroups", levels["anomaly"] == "cpu"
+        rate = 18_000 if limited or not disturbed else 14_000
+        return noise * {"throughput": rate, "jitter": 0.4 if limited else 0.2, "latency_mean": 0.04}[metric]
+
+    plain = make_study(
+        {"isolation": ("none", "cgroups"), "anomaly": ("none", "cpu")}, replicates=6, metrics=METRICS[:3]
+    )
+    for name in ("kagami2017", "small"):
+        make_campaign(tmp_path / name, replace(plain, name=name), value=value)
+
+    def said(level: str, *options: str, name: str = "kagami2017") -> str:
+        done = lastro("decide", tmp_path / name, "--sla", f"throughput >= {level} Mbit/s", *options)
+        return " ".join(done.out.split())
+
+    assert "The source recommends cgroups and cgroups+apparmor (section 6, second and third paragraphs)" in said(
+        "16000"
+    )
+    assert "This host agrees: cgroups holds the levels." in said("16000")
+    assert "cgroups holds the levels here, too, but costs more than isolation=none." in said(
+        "12000", "--cost", "jitter"
+    )
+    assert "This host says otherwise" in said("40000")
+    found = lastro("decide", tmp_path / "kagami2017", "--sla", "throughput >= 16000 Mbit/s", "--json").json
+    middle = found["candidates"][0]["limits"][0]["mean"]
+    assert re.search(r"leaves that open: cgroups holds the levels with a probability of \d\d %", said(f"{middle:.0f}"))
+    assert "A fonte recomenda" in said("16000", "--lang", "pt-BR") and "source" not in said("16000", name="small")
 
 
 def test_a_candidate_without_a_required_property_is_none(tmp_path: Path) -> None:
@@ -187,6 +265,9 @@ def test_a_candidate_without_a_required_property_is_none(tmp_path: Path) -> None
     assert why["runc"] == "own_kernel of runc: no (boot id)" and "native" in why
     text = lastro(*args, "own-kernel").out
     assert "✕ requirement not met" in text and "Required: own_kernel." in text
+    portuguese = " ".join(lastro(*args, "own-kernel", "--lang", "pt-BR").out.split())
+    assert "docker: own_kernel de docker é desconhecido: a campanha não o procurou" in portuguese
+    assert "runc: own_kernel de runc: não (boot id)" in portuguese and "Requisitos não atendidos" in portuguese
     none = lastro(*args, "own-kernel", "--require", "interfaces >= 8", "--require", "95%")
     assert none.code == 4 and "No candidate meets all requirements: own_kernel and interfaces ≥ 8." in none.out
     is_error(lastro(*args, "own-kernl"), 2, "did you mean 'own_kernel'?")

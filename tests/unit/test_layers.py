@@ -67,6 +67,7 @@ PURE = (
     "campaign.outcomes",
     "builders.compare",
     "builders.decision",
+    "builders.decision_tables",
     "builders.gate_plan",
     "builders.noise_floor",
     "builders.status",

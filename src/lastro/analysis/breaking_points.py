@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.decision import SlaDecision, group_by_levels, metric_trials
+from lastro.analysis.decision import SlaDecision, group_by_levels, levels_text, metric_trials
 from lastro.stats.breaking_point import BreakingPoint, breaking_points
 from lastro.study.fraction import Fraction
 from lastro.study.model import Factor
@@ -59,9 +59,8 @@ def _broken_along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel
             points = breaking_points(
                 trials, doses, len(labels), level.limit, level.at_least, 1 - decision.question.confidence
             )
-            text = ", ".join(f"{name} = {each}" for name, each in given.items())
             for candidate, point in enumerate(points):
-                yield BrokenLevel(factor.name, level, candidate, text, point)
+                yield BrokenLevel(factor.name, level, candidate, levels_text(given), point)
 
 
 def _doses(factor: Factor) -> Sequence[float]:

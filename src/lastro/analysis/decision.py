@@ -6,19 +6,22 @@ condition. `stats.decision` judges the candidates."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.properties import column_of
+from lastro.analysis.requirement_checks import check
 from lastro.analysis.table_choice import is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials
-from lastro.stats.decision import NO_CHOICE, Choice, Limit, Stage, choose, more_blocks
+from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
 from lastro.stats.looks import look
+from lastro.stats.notes import Note
 from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
@@ -106,8 +109,9 @@ class SlaQuestion:
 class Deployment:
     """A combination of levels that a user may choose; `label` names it: 'runc · macvlan-bridge · cgroups'.
 
-    `gaps` are the reasons why treatments with these levels were not measured, or why requirements are not met. `wishes`
-    says for each wish of the question whether it is met; None if that is not known."""
+    `gaps` are the reasons why treatments with these levels were not measured, or why requirements are not met. Reasons
+    that Lastro can translate are notes. `wishes` says for each wish of the question whether it is met; None if that is
+    not known."""
 
     levels: Mapping[str, str]
     label: str
@@ -122,15 +126,15 @@ class SlaDecision:
     `choice` has the judgement of each candidate, and the recommended one. Among accepted candidates whose costs are not
     distinguishable, it is the one that meets the most wishes. `cheapest` is the index of the candidate that would be
     recommended without wishes; None if there is none. `lacking` are the combinations of levels that are not candidates,
-    because they do not meet a requirement, or because it is not known whether they do. `conditions` are the labels of
-    the conditions. `given` is {factor: level} of the factors that have one level in all conditions. `looks` are the
-    looks of the campaign that settled this question; empty if none did."""
+    because they do not meet a requirement, or because it is not known whether they do. `conditions` has for each
+    condition {factor: level} of the factors whose levels differ between conditions, and `given` that of the others.
+    `looks` are the looks of the campaign that settled this question; empty if none did."""
 
     report: CampaignResults
     question: SlaQuestion
     candidates: tuple[Deployment, ...]
     lacking: tuple[Deployment, ...]
-    conditions: tuple[str, ...]
+    conditions: tuple[Mapping[str, str], ...]
     given: Mapping[str, str]
     choice: Choice
     n_blocks: int
@@ -144,6 +148,15 @@ class SlaDecision:
             for number, candidate in enumerate(self.candidates)
             if all(str(treatment.levels[name]) == level for name, level in candidate.levels.items())
         )
+
+    def nearest_limit(self, at: int) -> LimitOdds | None:
+        """Return how candidate `at` compares with the limit that it holds with the lowest probability.
+
+        Of equally probable limits, it is the one whose distance from the mean is the fewest half widths of the
+        interval. None if no limit has a value."""
+        odds_by_level = zip(self.question.levels, self.choice.odds[at].limits, strict=True)
+        known = [(odds.holds, _half_widths(level, odds), odds) for level, odds in odds_by_level if odds]
+        return min(known, key=itemgetter(0, 1))[2] if known else None
 
     def more_blocks(self, chance: float, at: int | None = None) -> int | None:
         """Return how many more blocks are needed to decide on candidate `at` (default: the likeliest).
@@ -225,7 +238,7 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         question,
         tuple(deployments),
         lacking,
-        tuple(", ".join(f"{name} = {condition[name]}" for name in varied) for condition in conditions),
+        tuple({name: condition[name] for name in varied} for condition in conditions),
         {name: levels[name][0] for name in rest if name not in varied},
         _by_wishes(choice, [sum(map(bool, each.wishes)) for each in deployments], priced=bool(question.cost)),
         n_blocks,
@@ -273,6 +286,13 @@ def _after_looks(last: Look) -> Stage:
     return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
+def _half_widths(level: ServiceLevel, odds: LimitOdds) -> float:
+    """Return by how many half widths of its interval a mean keeps its limit, below zero if it breaks the limit."""
+    half = odds.mean - odds.low if level.at_least else odds.high - odds.mean
+    distance = (odds.mean - level.limit) * (1 if level.at_least else -1)
+    return distance / half if half > 0 else math.copysign(math.inf, distance)
+
+
 def _level(row: Row, name: str) -> str:
     return str(row.treatment.levels[name])
 
@@ -296,7 +316,7 @@ def _split_by_requirements(
     first_rows = {number_of[row.treatment.index]: row for row in reversed(rows)}
     reasons = {}
     for number, row in first_rows.items():
-        checks = [_check(report, row, requirement) for requirement in question.required]
+        checks = [check(report, row, requirement) for requirement in question.required]
         reasons[number] = tuple(why for is_met, why in checks if not is_met)
     lacking = [
         Deployment(levels, label_of(levels, report), reasons[number])
@@ -312,25 +332,9 @@ def _deployment(
     """Return the candidate of these levels.
 
     `rows` are its treatments. Its `gaps` are the reasons why some of them have no valid trial."""
-    gaps = dict.fromkeys(row.reason or row.status for row in rows if not row.n_valid)
-    wishes = tuple(_check(report, rows[0], wish)[0] for wish in question.wished)
+    gaps = dict.fromkeys(row.reason or Note(row.status) for row in rows if not row.n_valid)
+    wishes = tuple(check(report, rows[0], wish)[0] for wish in question.wished)
     return Deployment(levels, label_of(levels, report), tuple(gaps), wishes)
-
-
-def _check(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, str]:
-    """Return whether a treatment meets a requirement, and the recorded property as text.
-
-    The first is None if it is not known; then the text is the reason."""
-    part = column_of(report.study, row.treatment.levels, required.kind)
-    table: Any = report.provenance
-    for key in ("properties", required.kind, part, required.name):
-        table = table.get(key) if isinstance(table, Mapping) else None
-    if not isinstance(table, Mapping):
-        return None, f"{required.name} of {part} is not known: the campaign did not look for it"
-    is_met = required.met_by(table)
-    if is_met is None:
-        return None, f"{required.name} of {part} is not known: {table.get('how')}"
-    return is_met, f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
 
 
 def metric_trials(
@@ -349,6 +353,11 @@ def metric_trials(
         if cell.bounded or (cell.limited and cell.metric.better == "higher"):
             floors.add(key)
     return MetricTrials(cells, frozenset(floors))
+
+
+def levels_text(levels: Mapping[str, str]) -> str:
+    """Format {factor: level} as 'anomaly = cpu, function = nat'."""
+    return ", ".join(f"{name} = {level}" for name, level in levels.items())
 
 
 def label_of(levels: Mapping[str, str], report: CampaignResults) -> str:

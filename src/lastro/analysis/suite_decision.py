@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, SlaQuestion, decide, group_by_levels, metric_trials
@@ -22,6 +23,7 @@ from lastro.study.levels import split_options
 from lastro.study.service_level import ServiceLevel
 
 PLATFORM, NATIVE = "platform", "native"
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +62,39 @@ class SuiteDecision:
         scored = [at for at, score in enumerate(self.scores) if score and at != self.reference]
         return max(scored, key=self.best.__getitem__, default=None)
 
+    @property
+    def levels_outcome(self) -> Literal["kept", "none", "undecided"] | None:
+        """Whether a candidate keeps the service levels of all studies; None if no study has any.
+
+        It is "none" if each candidate that was measured is rejected in some study."""
+        verdicts = [self._verdicts(at) for at in range(len(self.candidates))]
+        if not any(verdicts):
+            return None
+        if {"accepted"} in verdicts:
+            return "kept"
+        measured = [of_candidate for of_candidate in verdicts if of_candidate != {"missing"}]
+        return "none" if measured and all("rejected" in of_candidate for of_candidate in measured) else "undecided"
+
     def keeps_all(self, at: int) -> bool:
         """Return whether a candidate is accepted in every study that has service levels; False if no study has any."""
-        verdicts = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
-        return bool(verdicts) and all(variant is not None and variant[0] == "accepted" for variant in verdicts)
+        return self._verdicts(at) == {"accepted"}
+
+    def _verdicts(self, at: int) -> set[str]:
+        """Return the verdicts on a candidate in the studies that have service levels."""
+        decisions = [column.decision for column in self.columns if column.decision]
+        surest = [(decision, surest_variant(decision, self.candidates[at])) for decision in decisions]
+        return {"missing" if variant is None else decision.choice.verdict(variant) for decision, variant in surest}
 
 
-def surest_variant(decision: SlaDecision, platform: str) -> tuple[str, float] | None:
-    """Return the verdict on the variant of a platform that most probably holds the service levels, and its probability.
+def surest_variant(decision: SlaDecision, platform: str) -> int | None:
+    """Return the index of the variant of a platform that most probably holds the service levels.
 
-    None if no candidate of the decision is of this platform."""
-    odds = decision.choice.odds
+    A variant that is rejected comes after those that are not. None if no candidate of the decision is of this platform.
+    """
+    odds, rejected = decision.choice.odds, decision.choice.rejected
     platforms = [split_options(candidate.levels[PLATFORM])[0] for candidate in decision.candidates]
     variants = [at for at, name in enumerate(platforms) if name == platform]
-    best = max(variants, key=lambda at: (not odds[at].missing, odds[at].holds), default=None)
-    return None if best is None else (decision.choice.verdict(best), odds[best].holds)
+    return max(variants, key=lambda at: (not odds[at].missing, at not in rejected, odds[at].holds), default=None)
 
 
 def decide_suite(
@@ -121,6 +141,12 @@ def decide_suite(
         )
     )
     return SuiteDecision(tuple(names), reference, columns, scores.scores, scores.best, left_out, confidence)
+
+
+def suite_decision_of(reports: Mapping[str, CampaignResults]) -> SuiteDecision | None:
+    """Return the comparison by the service levels in the study files; None if no study compares platforms."""
+    usable = any(not _unusable(report) for report in reports.values())
+    return decide_suite(reports, (), {}, CONFIDENCE) if usable else None
 
 
 def _unusable(report: CampaignResults) -> str:

@@ -2,76 +2,89 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from lastro.analysis.breaking_points import broken_levels
-from lastro.analysis.decision import SlaDecision
-from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Table, Title, section
-from lastro.stats.breaking_point import BreakingPoint
-from lastro.stats.decision import MOST_BLOCKS, LimitOdds
+from lastro.analysis.decision import SlaDecision, levels_text
+from lastro.analysis.strictest_limits import strictest_limits
+from lastro.builders.decision_tables import (
+    breaking_blocks,
+    candidates_table,
+    levels_table,
+    looks_blocks,
+    number_text,
+)
+from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Title, section
+from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
+from lastro.study.levels import NONE, split_options
 from lastro.study.service_level import ServiceLevel
-from lastro.units import significant
+from lastro.words.campaign import premises
 from lastro.words.language import Language
-from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
+from lastro.words.looks import odds_text, percent_text
 from lastro.words.phrases import joined
+
+if TYPE_CHECKING:
+    from lastro.papers import Recommended
 
 _FEW = 3  # candidates, which a sentence names one by one
 # {blocks: (of the candidates stated to hold with 20 to 40 %, the percentage that do; the same of those with 60 to
 # 80 %)}, each from the least to the most over the noises of benches/decision_promises.py
 _PERCENT_TRUE = {2: ("18–35", "77–90"), 3: ("22–36", "74–81"), 5: ("18–32", "70–80"), 10: ("23–32", "67–79")}
-_MET = {True: "✓", False: "✕", None: "?"}
-VERDICTS = {
-    "accepted": N_("✓ holds"),
-    "rejected": N_("✕ does not hold"),
-    "open": N_("? undecided"),
-    "missing": N_("— not measured"),
-}
 
 
-def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield the document on a decision: the answer, its tables, what would change it, and what stays unanswered."""
-    study = decision.report.study
-    yield Title(study.title or study.name, tuple(answer(decision, say)))
+def decision_blocks(
+    decision: SlaDecision, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...] = ()
+) -> Iterator[Block]:
+    """Yield the document on a decision: the answer as its title, and below it the blocks of `_body`.
+
+    `recommended` is what the source of the study recommends."""
+    report = decision.report
+    title, lead = report.study.title or report.study.name, " ".join(premises(report, say))
+    yield Title(title, tuple(_whole_answer(decision, recommended, say)), lead, say("Decision"))
+    yield from _body(decision, say, figures)
+
+
+def decision_section(
+    decision: SlaDecision | None, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...] = ()
+) -> Iterator[Block]:
+    """Yield the section of a report on its decision by service levels: the answer, and below it the blocks of `_body`.
+
+    Nothing if the campaign has no decision."""
+    if decision is not None:
+        sentences = Paragraph(" ".join(_whole_answer(decision, recommended, say)))
+        blocks = (sentences, *_body(decision, say, figures))
+        yield from section(say("Which one?"), *blocks, anchor="decision", short=say("Decision"))
+
+
+def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> Iterator[Block]:
+    """Yield what is below the answer: the tables, `figures`, what would change it, and what stays unanswered.
+
+    It has no headings, so that it can be a section of a report."""
     required = joined([requirement.text for requirement in decision.question.required], say)
     more = say("Required: {requirements}.", requirements=required) if required else ""
     yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
-    lacking = tuple(f"{candidate.label}: {'; '.join(candidate.gaps)}" for candidate in decision.lacking)
-    yield from section(say("Requirements not met"), Items(lacking))
+    yield Figures(figures)
+    lacking = tuple(f"{candidate.label}: {'; '.join(map(say.note, candidate.gaps))}" for candidate in decision.lacking)
+    yield Items(lacking, title=say("Requirements not met"))
     if not decision.candidates:
         return
-    yield from section(say("What would change the answer"), Items(tuple(_changes(decision, say))))
-    yield Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
-    yield from _breaking(decision, say)
-    yield from _looks(decision, say)
-    yield from section(say("Not answered"), Items(tuple(_unanswered(decision, say))))
-    yield Paragraph(
-        say(
-            "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
-            "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
-            "candidates is called so and does not is at most {alpha}.",
-            alpha=percent_text(1 - decision.question.confidence, say),
-        )
+    yield Items(tuple(_changes(decision, say)), title=say("What would change the answer"))
+    yield Fold(say("Each level, where it is met worst"), (levels_table(decision, say),))
+    yield from breaking_blocks(decision, say)
+    yield from looks_blocks(decision, say)
+    yield Items(tuple(_unanswered(decision, say)), title=say("Not answered"))
+    promise = say(
+        "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
+        "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
+        "candidates is called so and does not is at most {alpha}.",
+        alpha=percent_text(1 - decision.question.confidence, say),
     )
-    yield Paragraph(_reliability(decision, say))
-
-
-def decision_section(decision: SlaDecision | None, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
-    """Yield the section of a report on its decision by service levels; nothing if the campaign has no decision.
-
-    It has the answer, the candidates, the condition in which each service level is met worst, and `figures`."""
-    if decision is None:
-        return
-    sentences = " ".join(answer(decision, say))
-    worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
-    table = candidates_table(decision, say)
-    short = say("Decision")
-    folds = (Figures(figures), worst, *_breaking(decision, say), *_looks(decision, say))
-    note = Paragraph(_reliability(decision, say))
-    yield from section(say("Which one?"), Paragraph(sentences), table, *folds, note, anchor="decision", short=short)
+    yield Paragraph(f"{promise} {_reliability(decision, say)}")
 
 
 def _reliability(decision: SlaDecision, say: Language) -> str:
@@ -96,12 +109,13 @@ def short_answer(decision: SlaDecision | None, say: Language) -> tuple[str, ...]
 
 
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield the answer: which candidate holds the service levels, with its cost and the wishes that it meets.
+    """Yield the answer: which candidate holds the service levels, where it is worst, its cost, and its wishes.
 
     Without a recommended candidate, yield that none holds them, or which one is likeliest and how many more blocks
     would decide."""
     choice = decision.choice
     levels = joined([level.text for level in decision.question.levels], say)
+    levels = " ".join(filter(None, (levels, _place(decision.given, say))))
     if choice.recommended is not None:
         odds = choice.odds[choice.recommended]
         name = decision.candidates[choice.recommended].label
@@ -109,7 +123,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             "{candidate} holds {levels} with a probability of {p}.",
             candidate=name,
             levels=levels,
-            p=odds_text(odds.holds, say),
+            p=_probability(decision, choice.recommended, say),
         )
         if odds.cost is not None and decision.question.cost is not None:
             yield _on_cost(decision, odds.cost[0], say)
@@ -129,7 +143,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}.",
             levels=levels,
             candidate=decision.candidates[best].label,
-            p=odds_text(choice.odds[best].holds, say),
+            p=_probability(decision, best, say),
         )
         half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
         if half is None:
@@ -146,10 +160,81 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             )
 
 
+def _whole_answer(decision: SlaDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
+    """Yield the answer and, if the source of the study recommends something, whether this host agrees."""
+    yield from answer(decision, say)
+    if recommended is not None and (here := _on_source(decision, recommended, say)):
+        yield f"{source_text(recommended, say)} {here}"
+
+
+def source_text(recommended: Recommended, say: Language) -> str:
+    """Return the sentence on what the source of a study or a suite recommends, where and why."""
+    combinations = [" · ".join(levels) for levels in itertools.product(*recommended.levels.values())]
+    return say(
+        "The source recommends {levels} ({passage}), {because}.",
+        levels=joined(combinations, say),
+        passage=recommended.passage[say.code],
+        because=recommended.because[say.code],
+    )
+
+
+def _on_source(decision: SlaDecision, recommended: Recommended, say: Language) -> str:
+    """Return whether this host agrees with the source of the study; empty if the question is about other factors."""
+    choice, candidates = decision.choice, decision.candidates
+    if not candidates or not recommended.levels.keys() <= candidates[0].levels.keys():
+        return ""
+    named = [
+        at
+        for at, candidate in enumerate(candidates)
+        if not choice.odds[at].missing
+        and all(split_options(candidate.levels[name])[0] in levels for name, levels in recommended.levels.items())
+    ]
+    holding = [at for at in choice.accepted if at in named]
+    if not named:
+        return say("That was not measured here.")
+    if holding:
+        label, best = candidates[holding[0]].label, choice.recommended
+        if best is None or decision.question.cost is None or {best, *choice.alike}.intersection(holding):
+            return say("This host agrees: {candidate} holds the levels.", candidate=label)
+        return say(
+            "{candidate} holds the levels here, too, but costs more than {best}.",
+            candidate=label,
+            best=candidates[best].label,
+        )
+    surest = max(named, key=lambda at: (at not in choice.rejected, choice.odds[at].holds))
+    if surest in choice.rejected:
+        return say("This host says otherwise: here, that does not hold the levels.")
+    return say(
+        "This host leaves that open: {candidate} holds the levels with a probability of {p}.",
+        candidate=candidates[surest].label,
+        p=odds_text(choice.odds[surest].holds, say),
+    )
+
+
+def _probability(decision: SlaDecision, at: int, say: Language) -> str:
+    """Return how probably a candidate holds all levels and, of several conditions, in which one it is worst."""
+    p, nearest = odds_text(decision.choice.odds[at].holds, say), decision.nearest_limit(at)
+    if len(decision.conditions) < 2 or nearest is None:
+        return p
+    return say("{p}, worst {where}", p=p, where=_place(decision.conditions[nearest.condition], say))
+
+
+def _place(levels: Mapping[str, str], say: Language) -> str:
+    """Return a condition as a part of a sentence: 'beside disk, with function = nat'; empty without levels."""
+    texts = []
+    if neighbour := levels.get("anomaly"):
+        texts.append(
+            say("without a neighbour") if neighbour == NONE else say("beside {neighbour}", neighbour=neighbour)
+        )
+    if others := {name: level for name, level in levels.items() if name != "anomaly"}:
+        texts.append(say("with {given}", given=levels_text(others)))
+    return ", ".join(texts)
+
+
 def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
     """Return what the recommended candidate costs, and whether another may cost less."""
     choice, what = decision.choice, decision.question.cost.text if decision.question.cost else ""
-    text = say("It costs {cost} ({what})", cost=_number(cost, say), what=what)
+    text = say("It costs {cost} ({what})", cost=number_text(cost, say), what=what)
     if choice.open_cheaper:
         return say(
             "{text}; {others} may cost less, but may not hold them.", text=text,
@@ -188,7 +273,7 @@ def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
 def _question(decision: SlaDecision, say: Language) -> str:
     """Return how many candidates were compared in how many conditions, and the levels that all conditions share."""
     candidates, n = say.count(len(decision.candidates), "candidate"), len(decision.conditions)
-    given = ", ".join(f"{name} = {level}" for name, level in decision.given.items())
+    given = levels_text(decision.given)
     where = say("in each of {n} conditions", n=n) if n > 1 else ""
     if where and given:
         return say("{candidates}, {where}, with {given}.", candidates=candidates, where=where, given=given)
@@ -197,159 +282,32 @@ def _question(decision: SlaDecision, say: Language) -> str:
     return say("{candidates}, with {given}.", candidates=candidates, given=given) if given else f"{candidates}."
 
 
-# The tables
-
-
-def candidates_table(decision: SlaDecision, say: Language) -> Table:
-    """Return a table of the candidates, accepted ones first and the cheapest of these at the top.
-
-    Candidates that do not meet a requirement come last."""
-    columns = [say("candidate"), "", say("holds"), say("next trial holds")]
-    if decision.question.cost is not None:
-        columns += [say("cost"), say("cheapest that holds")]
-    columns += [say("wishes")] if decision.question.wished else []
-    rows = []
-    for at in decision.order():
-        odds = decision.choice.odds[at]
-        verdict = say(VERDICTS[decision.choice.verdict(at)])
-        row = [decision.candidates[at].label, verdict, *(odds_text(p, say) for p in (odds.holds, odds.next_holds))]
-        if decision.question.cost is not None:
-            row += [spread_text(odds.cost, say), odds_text(odds.cheapest, say) if not odds.missing else "—"]
-        wishes = zip(decision.question.wished, decision.candidates[at].wishes, strict=True)
-        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in wishes)] if decision.question.wished else []
-        rows.append(tuple(row))
-    blank = ("—",) * (len(columns) - 2)
-    rows += [(candidate.label, say("✕ requirement not met"), *blank) for candidate in decision.lacking]
-    return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))))
-
-
-def _levels_table(decision: SlaDecision, say: Language) -> Table:
-    rows = tuple(
-        (
-            decision.candidates[at].label, level.text, decision.conditions[odds.condition] or "—",
-            spread_text((odds.mean, odds.low, odds.high), say), odds_text(odds.holds, say),
-        )
-        for at in decision.order()
-        for level, odds in zip(decision.question.levels, decision.choice.odds[at].limits, strict=True)
-        if odds is not None
-    )  # fmt: skip
-    columns = (say("candidate"), say("level"), say("worst condition"), say("mean there"), say("holds"))
-    return Table("decision-levels", "", columns, rows, frozenset({3, 4}), frozenset({2}))
-
-
-def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the interim decision after each block; nothing unless the campaign ran until its decision."""
-    if not decision.looks:
-        return
-    design = decision.report.study.design
-    rows = []
-    for look in decision.looks:
-        recommended = decision.candidates[look.recommended].label if look.recommended is not None else "—"
-        dropped = [
-            f"{decision.candidates[drop.candidate].label}: {why_dropped(decision, drop, say)}" for drop in look.dropped
-        ]
-        rows.append((say.integer(look.block), recommended, "; ".join(dropped) or "—", stop_text(look, say)))
-    columns = (say("block"), say("recommended"), say("no longer in question"), say("end"))
-    note = (
-        say("Later blocks have only the candidates that are still in question: the others stand with fewer blocks.")
-        if design.allocation == "adaptive"
-        else say("Every block has all candidates.")
-    )
-    looks = say(
-        "The campaign looked at its trials after each block, {most} at most; all looks together err as rarely as one.",
-        most=say.integer(design.most_blocks),
-    )
-    table = Table("decision-looks", "", columns, tuple(rows), frozenset({0}), note=f"{looks} {note}")
-    yield Fold(say("What was decided when"), (table,))
-
-
-def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the dose at which each service level breaks; nothing if no condition is a factor of numbers."""
-    if not (broken_by_dose := list(broken_levels(decision))):
-        return
-    rows = tuple(
-        (
-            decision.candidates[broken.candidate].label, broken.given or "—", broken.level.text, broken.factor,
-            _dose(broken.point, say),
-        )
-        for broken in broken_by_dose
-    )  # fmt: skip
-    columns = (say("candidate"), say("condition"), say("level"), say("along"), say("breaks at"))
-    note = say(
-        "The mean is taken to change in one direction with the dose. The interval goes from dose to dose that was "
-        "measured, since nothing is known of the shape between them."
-    )
-    yield Table(
-        "decision-breaks", say("Where a level breaks"), columns, rows, frozenset({4}), frozenset({1}), note=note
-    )
-
-
-def _dose(point: BreakingPoint | None, say: Language) -> str:
-    """Format the dose at which a service level breaks, with its interval between measured doses; a dash for None."""
-    if point is None:
-        return "—"
-    if math.isinf(point.low):
-        return (
-            say("nowhere known to hold")
-            if math.isinf(point.high)
-            else say("at {dose} or below", dose=say.number(f"{point.high:g}"))
-        )
-    if math.isinf(point.high):
-        return say("not up to {dose}", dose=say.number(f"{point.low:g}"))
-    ends = f"[{point.low:g}, {point.high:g}]"
-    return say.number(ends if math.isinf(point.at) else f"{significant(point.at, 3)} {ends}")
-
-
 # What would change the answer
 
 
 def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
-    """Yield, for each service level, the strictest limit that the recommended candidate holds almost surely.
+    """Yield how strict the limit of each service level may become, and which other candidate holds a stricter one.
 
-    Each sentence also says which other candidate holds a stricter one, if any does. Nothing without a recommended
-    candidate."""
-    if (best := decision.choice.recommended) is None:
-        return
-    for number, level in enumerate(decision.question.levels):
-        odds = decision.choice.odds[best].limits[number]
-        assert odds is not None
-        end = _end(level, odds)
-        yield say(
+    Nothing without a recommended candidate."""
+    for strictest in strictest_limits(decision):
+        level, best = strictest.level, decision.choice.recommended
+        assert best is not None
+        then = say("Beyond that, no other that holds the levels is surer.")
+        if strictest.beyond is not None:
+            other, limit = strictest.beyond
+            label, bound = decision.candidates[other].label, _bound(level, limit, say)
+            then = say("Beyond that, {candidate} remains, until {bound}.", candidate=label, bound=bound)
+        holds = say(
             "{metric}: {candidate} holds {bound} as well.",
             metric=level.metric.name,
             candidate=decision.candidates[best].label,
-            bound=_bound(level, end, say),
-        ) + _stricter_holder(decision, number, best, end, say)
-
-
-def _stricter_holder(decision: SlaDecision, number: int, best: int, end: float, say: Language) -> str:
-    """Return which other accepted candidate holds a stricter limit than `end`, and which limit; or that none does.
-
-    `number` is the index of the service level, and `best` that of the recommended candidate."""
-    level = decision.question.levels[number]
-    ends = {
-        at: _end(level, odds)
-        for at in decision.choice.accepted
-        if at != best and (odds := decision.choice.odds[at].limits[number]) is not None
-    }
-    further = {at: far for at, far in ends.items() if (far > end if level.at_least else far < end)}
-    if not further:
-        return " " + say("Beyond that, no other that holds the levels is surer.")
-    furthest = (max if level.at_least else min)(further, key=further.__getitem__)
-    return " " + say(
-        "Beyond that, {candidate} remains, until {bound}.",
-        candidate=decision.candidates[furthest].label,
-        bound=_bound(level, further[furthest], say),
-    )
-
-
-def _end(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return the strictest limit that a mean keeps almost surely: the end of its interval next to the limit."""
-    return odds.low if level.at_least else odds.high
+            bound=_bound(level, strictest.limit, say),
+        )
+        yield f"{holds} {then}"
 
 
 def _bound(level: ServiceLevel, value: float, say: Language) -> str:
-    return f"{'≥' if level.at_least else '≤'} {_number(value, say)} {level.metric.unit}".strip()
+    return f"{'≥' if level.at_least else '≤'} {number_text(value, say)} {level.metric.unit}".strip()
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
@@ -365,22 +323,9 @@ def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
     for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
         if odds.missing:
             what = joined([decision.question.metrics[at] for at in odds.missing], say)
-            why = "; ".join(candidate.gaps) or (say(_NOT_ALL) if fraction else say("no valid trial has a value"))
+            why = _NOT_ALL if fraction else N_("no valid trial has a value")
+            why = "; ".join(map(say.note, candidate.gaps)) or say(why)
             yield say("{candidate}: {metrics} not measured: {why}", candidate=candidate.label, metrics=what, why=why)
 
 
 _NOT_ALL = N_("the fraction does not have it in every condition; `lastro decide --under` asks for some of them")
-
-
-# Numbers
-
-
-def _number(value: float, say: Language) -> str:
-    return say.number(significant(value, 3))
-
-
-def spread_text(spread: tuple[float, float, float] | None, say: Language) -> str:
-    if spread is None:
-        return "—"
-    middle, low, high = (significant(value, 3) for value in spread)
-    return say.number(f"{middle} [{low}, {high}]")

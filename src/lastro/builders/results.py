@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lastro import document as doc
+from lastro import papers
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import decision_of
 from lastro.builders.content import Content
@@ -69,7 +70,7 @@ def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> I
     sentences = opening(report, say, content.analysis, short_answer(decision, say))
     yield doc.Title(title, sentences, words.summary(report, say), say("Lastro report"), tiles)
     yield from notices(say, unfinished=not report.progress.finished)
-    yield from decision_section(decision, say, page_figures.of("decision"))
+    yield from decision_section(decision, say, papers.recommended_by(report.study.name), page_figures.of("decision"))
     yield from _effects(content, page_figures)
     yield from _claims(content, page_figures)
     yield from published_blocks(content, page_figures)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
+from lastro import papers
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import decision_of
 from lastro.builders.content import Content
@@ -41,7 +42,7 @@ def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator
     sentences = opening(report, say, content.analysis, short_answer(decision, say))
     yield Title(report.study.title or report.study.name, sentences, words.summary(report, say))
     yield from notices(say, unfinished=not report.progress.finished)
-    yield from decision_section(decision, say)
+    yield from decision_section(decision, say, papers.recommended_by(report.study.name))
     if content.claims_tally:
         yield Paragraph(f"{say('Claims')}: {content.claims_tally}")
     yield from section(

@@ -8,12 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lastro import document as doc
+from lastro import papers
 from lastro.analysis.decision import decision_of
+from lastro.analysis.suite_decision import suite_decision_of
 from lastro.builders.content import Content
 from lastro.builders.decision import short_answer
 from lastro.builders.page_figures import planned, svgs_of
 from lastro.builders.results import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
+from lastro.builders.suite_decision import suite_decision_section
 from lastro.words import campaign as words
 from lastro.words.claims_text import explanation, tally_text
 from lastro.words.language import Language
@@ -45,7 +48,7 @@ class StudySection:
 
 
 def suite_blocks(title: str, description: str, sections: Sequence[StudySection], say: Language) -> Iterator[doc.Block]:
-    """Yield the document on a suite: the tally of claims, a section per study, all claims, and what is missing."""
+    """Yield the document on a suite: the tally of claims, the best platform, a section per study, what is missing."""
     contents = [section.content for section in sections if section.content]
     judged = [judgement for content in contents for judgement in content.judgements]
     reports = [content.report for content in contents]
@@ -53,6 +56,9 @@ def suite_blocks(title: str, description: str, sections: Sequence[StudySection],
     yield doc.Title(title, (tally_text(judged, say),) if judged else (), description, say("Lastro report"), tiles)
     unfinished = any(section.content is None or not section.content.report.progress.finished for section in sections)
     yield from notices(say, unfinished=unfinished)
+    decision = suite_decision_of({section.name: section.content.report for section in sections if section.content})
+    recommended = next(filter(None, (papers.recommended_by(report.study.name) for report in reports)), None)
+    yield from suite_decision_section(decision, recommended, say)
     for section in sections:
         yield from _study(section, say)
     unjudged = [section.name for section in sections if section.unjudged]

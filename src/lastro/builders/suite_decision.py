@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.suite_decision import SuiteDecision, surest_variant
-from lastro.builders.decision import VERDICTS, spread_text
+from lastro.analysis.decision import SlaDecision
+from lastro.analysis.suite_decision import PLATFORM, SuiteDecision, surest_variant
+from lastro.builders.decision import source_text
+from lastro.builders.decision_tables import VERDICTS, WORST, spread_text, value_text
 from lastro.document import Block, Items, Paragraph, Table, Title, section
 from lastro.papers import Recommended
 from lastro.words.language import Language
@@ -16,8 +18,22 @@ from lastro.words.phrases import joined
 def suite_decision_blocks(
     title: str, decision: SuiteDecision, recommended: Recommended | None, say: Language
 ) -> Iterator[Block]:
-    """Yield the answer, how good each candidate is in each study, the service levels, and the studies left out."""
-    yield Title(title, tuple(_answer(decision, recommended, say)))
+    """Yield the document on the choice over a suite: the answer as its title, and below it the blocks of `_body`."""
+    yield Title(title, tuple(_answer(decision, recommended, say)), kicker=say("Decision"))
+    yield from _body(decision, say)
+
+
+def suite_decision_section(
+    decision: SuiteDecision | None, recommended: Recommended | None, say: Language
+) -> Iterator[Block]:
+    """Yield the section of the page of a suite on its best platform; nothing if no study compares platforms."""
+    if decision is not None:
+        blocks = (Paragraph(" ".join(_answer(decision, recommended, say))), *_body(decision, say))
+        yield from section(say("Which platform?"), *blocks, anchor="decision", short=say("Decision"))
+
+
+def _body(decision: SuiteDecision, say: Language) -> Iterator[Block]:
+    """Yield how good each candidate is in each study, the service levels, and the studies left out."""
     yield _table(decision, say)
     if any(column.decision for column in decision.columns):
         yield _levels_table(decision, say)
@@ -31,7 +47,7 @@ def suite_decision_blocks(
         )
     )
     gaps = tuple(f"{name}: {say(why)}" for name, why in decision.left_out.items())
-    yield from section(say("Studies that do not count"), Items(gaps))
+    yield Items(gaps, title=say("Studies that do not count"))
 
 
 def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
@@ -52,23 +68,20 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
         )
     if recommended is not None:
         yield _on_source(decision, recommended, say)
-    if any(column.decision for column in decision.columns):
-        keeping_all = [name for at, name in enumerate(names) if decision.keeps_all(at)]
-        if keeping_all:
+    match decision.levels_outcome:
+        case "kept":
+            keeping_all = [name for at, name in enumerate(names) if decision.keeps_all(at)]
             yield say("In all studies with levels, {candidates} surely keep them.", candidates=joined(keeping_all, say))
-        else:
+        case "none":
+            yield say("Each candidate that was measured surely breaks a level of some study.")
+        case "undecided":
             yield say("No candidate surely keeps the levels of all studies.")
 
 
 def _on_source(decision: SuiteDecision, recommended: Recommended, say: Language) -> str:
     """Return which platforms the source of a suite recommends, and how probably they are the best on this host."""
-    source = say(
-        "Its source recommends {platforms} ({passage}), {because}.",
-        platforms=joined(list(recommended.platforms), say),
-        passage=recommended.passage,
-        because=recommended.because,
-    )
-    named = [at for at, name in enumerate(decision.candidates) if name in recommended.platforms and decision.scores[at]]
+    source, platforms = source_text(recommended, say), recommended.levels.get(PLATFORM, ())
+    named = [at for at, name in enumerate(decision.candidates) if name in platforms and decision.scores[at]]
     p = sum(decision.best[at] for at in named)
     if not named or decision.leader is None:
         return f"{source} {say('That was not measured here.')}"
@@ -103,12 +116,20 @@ def _table(decision: SuiteDecision, say: Language) -> Table:
 def _levels_table(decision: SuiteDecision, say: Language) -> Table:
     columns = (say("study"), say("levels"), *decision.candidates)
     rows = []
-    for column in (column for column in decision.columns if column.decision):
-        decided = column.decision
-        assert decided is not None
-        cells = [
-            f"{say(VERDICTS[surest[0]])} ({odds_text(surest[1], say)})" if surest else "—"
-            for surest in (surest_variant(decided, name) for name in decision.candidates)
-        ]
-        rows.append((column.name, joined([level.text for level in decided.question.levels], say), *cells))
-    return Table("suite-levels", say("Service levels"), columns, tuple(rows), long=frozenset({1}), whole=True)
+    for column in decision.columns:
+        if decided := column.decision:
+            levels = joined([level.text for level in decided.question.levels], say)
+            rows.append((column.name, levels, *(_met_text(decided, name, say) for name in decision.candidates)))
+    long = frozenset({1})
+    return Table("suite-levels", say("Service levels"), columns, tuple(rows), long=long, note=say(WORST), whole=True)
+
+
+def _met_text(decision: SlaDecision, platform: str, say: Language) -> str:
+    """Format the verdict on a platform, and how it compares with each level where it is worst.
+
+    Such as '✓ holds: 2100 (> 99 %)'; a dash for a platform that is not a candidate."""
+    if (at := surest_variant(decision, platform)) is None:
+        return "—"
+    verdict, odds = decision.choice.verdict(at), decision.choice.odds[at]
+    values = "" if odds.missing else f": {'; '.join(value_text(limit, say) for limit in odds.limits)}"
+    return f"{say(VERDICTS[verdict])}{values}"

@@ -25,7 +25,7 @@ _ARGUMENTS: dict[str, Sequence[str | tuple[str, str]]] = {
     "_lastro_directories": (("ab", "output"), ("run", "output"), ("setup", "source"), ("serve", "dir")),
     "_lastro_paths": (
         "csv", "history", "parquet", "junit", "bundle",
-        *((command, "output") for command in ("bundle", "history", "report", "pool", "show")),
+        *((command, "output") for command in ("bundle", "decide", "history", "report", "pool", "show")),
     ),
     "_lastro_toml": ("file", "testbed", "fleet", "claims"),
     "_lastro_profiles": ("profile",),

@@ -57,6 +57,35 @@ def print_answer(
         print_blocks(blocks(say), say, everything=everything)
 
 
+def rendered(
+    form: str, document: Document, say: Language, source: str = "", whole: str = "", *, everything: bool = False
+) -> str:
+    """Return a document as "text", "md", "latex" or "html".
+
+    `source` names the file or the campaign behind an HTML page. If `whole`, the command that shows all of it, is given,
+    Markdown is shortened to fit into a comment on a pull request. With `everything`, it is not, and text has the
+    content of folds."""
+    if form == "html":
+        from lastro.render.html import html
+
+        return html(document, say, source)
+    if form == "latex":
+        from lastro.render.latex import latex
+
+        return latex(document, say)
+    if form == "text":
+        from lastro.render.terminal import terminal_lines
+
+        return "\n".join(terminal_lines(document, terminal_width(), say, everything=everything)) + "\n"
+    if everything or not whole:
+        from lastro.render.markdown import markdown
+
+        return markdown(document, say)
+    from lastro.render.fitting import markdown_within
+
+    return markdown_within(document, say, whole)
+
+
 def print_document(text: str) -> None:
     """Print a text: unchanged if standard output is a file or a pipe, without control characters if a terminal."""
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)

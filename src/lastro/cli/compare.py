@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
 from lastro.cli._common import junit_argument, language_argument, share, write_junit
-from lastro.cli._terminal import print_answer
+from lastro.cli._terminal import print_answer, rendered
 from lastro.errors import InputError
 from lastro.words.language import language
 
@@ -140,15 +140,12 @@ def _print(args: argparse.Namespace, comparison: Comparison) -> None:
     from lastro.builders.compare import compare_blocks
     from lastro.builders.compare_github import workflow_commands
     from lastro.builders.data.comparison import document
-    from lastro.render.fitting import markdown_within
-    from lastro.render.markdown import markdown
 
     say = language(args.lang)
     if args.json or args.format == "text":
         print_answer(args, partial(document, comparison), partial(compare_blocks, comparison), everything=args.all)
     elif args.format == "github":
         print("".join(f"{line}\n" for line in workflow_commands(comparison, fail_lost=args.fail_lost)), end="")
-    elif args.all:
-        print(markdown(compare_blocks(comparison, say), say), end="")
     else:
-        print(markdown_within(compare_blocks(comparison, say), say, "lastro compare --format md --all"), end="")
+        blocks, whole = compare_blocks(comparison, say), "lastro compare --format md --all"
+        print(rendered("md", blocks, say, whole=whole, everything=args.all), end="")

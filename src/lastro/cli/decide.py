@@ -6,6 +6,8 @@
   lastro decide SUITE --weights cpu=2,disk=0     the best over the studies of a suite, and what its source recommends
   lastro decide DIR --wish "packages <= 2"       of those of like cost, the one with more wishes
   lastro decide DIR                              by the tables [sla], [cost], [require] and [wish] of the study
+  lastro decide DIR --format html -o choice.html a page with the cost of each candidate against its service; md: for a
+                                                 comment on a pull request, with --all all of it; latex: for a paper
 
 All service levels must hold, in every condition. The cost is a metric, or a sum such as '0.04*chain_cpus +
 0.001*latency_p99', or what the used CPUs and memory cost by the hour. Candidates without a required property are left
@@ -17,15 +19,23 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lastro import papers
 from lastro.app.campaign_dirs import open_campaign, refuse_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaign_argument, language_argument, levels_named, share
-from lastro.cli._terminal import print_answer
+from lastro.cli._terminal import print_blocks, put, rendered
+from lastro.document import Document, Figure
 from lastro.errors import InputError, did_you_mean
+from lastro.plain import json_text
 from lastro.shapes import MOST_MEASURED
+from lastro.words.language import Language, language
+
+if TYPE_CHECKING:
+    from lastro.analysis.decision import SlaDecision
 
 _NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
@@ -62,8 +72,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a property that decides between candidates whose cost cannot be told apart; repeatable",
     )  # fmt: skip
     language_argument(parser)
-    parser.add_argument("--all", action="store_true", help="print what is folded, too")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.add_argument("--all", action="store_true", help="print what is folded, too; Markdown of any length")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--format", choices=("text", "md", "latex", "html"), default="text",
+        help="md: Markdown; latex: booktabs tables; html: a page with a figure (default: text)",
+    )  # fmt: skip
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,7 +113,10 @@ def run(args: argparse.Namespace) -> int:
         required,
     )
     decision = decide(report, question)
-    print_answer(args, partial(document, decision), partial(decision_blocks, decision), everything=args.all)
+    say = language(args.lang)
+    figures = _figures(decision, say) if args.format == "html" else ()
+    recommended = papers.recommended_by(report.study.name)
+    _put(args, partial(document, decision), decision_blocks(decision, say, recommended, figures))
     if required is None:
         return 0
     return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[decision.choice.outcome]
@@ -103,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_suite(args: argparse.Namespace, required: float | None) -> int:
     from lastro.analysis.build import build_report
-    from lastro.analysis.suite_decision import decide_suite
+    from lastro.analysis.suite_decision import CONFIDENCE, decide_suite
     from lastro.builders.data.decision import suite_document
     from lastro.builders.suite_decision import suite_decision_blocks
     from lastro.results.read import load_campaign
@@ -116,14 +137,34 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
         if suites.begun(args.dir, member):
             with open_campaign(args.dir / member.name) as store:
                 reports[member.name] = build_report(load_campaign(store))
-    decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or 0.95)
-    blocks = partial(suite_decision_blocks, suite.label, decision, papers.recommended(suite.source))
-    print_answer(args, partial(suite_document, decision), blocks, everything=args.all)
+    decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or CONFIDENCE)
+    say = language(args.lang)
+    blocks = suite_decision_blocks(suite.label, decision, papers.recommended(suite.source), say)
+    _put(args, partial(suite_document, decision), blocks)
     if required is None:
         return 0
-    if any(column.decision for column in decision.columns):
-        return 0 if any(map(decision.keeps_all, range(len(decision.candidates)))) else _UNDECIDED
+    if (outcome := decision.levels_outcome) is not None:
+        return {"kept": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[outcome]
     return 0 if decision.leader is not None and decision.best[decision.leader] >= required else _UNDECIDED
+
+
+def _figures(decision: SlaDecision, say: Language) -> tuple[Figure, ...]:
+    from lastro.builders.page_figures import drawn
+    from lastro.figures import decision_plan
+
+    return drawn([decision_plan(lambda: decision, say)]).of("decision")
+
+
+def _put(args: argparse.Namespace, document: Callable[[], object], blocks: Document) -> None:
+    """Print or write the decision in the form that the arguments choose; `document` returns it for JSON."""
+    say = language(args.lang)
+    if args.json:
+        put(args.output, f"{json_text(document())}\n")
+    elif args.format == "text" and args.output == "-":
+        print_blocks(blocks, say, everything=args.all)
+    else:
+        whole = "lastro decide --format md --all"
+        put(args.output, rendered(args.format, blocks, say, str(args.dir), whole, everything=args.all))
 
 
 def _weights(text: str | None) -> dict[str, float]:

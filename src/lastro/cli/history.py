@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.cli._common import junit_argument, language_argument, levels_named, write_junit
-from lastro.cli._terminal import put, terminal_width
+from lastro.cli._terminal import put, rendered
 from lastro.errors import InputError
 from lastro.results.history_points import Said
-from lastro.words.language import Language, language
+from lastro.words.language import language
 
 if TYPE_CHECKING:
     from lastro.analysis.history import HistoryReport
-    from lastro.document import Document
 
 ALARM = 4
 _SHOWN = ("metric", "where", "sentinel", "format", "output", "lang", "json")
@@ -195,18 +194,5 @@ def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> N
         from lastro.figures.history import history_plans
 
         figures = {at: Figure(plan.title, svgs_of(plan)) for at, plan in enumerate(history_plans(report, say))}
-    put(args.output, _rendered(args, history_blocks(report, say, figures, details=details), say))
-
-
-def _rendered(args: argparse.Namespace, blocks: Document, say: Language) -> str:
-    if args.format == "html":
-        from lastro.render.html import html
-
-        return html(blocks, say, args.history.name)
-    if args.format == "md":
-        from lastro.render.markdown import markdown
-
-        return markdown(blocks, say)
-    from lastro.render.terminal import terminal_lines
-
-    return "\n".join(terminal_lines(blocks, terminal_width(), say)) + "\n"
+    blocks = history_blocks(report, say, figures, details=details)
+    put(args.output, rendered(args.format or "text", blocks, say, args.history.name))

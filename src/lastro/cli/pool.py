@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
 from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import put, terminal_width, write_figures
+from lastro.cli._terminal import put, rendered, write_figures
 from lastro.errors import InputError
 from lastro.words.language import Language, language
 
@@ -95,16 +95,7 @@ def _rendered(
     from lastro.builders.page_figures import drawn, linked
     from lastro.builders.pool import pool_blocks
 
-    if args.format == "html":
-        from lastro.render.html import html
-
-        names = ", ".join(name for host in pooled.hosts for name in host.campaigns)
-        return html(pool_blocks(pooled, say, drawn(planned)), say, names)
-    from lastro.render.fitting import markdown_within
-    from lastro.render.markdown import markdown
-    from lastro.render.terminal import terminal_lines
-
-    blocks = pool_blocks(pooled, say, linked(planned, links))
-    if args.format == "text":
-        return "\n".join(terminal_lines(blocks, terminal_width(), say, everything=args.all)) + "\n"
-    return markdown(blocks, say) if args.all else markdown_within(blocks, say, "lastro pool --format md --all")
+    names = ", ".join(name for host in pooled.hosts for name in host.campaigns)
+    figures = drawn(planned) if args.format == "html" else linked(planned, links)
+    blocks = pool_blocks(pooled, say, figures)
+    return rendered(args.format, blocks, say, names, "lastro pool --format md --all", everything=args.all)

@@ -26,7 +26,7 @@ from lastro.app.campaign_dirs import refuse_suite
 from lastro.app.contents import content_of, suite_section
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import put, write_figures
+from lastro.cli._terminal import put, rendered, write_figures
 from lastro.errors import InputError
 from lastro.words.language import language
 
@@ -131,19 +131,15 @@ def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> s
     from lastro.builders.page_figures import drawn, linked, planned
     from lastro.builders.results import paper_blocks, results_blocks
 
-    say = content.say
-    if wanted.format == "md":
+    say, is_short = content.say, wanted.format == "md" and not wanted.full
+    if is_short:
         from lastro.builders.results_short import short_results_blocks
-        from lastro.render.fitting import markdown_within
-        from lastro.render.markdown import markdown
 
-        if wanted.full:
-            return markdown(results_blocks(content, linked(planned(content), links)), say)
-        return markdown_within(short_results_blocks(content, links), say, "lastro report --format md --full")
-    if wanted.format == "latex":
-        from lastro.render.latex import latex
-
-        return latex(paper_blocks(content), say)
-    from lastro.render.html import html
-
-    return html(results_blocks(content, drawn(planned(content))), say, content.report.directory)
+        blocks = short_results_blocks(content, links)
+    elif wanted.format == "latex":
+        blocks = paper_blocks(content)
+    else:
+        plan = planned(content)
+        blocks = results_blocks(content, drawn(plan) if wanted.format == "html" else linked(plan, links))
+    whole = "lastro report --format md --full" if is_short else ""
+    return rendered(wanted.format, blocks, say, content.report.directory, whole)

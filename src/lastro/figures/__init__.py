@@ -13,6 +13,7 @@ from lastro.analysis.as_published import AsPublished, MatchedBars
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement
 from lastro.analysis.curves import curves
+from lastro.analysis.decision import SlaDecision, decision_of
 from lastro.analysis.model import Analysis
 from lastro.figures.aligned_series import draw_aligned
 from lastro.figures.claims import draw_claims
@@ -33,7 +34,7 @@ from lastro.words.campaign import place, titled
 from lastro.words.language import ENGLISH, Language
 from lastro.words.published import title_of
 
-__all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", "plans"]
+__all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "decision_plan", "pictures", "plans"]
 
 Kind = Literal[
     "curve", "effects", "interaction", "distribution", "claims", "course",
@@ -92,10 +93,7 @@ def _plans(
     published: AsPublished | None,
 ) -> Iterator[FigurePlan]:
     if report.study.sla and report.study.cost:
-        from lastro.figures.decision import draw_decision  # it loads NumPy
-
-        title = say("Cost against service")
-        yield FigurePlan("decision", None, "decision", title, partial(draw_decision, report, say))
+        yield decision_plan(lambda: decision_of(report), say)
     yield from _values(report, analysis, say)
     yield from _effects(report, analysis, say)
     yield from _published(report, published, say)
@@ -105,6 +103,13 @@ def _plans(
     draw = partial(draw_course, report, say, analysis)
     yield FigurePlan("course", None, "course", say("Time course of the campaign"), draw)
     yield FigurePlan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
+
+
+def decision_plan(decide: Callable[[], SlaDecision | None], say: Language) -> FigurePlan:
+    """Return the plan of the figure of a decision; `decide` is called when it is drawn."""
+    from lastro.figures.decision import draw_decision  # it loads NumPy
+
+    return FigurePlan("decision", None, "decision", say("Cost against service"), lambda: draw_decision(decide(), say))
 
 
 def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:

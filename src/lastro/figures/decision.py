@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.decision import SlaDecision, decision_of
+from lastro.analysis.decision import SlaDecision
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import Ends, reach
 from lastro.figures.style import DASHED, FAINT, PALETTE, axis_title
@@ -22,18 +21,17 @@ _LOOKS: dict[str, tuple[str, Look]] = {
 }
 
 
-def draw_decision(report: CampaignResults, say: Language) -> Figure | None:
+def draw_decision(decision: SlaDecision | None, say: Language) -> Figure | None:
     """Draw the cost of each candidate against each service level, a panel for each level.
 
-    None if the study has no decision on a cost, or if fewer than two candidates have a known cost."""
-    decision = decision_of(report)
+    None without a decision on a cost, or if fewer than two candidates have a known cost."""
     if decision is None or decision.question.cost is None:
         return None
     order = [at for at in decision.order() if not decision.choice.odds[at].missing]
     costs = {at: cost for at in order if (cost := decision.choice.odds[at].cost)}
     if len(costs) < 2:
         return None
-    unit = next((m.unit for m in report.metrics if m.name == decision.question.cost.text), "")
+    unit = next((m.unit for m in decision.report.metrics if m.name == decision.question.cost.text), "")
     amount = Metric(decision.question.cost.text, unit, "lower", "")
     x = reach(amount, [mid for mid, _, _ in costs.values()], [(low, high) for _, low, high in costs.values()])
     named = _named(decision, list(costs))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,17 +83,25 @@ def absent() -> list[OnlyNamed]:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """The platforms that the source of a published suite recommends: why, and in which passage."""
+    """What the source of a published study or suite recommends: {factor: levels}, why, and in which passage.
 
-    platforms: tuple[str, ...]
-    because: str
-    passage: str
+    `because` and `passage` are {code of a language: text}."""
+
+    levels: Mapping[str, Sequence[str]]
+    because: Mapping[str, str]
+    passage: Mapping[str, str]
 
 
-def recommended(suite: str) -> Recommended | None:
-    """Return what the source of a built-in suite recommends; None if recommended.toml does not list the suite."""
-    row = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8")).get(suite)
-    return Recommended(**{**row, "platforms": tuple(row["platforms"])}) if row else None
+def recommended(paper: str) -> Recommended | None:
+    """Return what the source of a built-in study or suite recommends; None if recommended.toml does not list it."""
+    row = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8")).get(paper)
+    return Recommended(**row) if row else None
+
+
+def recommended_by(study: str) -> Recommended | None:
+    """Return what the source of the study that campaigns call `study` recommends; None if that is not known."""
+    name = _built_in_named(study)
+    return recommended(name.partition("/")[0]) if name else None
 
 
 def _unknown(name: str) -> InputError:
@@ -103,9 +112,13 @@ def _unknown(name: str) -> InputError:
 
 def claims(study: str) -> Path | None:
     """Return the file of published claims about the study that campaigns call `study`; None if it has no claims."""
-    for name in names():
-        paper, _, study_name = name.partition("/")
-        if study == name.replace("/", "-"):
-            file = _HOME / paper / (f"claims/{study_name}.toml" if study_name else "claims.toml")
-            return file if file.is_file() else None
-    return None
+    if (name := _built_in_named(study)) is None:
+        return None
+    paper, _, study_name = name.partition("/")
+    file = _HOME / paper / (f"claims/{study_name}.toml" if study_name else "claims.toml")
+    return file if file.is_file() else None
+
+
+def _built_in_named(study: str) -> str | None:
+    """Return the name of the built-in study that campaigns call `study`; None if there is none."""
+    return next((name for name in names() if name.replace("/", "-") == study), None)

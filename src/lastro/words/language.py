@@ -39,8 +39,12 @@ class Language:
         text = self.catalogue.get(message, message)
         return text.format(**values) if values else text
 
-    def note(self, note: Note) -> str:
-        """Translate a note, and the notes among its values; numbers among them get the separators of this language."""
+    def note(self, note: str) -> str:
+        """Translate a note, and the notes among its values; numbers among them get the separators of this language.
+
+        Text that is not a note is returned unchanged."""
+        if not isinstance(note, Note):
+            return note
         return self(note.message, **{name: self._value(value) for name, value in note.values.items()})
 
     def _value(self, value: object) -> object:

@@ -33,10 +33,12 @@ from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.design import treatments
 from lastro.study.json_schema import json_schema
+from lastro.study.levels import split_options
 from lastro.study.load import load
 from lastro.study.model import Study
 from lastro.study.selection import Selection
 from lastro.words.claims import reason_text, verdict_text
+from lastro.words.language import LANGUAGES
 
 from ...support.caches import LARGE, cache_of
 from ...support.campaigns import Levels, make_campaign
@@ -559,3 +561,18 @@ def test_what_papers_name_and_no_part_stands_for_is_listed_with_what_comes_neare
         assert nearest in parts[row.kind] | parts["scenario"] or "testbed" in row.nearest
     shown = " ".join(" ".join(absent_lines(80)).split())
     assert all(f"{row.kind} {row.name} ({', '.join(row.papers)}): {row.because}" in shown for row in rows)
+
+
+def test_what_a_paper_recommends_is_in_its_studies_and_in_every_language() -> None:
+    papers_named = {name.partition("/")[0] for name in papers.names()}
+    recommending = {name: found for name in papers_named if (found := papers.recommended(name))}
+    assert set(recommending) == {"correa2011", "eiras2018", "kagami2017", "mendes2019", "trindade2018"}
+    for name, found in recommending.items():
+        levels: dict[str, set[str]] = {}
+        for study in papers.studies(name) or [name]:
+            for factor in load(papers.find(study), schemas()).factors:
+                levels.setdefault(factor.name, set()).update(split_options(str(level))[0] for level in factor.levels)
+        assert all(set(wanted) <= levels[factor] for factor, wanted in found.levels.items()), name
+        assert set(found.because) == set(found.passage) == set(LANGUAGES)
+    assert papers.recommended_by("mendes2019-cpu") == papers.recommended("mendes2019")
+    assert papers.recommended_by("mine") is None and papers.recommended_by("edge") is None

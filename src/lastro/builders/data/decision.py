@@ -17,6 +17,9 @@
                 limits: for each of levels, the condition in which it is met worst, the mean there, and the probability
                 that all conditions hold it; missing: metrics that lack a value in some condition; gaps: why conditions
                 have no valid trial; wishes: whether it meets each of wished
+    changes     [{metric, limit, beyond {candidate, limit}}], for each of levels: the strictest limit that the
+                recommended candidate holds almost surely. beyond: another candidate that holds the levels, and the
+                stricter limit that it holds; null if there is none. Empty without a recommended candidate
     looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
                 stop}]: the interim decision after each block, for a campaign that ran until its decision. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
@@ -34,7 +37,8 @@ from __future__ import annotations
 from typing import Any
 
 from lastro.analysis.breaking_points import BrokenLevel, broken_levels
-from lastro.analysis.decision import SlaDecision
+from lastro.analysis.decision import SlaDecision, levels_text
+from lastro.analysis.strictest_limits import StrictestLimit, strictest_limits
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, pick
 from lastro.results.looks import Look
@@ -62,28 +66,32 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "cost": decision.question.cost and decision.question.cost.weights,
         "required": [requirement.text for requirement in decision.question.required],
         "wished": [wish.text for wish in decision.question.wished],
-        "conditions": decision.conditions,
+        "conditions": [levels_text(condition) for condition in decision.conditions],
         "given": decision.given,
         "confidence": decision.question.confidence,
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [pick(candidate, "label levels gaps") for candidate in decision.lacking],
+        "changes": [_change(decision, strictest) for strictest in strictest_limits(decision)],
         "breaks": [_broken(decision, broken) for broken in broken_levels(decision)],
         "looks": [_look(decision, look) for look in decision.looks],
     }
 
 
 def suite_document(decision: SuiteDecision) -> dict[str, Any]:
-    """Return the choice over the studies of a suite: {format, reference, leader, candidates, studies, left_out}.
+    """Return the choice over the studies of a suite: {format, reference, leader, verdict, candidates, …}.
 
-    A spread is [middle, low, high]. For each study, `goodness` is {candidate: spread or null}, and `levels` is its
-    decision by service levels, with the keys of this module's docstring, or null."""
+    The verdict is "kept" if a candidate keeps the service levels of all studies, "none" if each that was measured
+    surely breaks a level of some study, "undecided", or null without service levels. A spread is [middle, low, high].
+    For each study, `goodness` is {candidate: spread or null}, and `levels` is its decision by service levels, with the
+    keys of this module's docstring, or null."""
     names = decision.candidates
     choice = {
         "format": SUITE_FORMAT,
         "confidence": decision.confidence,
         "reference": names[decision.reference],
         "leader": None if decision.leader is None else names[decision.leader],
+        "verdict": decision.levels_outcome,
         "candidates": [
             {"label": name, "score": score, "best": best, "keeps_all_levels": decision.keeps_all(at)}
             for at, (name, score, best) in enumerate(zip(names, decision.scores, decision.best, strict=True))
@@ -101,6 +109,14 @@ def suite_document(decision: SuiteDecision) -> dict[str, Any]:
     return encode(choice, {})
 
 
+def _change(decision: SlaDecision, strictest: StrictestLimit) -> dict[str, Any]:
+    beyond = None
+    if strictest.beyond is not None:
+        at, limit = strictest.beyond
+        beyond = {"candidate": decision.candidates[at].label, "limit": limit}
+    return {"metric": strictest.level.metric.name, "limit": strictest.limit, "beyond": beyond}
+
+
 def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
     point = pick(broken.point, "at low high") if broken.point else dict.fromkeys(("at", "low", "high"))
     label = decision.candidates[broken.candidate].label
@@ -116,7 +132,8 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         **pick(odds, "holds may_hold next_holds cheapest"),
         "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
         "limits": [
-            limit and {"condition": decision.conditions[limit.condition], **pick(limit, "mean low high holds")}
+            limit
+            and {"condition": levels_text(decision.conditions[limit.condition]), **pick(limit, "mean low high holds")}
             for limit in odds.limits
         ],
         "missing": [decision.question.metrics[number] for number in odds.missing],
