@@ -446,6 +446,49 @@ def test_a_level_of_the_worst_condition_is_not_that_of_the_mean(template: Campai
     assert (fine.verdict, reason_text(fine)) == ("reproduced", said)
 
 
+FASTER = 'compare = { metric = "throughput", of = { link = "direct" }, to = { link = "bridge" }, over = "%s", '
+FASTER += 'at = { isolation = "none" } }\ndirection = "higher"'
+SAME = 'alike = { metric = "throughput", factor = "link", levels = ["direct", "bridge"], over = "%s", '
+SAME += 'at = { isolation = "none" } }\nmargin = 0.3'
+
+
+@pytest.mark.parametrize(
+    ("statement", "interaction", "of_worst", "why"),
+    [
+        (
+            FASTER,
+            0.05,
+            "reproduced",
+            "in this direction, in every condition; the weakest evidence is for direct / bridge",
+        ),
+        (FASTER, -0.3, "contradicted", "in the opposite direction, for direct / bridge · memory"),
+        (
+            f"{FASTER}\npublished = {{ ratio = 1.2, tolerance = 0.07 }}",
+            0.08,
+            "same direction, another size",
+            "the whole interval lies above the tolerance of the published figure",
+        ),
+        (SAME, 0.0, "reproduced", "is within 30 %"),
+        (SAME, 0.3, "contradicted", "direct / bridge · memory differ by more than 30 %"),
+    ],
+)
+def test_a_comparison_in_every_condition_is_not_that_of_the_means(
+    template: CampaignData, statement: str, interaction: float, of_worst: str, why: str
+) -> None:
+    """The means over all conditions are always as claimed: the direct link carries a fifth more."""
+    report = measured(template, world(link=0.2, interaction=interaction), 3)
+    mean, worst = (
+        judge(parse_claims(f'[[claim]]\nid = "x"\nsays = "s"\n{statement % over}', "c.toml", STUDY), report)[0]
+        for over in ("mean", "worst")
+    )
+    assert (mean.verdict, worst.verdict) == ("reproduced", of_worst)
+    assert why in reason_text(worst) and worst.effects is not None and len(worst.effects.parts) == 3
+    assert measured_text(mean).endswith(" over all conditions")
+    assert measured_text(worst).startswith("direct / bridge · ") and measured_text(worst).endswith(
+        "the worst condition"
+    )
+
+
 @pytest.mark.parametrize("seeds", one_of((100, 200)))
 def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData, seeds: int) -> None:
     """What was lost is known by the data alone, so a claim that finds no loss stays in the family of the others."""

@@ -10,10 +10,12 @@
     confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
     tally      {verdict: number of claims}, claims on a stand-in included
     claims     [{id, says, where, contradicted_by, note, metric, unit, verdict, stand_in, reason, published, margin,
-                 slight, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
+                 slight, over, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
                verdict ends in ", stand-in" where the claim was judged on a stand-in
                margin is the largest relative difference that counts as alike, and slight the largest one that is
                "slightly" more or less; null where the claim states none
+               over is "worst" if each condition is judged and the worst decides, and "mean" if the mean over all is;
+               null for a statement without this choice
                p is known for some untestable claims, too: a recovery without a loss, and a claim that a lower bound
                leaves open; both remain in the family of tests
                decided_by is the label of the part that decides the verdict
@@ -90,6 +92,7 @@ def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
         "stand_in": judgement.stand_in,
         "reason": reason_text(judgement, say),
         **pick(claim, "published margin slight"),
+        "over": claim.statement.decisive_mean,
         **pick(judgement, "p p_adjusted n_blocks"),
         "strata": effects.strata if effects else None,
         "all_strata": effects.all_strata if effects else None,
