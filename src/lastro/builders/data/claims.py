@@ -28,6 +28,7 @@
                bound is set where a mean is only a lower bound: the true effect is ">=" or "<=" the value, or
                "unknown" if it may be either
                effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
+    by_blocks  [{n_blocks, tally, verdicts}]: with --blocks, the tally and {id: verdict} after so many blocks
 
 A value that does not exist is null."""
 
@@ -39,6 +40,7 @@ from typing import Any
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
+from lastro.analysis.claims.by_blocks import VerdictsAfter
 from lastro.analysis.claims.claim import Claims, Contradiction, PublishedFigure, Source
 from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.stats.intervals import Estimate
@@ -59,7 +61,11 @@ CLAIM_FORMS: Forms = {
 
 
 def claims_document(
-    claims: Claims, judgements: Sequence[Judgement], report: CampaignResults, say: Language = ENGLISH
+    claims: Claims,
+    judgements: Sequence[Judgement],
+    report: CampaignResults,
+    say: Language = ENGLISH,
+    by_blocks: Sequence[VerdictsAfter] = (),
 ) -> dict[str, Any]:
     """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
 
@@ -74,6 +80,8 @@ def claims_document(
         "confidence": report.study.design.confidence,
         "tally": tally(judgements),
         "claims": [judgement_document(judgement, say) for judgement in judgements],
+        "by_blocks": [{**pick(after, "n_blocks verdicts"), "tally": tally(after.judgements)} for after in by_blocks]
+        or None,
     }
     return encode(judged, CLAIM_FORMS)
 
