@@ -203,4 +203,26 @@ def test_a_study_with_service_levels_is_advised_for_its_question(tmp_path: Path)
     text = lastro("advise-replicates", directory).out
     assert "runc" in text and "more blocks, 50" in text and "lxc" not in text.split("candidate")[-1]
     assert "No more blocks are needed" in lastro("advise-replicates", study(">= 140")).out
+    assert found["cost_blocks"] is None
     assert lastro("advise-replicates", directory, "--precision", "5%", "--json").json["format"] == "lastro-advice/1"
+
+
+def test_costs_that_are_alike_are_worth_more_blocks_of_these_alone(tmp_path: Path) -> None:
+    """All three surely hold the level; the costs of two lie within each other's noise."""
+    costs = {"native": 9.0, "runc": 5.0, "lxc": 5.1}
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        name = str(levels["platform"])
+        noise = 1 + 0.02 * math.sin(7 * block + 3 * len(name) + len(metric))
+        return (costs[name] if metric == "jitter" else 150.0) * noise
+
+    study = make_study({"platform": tuple(costs)}, replicates=6, metrics=METRICS[:2], baseline={"platform": "native"})
+    priced = replace(study, sla={"throughput": ">= 100"}, cost={METRICS[1].name: 1.0})
+    directory = make_campaign(tmp_path / "c", priced, value=value)
+    likely, sure = lastro("decide", directory, "--json").json["cost_blocks"]
+    assert 1 <= likely < sure
+    sentence = f"lxc may cost no more. About {sure} more blocks of these two decide with a probability of 80 %."
+    assert sentence in " ".join(lastro("decide", directory).out.split())
+    text = " ".join(lastro("advise-replicates", directory).out.split())
+    assert sentence in text and "more blocks would only show which of those of like cost costs less" in text
+    assert lastro("advise-replicates", directory, "--json").json["cost_blocks"] == [likely, sure]

@@ -206,7 +206,10 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
     study = decision.report.study
     yield Title(study.title or study.name, tuple(answer(decision, say)))
     if not advice.open:
-        yield Paragraph(say("No more blocks are needed: nothing that is open could change the answer."))
+        none = N_("No more blocks are needed: nothing that is open could change the answer.")
+        if decision.choice.alike_less:
+            none = N_("No candidate is open: more blocks would only show which of those of like cost costs less.")
+        yield Paragraph(say(none))
         return
     columns = (
         say("candidate"), say("holds"), say("more blocks, {chance}", chance=exact_percent(LIKELY, say)),
@@ -241,13 +244,16 @@ def _time_text(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
 
 
 def decision_advice_document(advice: DecisionAdvice, claims: Sequence[ClaimAdvice] = ()) -> dict[str, Any]:
-    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}], claims}.
+    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}], cost_blocks, claims}.
 
     `open` are the candidates that are not decided. `likely` and `sure` are how many more blocks decide on a candidate
-    with the probabilities `LIKELY` and `SURE`; null above 1,000. `claims` are as in this module's docstring."""
+    with the probabilities `LIKELY` and `SURE`; null above 1,000. `cost_blocks` are as in
+    `data.decision`, and `claims` as in this module's docstring."""
     decision = advice.decision
     head = {"format": "lastro-decision-advice/1", "verdict": decision.choice.outcome, "n_blocks": decision.n_blocks}
-    return encode({**head, **pick(advice, "block_s open"), "claims": claims}, _FORMS)
+    return encode(
+        {**head, **pick(advice, "block_s open"), "cost_blocks": decision.cost_blocks, "claims": claims}, _FORMS
+    )
 
 
 def document(advice: Advice, claims: Sequence[ClaimAdvice] = ()) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from lastro.study.fraction import Fraction
 from lastro.study.service_level import ServiceLevel
 from lastro.units import significant
 from lastro.words.language import Language
-from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
+from lastro.words.looks import cost_blocks_text, odds_text, percent_text, stop_text, why_dropped
 from lastro.words.phrases import joined
 
 _FEW = 3  # candidates, which a sentence names one by one
@@ -157,7 +157,8 @@ def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
         )  # fmt: skip
     if choice.alike:
         others = _named(decision, choice.alike, say)
-        return say("{text}; {others} may cost no more.", text=text, others=others)
+        text = say("{text}; {others} may cost no more.", text=text, others=others)
+        return f"{text} {cost_blocks_text(decision, say)}".rstrip()
     return say("{text}; nothing cheaper that was measured holds them.", text=text)
 
 
