@@ -12,9 +12,12 @@ import pytest
 from lastro.analysis.advice import BlocksAdvice, advise
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
+from lastro.builders.advice import advice_blocks
+from lastro.render.terminal import terminal_lines
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.stopping import relative_half_width
+from lastro.words.language import ENGLISH
 
 from ..support.campaigns import METRICS, Levels, make_campaign, make_study, plausible_value
 from .conftest import is_error, lastro
@@ -141,6 +144,20 @@ def test_what_it_prints(tmp_path: Path) -> None:
     assert blocks["intervals"] == 2 and blocks["n"] == 12 and blocks["widest"] in ("runc", "docker")
     assert blocks["low"] <= blocks["likely"]["blocks"] <= blocks["sure"]["blocks"] == found["blocks"]["sure"]
     assert blocks["sure"]["reached"] >= blocks["sure"]["assurance"] == 0.8
+
+
+def test_the_margin_of_a_metric_is_its_precision(tmp_path: Path) -> None:
+    report = report_of(pilot(tmp_path, 10.0, 12))
+    with_margin = replace(report, study=replace(report.study, margins={METRICS[0].name: 0.1}))
+    found = {
+        "10%": advise(report, 0.1),
+        "margin": advise(with_margin),
+        "5%": advise(report),
+        "2%": advise(with_margin, 0.02),
+    }
+    assert found["margin"].sure_blocks == found["10%"].sure_blocks < found["5%"].sure_blocks < found["2%"].sure_blocks
+    said = [" ".join(terminal_lines(advice_blocks(each, ENGLISH), 100, ENGLISH)) for each in found.values()]
+    assert ["at most ±10 % around" in text for text in said] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("fate", ["one replicate", "nothing run", "all invalid", "constant", "zero"])

@@ -6,8 +6,8 @@
     assurance   {likely, sure}: the stated probability that each number of blocks is enough
     blocks      {likely, sure}: the number that is enough for every metric with a known spread (all of its intervals)
     duration_s  {likely, sure}: the duration of these blocks
-    metrics     [{metric, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low, high, widest},
-                likely and sure {blocks, assurance, reached}
+    metrics     [{metric, precision, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low,
+                high, widest}, likely and sure {blocks, assurance, reached}
     claims      [{id, verdict, likely, sure, absent_because}]: the claims that this campaign leaves open, and how many
                 blocks decide on each
 
@@ -34,6 +34,7 @@ from lastro.analysis.claims.decisive import ClaimAdvice
 from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.builders.decision import answer
 from lastro.document import Block, Items, Paragraph, Table, Title
+from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
@@ -44,6 +45,7 @@ from lastro.words.claims_text import measured_text
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
+from lastro.words.phrases import joined
 
 _FORMS: Forms = {
     Metric: attrgetter("name"),
@@ -61,11 +63,13 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     yield Title(advice.title)
     yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
     quantities = say("ratios to the baseline") if advice.of_ratio else say("means")
+    precisions = by_key((metric.precision, metric.metric.name) for metric in advice.metrics)
+    named = [f"±{percent(each, say)} ({', '.join(names)})" for each, names in precisions.items()]
     yield Paragraph(
         say(
-            "Blocks for {confidence} intervals of at most ±{precision} around the {what}:",
+            "Blocks for {confidence} intervals of at most {precision} around the {what}:",
             confidence=exact_percent(advice.confidence, say),
-            precision=percent(advice.precision, say),
+            precision=joined(named, say) if len(named) > 1 else f"±{percent(min(precisions), say)}",
             what=quantities,
         )
     )

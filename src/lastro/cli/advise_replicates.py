@@ -1,9 +1,9 @@
 """Estimates how many blocks the next campaign needs. A study with service levels asks which candidate keeps them: then
 the advice is how many more blocks decide on each that is still open. With --precision, and in a study without service
-levels, the intervals of all ratios to the baseline are to be as narrow as desired: for each metric, it shows two
-numbers of blocks, which are enough with a probability of 50 % and of 80 %; limits for the number that the true noise
-requires; and the time that the blocks take here. If the study has claims, it also says how many blocks decide on each
-that is still open.
+levels, the intervals of all ratios to the baseline are to be as narrow as desired (by default, as the margins of the
+study, or ±5%): for each metric, it shows two numbers of blocks, which are enough with a probability of 50 % and of 80
+%; limits for the number that the true noise requires; and the time that the blocks take here. If the study has claims,
+it also says how many blocks decide on each that is still open.
 
   lastro advise-replicates DIR                    for the service levels of its study, or else as with 5%
   lastro advise-replicates DIR --precision 2%
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         document,
     )
 
-    precision = share(args.precision or "5%", "--precision", above_zero=True)
+    precision = share(args.precision, "--precision", above_zero=True) if args.precision else None
     data = loaded(args.dir)
     report = build_report(data)
     file = claims_of(args.dir, data.study.name)
