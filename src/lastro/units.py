@@ -64,6 +64,19 @@ def parse_age_s(text: str) -> float:
         raise InputError(f"'{text}' is not an age", "write it as in 30d, 12h or 90min") from None
 
 
+def parse_share(text: str, *, above_zero: bool = False) -> float:
+    """Parse '5%' or '0.05' as 0.05.
+
+    Raises: InputError unless the value is at least 0 (with `above_zero`: above 0) and below 1."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text, re.ASCII)
+    value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
+    if not 0 <= value < 1 or (above_zero and not value):
+        raise InputError(
+            f"'{text}' is not a fraction {'above 0 and ' if above_zero else ''}below 1", "such as 5% or 0.05"
+        )
+    return value
+
+
 _BASES = ("bit/s", "B/s", "B", "s", "CPU", "1/s", "%", "1", "ms/s")
 _PREFIXES = {
     "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,

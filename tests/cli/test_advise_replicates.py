@@ -12,9 +12,12 @@ import pytest
 from lastro.analysis.advice import BlocksAdvice, advise
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
+from lastro.builders.advice import advice_blocks
+from lastro.render.terminal import terminal_lines
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.stopping import relative_half_width
+from lastro.words.language import ENGLISH
 
 from ..support.campaigns import METRICS, Levels, make_campaign, make_study, plausible_value
 from .conftest import is_error, lastro
@@ -143,6 +146,20 @@ def test_what_it_prints(tmp_path: Path) -> None:
     assert blocks["sure"]["reached"] >= blocks["sure"]["assurance"] == 0.8
 
 
+def test_the_margin_of_a_metric_is_its_precision(tmp_path: Path) -> None:
+    report = report_of(pilot(tmp_path, 10.0, 12))
+    with_margin = replace(report, study=replace(report.study, margins={METRICS[0].name: 0.1}))
+    found = {
+        "10%": advise(report, 0.1),
+        "margin": advise(with_margin),
+        "5%": advise(report),
+        "2%": advise(with_margin, 0.02),
+    }
+    assert found["margin"].sure_blocks == found["10%"].sure_blocks < found["5%"].sure_blocks < found["2%"].sure_blocks
+    said = [" ".join(terminal_lines(advice_blocks(each, ENGLISH), 100, ENGLISH)) for each in found.values()]
+    assert ["at most ±10 % around" in text for text in said] == [True, True, False, False]
+
+
 @pytest.mark.parametrize("fate", ["one replicate", "nothing run", "all invalid", "constant", "zero"])
 def test_a_campaign_that_knows_no_spread_is_told_so(tmp_path: Path, fate: str) -> None:
     study = make_study(replicates=1 if fate == "one replicate" else 4, baseline={"isolation": "none"})
@@ -203,4 +220,26 @@ def test_a_study_with_service_levels_is_advised_for_its_question(tmp_path: Path)
     text = lastro("advise-replicates", directory).out
     assert "runc" in text and "more blocks, 50" in text and "lxc" not in text.split("candidate")[-1]
     assert "No more blocks are needed" in lastro("advise-replicates", study(">= 140")).out
+    assert found["cost_blocks"] is None
     assert lastro("advise-replicates", directory, "--precision", "5%", "--json").json["format"] == "lastro-advice/1"
+
+
+def test_costs_that_are_alike_are_worth_more_blocks_of_these_alone(tmp_path: Path) -> None:
+    """All three surely hold the level; the costs of two lie within each other's noise."""
+    costs = {"native": 9.0, "runc": 5.0, "lxc": 5.1}
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        name = str(levels["platform"])
+        noise = 1 + 0.02 * math.sin(7 * block + 3 * len(name) + len(metric))
+        return (costs[name] if metric == "jitter" else 150.0) * noise
+
+    study = make_study({"platform": tuple(costs)}, replicates=6, metrics=METRICS[:2], baseline={"platform": "native"})
+    priced = replace(study, sla={"throughput": ">= 100"}, cost={METRICS[1].name: 1.0})
+    directory = make_campaign(tmp_path / "c", priced, value=value)
+    likely, sure = lastro("decide", directory, "--json").json["cost_blocks"]
+    assert 1 <= likely < sure
+    sentence = f"lxc may cost no more. About {sure} more blocks of these two decide with a probability of 80 %."
+    assert sentence in " ".join(lastro("decide", directory).out.split())
+    text = " ".join(lastro("advise-replicates", directory).out.split())
+    assert sentence in text and "more blocks would only show which of those of like cost costs less" in text
+    assert lastro("advise-replicates", directory, "--json").json["cost_blocks"] == [likely, sure]

@@ -127,6 +127,26 @@ def test_a_gate_exits_with_4(mine: tuple[str, Path], capsys) -> None:
     capsys.readouterr()
 
 
+def test_the_verdicts_by_blocks_and_the_advice_on_open_claims(mine: tuple[str, Path], capsys) -> None:
+    directory, file = mine
+    (Path(directory) / "claims.toml").write_text(file.read_text())
+    assert main(["claims", directory, "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert main(["claims", directory, "--blocks", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    verdicts = {claim["id"]: claim["verdict"] for claim in document["claims"]}
+    assert document["by_blocks"] == [{"n_blocks": 2, "verdicts": verdicts, "tally": document["tally"]}]
+    assert plain == document | {"by_blocks": None}
+    assert main(["claims", directory, "--blocks"]) == 0
+    out = capsys.readouterr().out
+    assert "Verdicts after the first blocks" in out and "No verdict changed." in out
+    (Path(directory) / "claims.toml").write_text(file.read_text().replace('"cgroups" }', '"apparmor" }'))
+    assert main(["advise-replicates", directory, "--json"]) == 0
+    assert [claim["id"] for claim in json.loads(capsys.readouterr().out)["claims"]] == ["slower"]
+    assert main(["advise-replicates", directory, "--lang", "pt-BR"]) == 0
+    assert "Afirmações ainda em aberto" in capsys.readouterr().out
+
+
 def test_in_portuguese(mine: tuple[str, Path], capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["claims", mine[0], "--lang", "pt-BR"]) == 0

@@ -46,6 +46,17 @@ def test_the_cheapest_that_surely_holds_is_recommended_and_the_doubtful_cheaper_
     assert found.odds[0].cheapest == pytest.approx(0.0, abs=0.02)
 
 
+def test_costs_that_are_not_distinguishable_are_named_with_the_probability_that_each_is_lower() -> None:
+    noise = np.array([-0.05, 0.03, 0.05, -0.03, 0.02])
+    found = one({0: list(1.32 + noise[::-1]), 1: list(1.30 + noise), 2: list(2.0 + noise)}, Limit(0, 1.0, True))
+    assert (found.recommended, found.alike, found.accepted) == (1, (0,), (1, 0, 2))
+    (less,) = found.alike_less
+    assert 0.05 < less < 0.5
+    likely, sure = (more_blocks(1 - less, 5, chance, 0.05) for chance in (0.5, 0.8))
+    assert likely is not None and sure is not None and 1 < likely < sure
+    assert more_blocks(0.5, 5, 0.8, 0.05) == more_blocks(1 - 0.5, 5, 0.8, 0.05), "either may be the cheaper one"
+
+
 def test_no_candidate_and_no_decision_are_two_outcomes() -> None:
     noise = np.array([-0.02, 0.01, 0.02, -0.01])
     assert one({0: list(0.5 + noise), 1: list(0.6 + noise)}, Limit(0, 1.0, True)).outcome == "none"

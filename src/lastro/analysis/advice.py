@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lastro.analysis.decision import SlaDecision
     from lastro.stats.blocks_needed import PilotInterval, SufficientBlocks
 
+PRECISION = 0.05
 LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
 PROBABLE = 0.9  # probability that the interval contains the number of blocks which the true noise requires
 VAGUE = 10.0  # a pilot is too small if the ends of that interval differ by a larger factor
@@ -61,9 +62,11 @@ class BlocksAdvice:
 class MetricAdvice:
     """The number of blocks that one metric needs, or the reason why it is not known.
 
-    `blocks` is None if the spread of the metric is not known; then `absent_because` is the reason."""
+    `precision` is the desired relative half width. `blocks` is None if the spread of the metric is not known; then
+    `absent_because` is the reason."""
 
     metric: Metric
+    precision: float
     blocks: BlocksAdvice | None
     absent_because: Note | None = None
 
@@ -72,7 +75,8 @@ class MetricAdvice:
 class Advice:
     """Advice on the number of blocks for each metric.
 
-    `precision` is the desired relative half width: of ratios to the baseline if `of_ratio`, else of means. `block_s` is
+    `precision` is the desired relative half width of metrics without a margin in the study, or of all if the user gave
+    it: of ratios to the baseline if `of_ratio`, else of means. `block_s` is
     the duration of a block of this campaign in seconds, including repetitions of invalid trials; None before any trial
     has finished. `guest` is the virtual machine in which the campaign ran; None for a real host."""
 
@@ -121,10 +125,13 @@ def _most(blocks: Sequence[int | None]) -> int | None:
     return max(known) if known and len(known) == len(blocks) else None
 
 
-def advise(report: CampaignResults, precision: float) -> Advice:
+def advise(report: CampaignResults, precision: float | None = None) -> Advice:
     """Return how many blocks each metric of the report needs for intervals of this precision.
 
-    `precision` is the desired relative half width, above zero: 0.05 for ± 5 %."""
+    `precision` is the desired relative half width, above zero: 0.05 for ± 5 %. By default, it is the margin that the
+    study states for a metric, so that a change that matters is distinguishable, and `PRECISION` for the others."""
+    margins = report.study.margins if precision is None else {}
+    precision = PRECISION if precision is None else precision
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
     return Advice(
         directory=report.directory,
@@ -134,7 +141,9 @@ def advise(report: CampaignResults, precision: float) -> Advice:
         of_ratio=of_ratio,
         replicates=report.study.design.replicates,
         block_s=_block_s(report),
-        metrics=tuple(_metric_advice(view, precision, of_ratio) for view in report.views),
+        metrics=tuple(
+            _metric_advice(view, margins.get(view.metric.name, precision), of_ratio) for view in report.views
+        ),
         guest=report.guest,
     )
 
@@ -213,7 +222,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
     known = [(each.treatment, each.interval) for each in treatments if each.interval is not None]
     varying = [(treatment, interval) for treatment, interval in known if interval.error > 0]
     if not varying:
-        return MetricAdvice(view.metric, None, Note(_CONSTANT if known else _NO_SPREAD))
+        return MetricAdvice(view.metric, precision, None, Note(_CONSTANT if known else _NO_SPREAD))
     from lastro.stats.blocks_needed import blocks_needed
 
     needed = blocks_needed(
@@ -226,6 +235,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
     likely, sure = needed.enough
     return MetricAdvice(
         view.metric,
+        precision,
         BlocksAdvice(
             intervals=len(treatments),
             n=view.n_blocks,

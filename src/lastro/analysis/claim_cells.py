@@ -62,7 +62,7 @@ class Comparisons(Protocol):
     def factors(self) -> Mapping[str, Mapping[object, Level]]: ...
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]: ...
-    def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]: ...
+    def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]: ...
     def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
     def linear(self, weights: Weights) -> Estimate: ...
     def share(self, of: Weights, to: Weights) -> Estimate: ...
@@ -124,18 +124,16 @@ class MetricCells:
         self.used.update(*weights)
         return weights, len(strata), total
 
-    def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
-        """Return {label: weights of the mean} of each measured stratum, and the number of all strata.
+    def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
+        """Return {label: the weights of each side's mean} of each measured stratum, and the number of all strata.
 
-        A label has the levels in which strata differ; for a single stratum it is the name of the metric. Raises:
-        Untestable if no stratum was measured."""
-        strata, total = self.strata([{}], at)
-        all_levels = [dict(stratum) for stratum in strata]
-        varied = [name for name in self.factors if len({levels.get(name) for levels in all_levels}) > 1]
-        labels = [" · ".join(str(self.factors[name][levels[name]]) for name in varied) for levels in all_levels]
-        by_label = {label: mean_weights([rows])[0] for label, rows in zip(labels, strata.values(), strict=True)}
-        self.used.update(*by_label.values())
-        return {label or self.metric.name: weights for label, weights in by_label.items()}, total
+        A label has the levels in which strata differ; it is empty for a single stratum. Raises: Untestable if no
+        stratum was measured."""
+        strata, total = self.strata(sides, at)
+        labels = condition_labels(strata, self.factors)
+        by_label = {label: mean_weights([rows]) for label, rows in zip(labels, strata.values(), strict=True)}
+        self.used.update(*(weights for of_sides in by_label.values() for weights in of_sides))
+        return by_label, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
         """Return {measured stratum: the treatments of each side}, and the number of all strata of the design.
@@ -269,6 +267,13 @@ def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:
     """Return for each side the weights of its mean over the strata: strata count equally, as do cells within one."""
     sides = zip(*strata, strict=True)
     return [{index: 1 / len(cells) / len(strata) for cells in side for index in cells} for side in sides]
+
+
+def condition_labels(strata: Iterable[Key], factors: Mapping[str, Mapping[object, Level]]) -> list[str]:
+    """Return a label for each stratum: its levels of those factors in which the strata differ."""
+    all_levels = [dict(stratum) for stratum in strata]
+    varied = [name for name in factors if len({levels.get(name) for levels in all_levels}) > 1]
+    return [" · ".join(str(factors[name][levels[name]]) for name in varied) for levels in all_levels]
 
 
 def _plain(level: Level) -> object:

@@ -167,6 +167,21 @@ class SlaDecision:
         alpha = (1 - self.question.confidence) / len(self.candidates)
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
+    def more_blocks_on_cost(self, chance: float) -> int | None:
+        """Return how many more blocks show of each candidate in `choice.alike` whether it costs less.
+
+        `chance` is the probability with which they suffice for each. None if even the maximum number would not, or if
+        there is no such candidate."""
+        alpha = 1 - self.question.confidence
+        needed = [more_blocks(1 - less, self.n_blocks, chance, alpha) for less in self.choice.alike_less]
+        known = [n for n in needed if n is not None]
+        return max(known) if known and len(known) == len(needed) else None
+
+    @property
+    def cost_blocks(self) -> list[int | None] | None:
+        """The numbers of `more_blocks_on_cost` with 50 % and with 80 %; None if no candidate is in `choice.alike`."""
+        return [self.more_blocks_on_cost(chance) for chance in (0.5, 0.8)] if self.choice.alike_less else None
+
     def order(self) -> list[int]:
         """Return the indices of all candidates: accepted by cost, open by probability, rejected, then not measured."""
         choice = self.choice
@@ -264,10 +279,12 @@ def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
         return choice
     near = (choice.recommended, *choice.alike)
     best = max(near if priced else choice.accepted, key=n_met.__getitem__)
+    is_cheapest = priced and best == choice.recommended
     return replace(
         choice,
         recommended=best,
         alike=tuple(at for at in near if at != best) if priced else (),
+        alike_less=choice.alike_less if is_cheapest else (),
         accepted=(best, *(at for at in choice.accepted if at != best)),
     )
 

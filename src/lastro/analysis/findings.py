@@ -4,8 +4,9 @@ The findings are the cost of neighbours and the recovery by isolation (`interfer
 on the first metric, a finding on each further metric, and the treatments and values that are missing. The numbers on
 factors come from two families of comparisons: the main effects of a metric, and the pairs of levels without the
 reference (`pairs`). The intervals of each family are simultaneous, so that any of them may be reported. A level differs
-if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within ±
-`ALIKE`. All other levels are undecided. Pure: it takes the results of a campaign and returns findings."""
+if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within the
+margin of the metric, which is that of the study or `ALIKE`. All other levels are undecided. Pure: it takes the results
+of a campaign and returns findings."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from lastro.results.additions import HOPS
 from lastro.results.samples import Metric
 from lastro.stats.simultaneous import Pair
 
-ALIKE = 0.10  # relative difference up to which means are called alike
+ALIKE = 0.10  # relative difference up to which means are called alike, if the study does not say what matters
 
 Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is compared with)
 
@@ -50,11 +51,14 @@ class LevelGroups:
 
 @dataclass(frozen=True, slots=True)
 class MetricFindings:
-    """The findings on one metric: the pairs of levels of each factor that varied."""
+    """The findings on one metric: the pairs of levels of each factor that varied.
+
+    `margin` is the relative difference up to which means are called alike."""
 
     metric: Metric
     data: MetricValues
     factors: tuple[FactorPairs, ...]
+    margin: float = ALIKE
 
     @property
     def shared(self) -> frozenset[str]:
@@ -105,7 +109,7 @@ class MetricFindings:
     @property
     def undecided(self) -> list[Pair]:
         """The pairs of levels that neither differ nor are alike."""
-        return [pair for pair in self.pairs if not (pair.differs or pair.alike(ALIKE))]
+        return [pair for pair in self.pairs if not (pair.differs or pair.alike(self.margin))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,25 +178,27 @@ def _growth_over_hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], S
 
 
 def _metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:
-    data = values_of(view)
+    data, margin = values_of(view), view.report.study.margins.get(view.metric.name, ALIKE)
     if analysis is not None:
-        return MetricFindings(view.metric, data, analysis.metrics[view.index].pairs)
+        return MetricFindings(view.metric, data, analysis.metrics[view.index].pairs, margin)
     known = floor_here(view)
     floor = known.share if known else None
-    return MetricFindings(view.metric, data, factor_pairs(data, main_effects(data, floor), floor))
+    return MetricFindings(view.metric, data, factor_pairs(data, main_effects(data, floor), floor), margin)
 
 
 def _largest_first(factor: FactorPairs) -> float:
     return min((-pair.distance for pair in factor.effects.values() if pair.differs), default=0)
 
 
-def level_groups(factor: FactorPairs) -> LevelGroups:
-    """Return the levels of a compared factor, grouped into those that differ, are alike, or are undecided."""
+def level_groups(factor: FactorPairs, margin: float = ALIKE) -> LevelGroups:
+    """Return the levels of a compared factor, grouped into those that differ, are alike, or are undecided.
+
+    Means are alike if they differ by at most the fraction `margin`."""
     differing = [level for level in factor.others if factor.of(level).differs]
     rest = [level for level in factor.others if not factor.of(level).differs]
-    group, widest = _group_alike(rest, factor)
+    group, widest = _group_alike(rest, factor, margin)
     rest = [level for level in rest if level not in group]
-    near = [level for level in rest if factor.of(level).alike(ALIKE)]
+    near = [level for level in rest if factor.of(level).alike(margin)]
     undecided = [level for level in rest if level not in near]
     return LevelGroups(
         differing=tuple(sorted(differing, key=lambda level: -factor.of(level).distance)),
@@ -203,14 +209,14 @@ def level_groups(factor: FactorPairs) -> LevelGroups:
     )
 
 
-def _group_alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair | None]:
+def _group_alike(levels: Sequence[str], factor: FactorPairs, margin: float) -> tuple[list[str], Pair | None]:
     """Return the reference with the levels that are alike to it and to each other, and their pair that may differ most.
 
     Levels join this group in order of their distance from the reference. The pair is None if no level joins."""
     group, in_group = [factor.reference], list[Pair]()
     for level in sorted(levels, key=lambda level: factor.of(level).distance):
         pairs = [factor.of(level), *(factor.pairs.get((level, other)) for other in group[1:])]
-        alike = [pair for pair in pairs if pair is not None and pair.alike(ALIKE)]
+        alike = [pair for pair in pairs if pair is not None and pair.alike(margin)]
         if len(alike) == len(pairs):
             group.append(level)
             in_group += alike

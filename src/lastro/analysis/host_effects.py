@@ -7,11 +7,20 @@ host without data is left out, with the reason. Pure: reports in, frozen data ou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, MetricCells, Strata, Untestable, Weights, mean_weights
+from lastro.analysis.claim_cells import (
+    NOT_ABOVE_ZERO,
+    Key,
+    MetricCells,
+    Strata,
+    Untestable,
+    Weights,
+    condition_labels,
+    mean_weights,
+)
 from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, MeanComparison, exponential, linear, log_ratio
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 from lastro.stats.notes import N_, Note
@@ -63,6 +72,21 @@ class HostCells:
         """Return the weights of each side's mean, the number of strata that are used, and the number of all strata.
 
         A stratum is used if every host with data measured it. Raises: Untestable if no stratum is."""
+        by_host, common, total = self._common_strata(sides, at)
+        return _weights_of(by_host, common), len(common), total
+
+    def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
+        """Return {label: the weights of each side's mean} of each used stratum, and the number of all strata.
+
+        Raises: as `sides`."""
+        by_host, common, total = self._common_strata(sides, at)
+        labels = condition_labels(common, self.factors)
+        return {label: _weights_of(by_host, [key]) for label, key in zip(labels, common, strict=True)}, total
+
+    def _common_strata(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[int, Strata], list[Key], int]:
+        """Return the strata of each host with data, those that all of these hosts measured, and the number of all.
+
+        Raises: Untestable if there are none."""
         by_host: dict[int, Strata] = {}
         total = 0
         for host, cells in self._cells.items():
@@ -76,11 +100,7 @@ class HostCells:
         common = [key for key in next(iter(by_host.values())) if all(key in strata for strata in by_host.values())]
         if not common:
             raise Untestable(Note(N_("no combination of the other factors was measured on all hosts")))
-        weights: list[dict[tuple[int, int], float]] = [{} for _ in sides]
-        for host, strata in by_host.items():
-            for side, on_host in zip(weights, mean_weights([strata[key] for key in common]), strict=True):
-                side.update({(host, index): weight for index, weight in on_host.items()})
-        return list(weights), len(common), total
+        return by_host, common, total
 
     def on_each(self, of: Weights, to: Weights) -> tuple[HostEffect, ...]:
         """Return the ratio of two means on each host, in the order of hosts; its `effect` is None without data."""
@@ -132,9 +152,6 @@ class HostCells:
             return pooled
         reasons = dict.fromkeys(why for effect in effects for why in effect.absent_because)
         raise Untestable(too_few_hosts(effects), *reasons)
-
-    def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
-        raise Untestable(Note(_NOT_A_RATIO))
 
     def linear(self, weights: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
@@ -214,6 +231,20 @@ def _exact(strata: Strata, cells: MetricCells) -> Strata:
     if not exact:
         raise Untestable(Note(N_("only a lower bound is known for a treatment that it needs")))
     return exact
+
+
+def _weights_of(by_host: Mapping[int, Strata], keys: Sequence[Key]) -> list[Weights]:
+    """Return the weights of each side's mean over these strata on every host; its treatments are (host, index)."""
+    on_hosts = {host: mean_weights([strata[key] for key in keys]) for host, strata in by_host.items()}
+    sides = zip(*on_hosts.values(), strict=True)
+    return [
+        {
+            (host, index): weight
+            for host, weights in zip(on_hosts, side, strict=True)
+            for index, weight in weights.items()
+        }
+        for side in sides
+    ]
 
 
 def _weights_on(host: int, weights: Weights) -> dict[int, float]:

@@ -150,7 +150,8 @@ def question(study: Study, metric: str | None = None, margin: float | None = Non
         why = "declares no better direction" if name in known else "is not a metric of this study"
         directed = [each for each in known if known[each].better != "neither"]
         raise InputError(f"--metric: {name} {why}", did_you_mean(name, directed))
-    wanted = margin or (of_file.margin if of_file else MARGIN)
+    usual = of_file.margin if of_file and of_file.metric == name else study.margins.get(name, MARGIN)
+    wanted = margin or usual
     if of_file and (name, wanted) == (of_file.metric, of_file.margin):
         return of_file
     return VariantTest(name, wanted, blocks, blocks)

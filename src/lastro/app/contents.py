@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
     from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.claims import Judgement
+    from lastro.analysis.claims.by_blocks import VerdictsAfter
     from lastro.analysis.claims.claim import Claims
     from lastro.analysis.pooled_study import PooledHost
     from lastro.builders.content import Content
@@ -180,22 +181,29 @@ def suite_section(directory: Path, member: SuiteStudy, content: Content | None, 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaims:
-    """The claims about a campaign and their judgements; `report` has all metrics, since claims may be about any."""
+    """The claims about a campaign and their judgements; `report` has all metrics, since claims may be about any.
+
+    `by_blocks` are the verdicts after the first blocks, if they were asked for."""
 
     claims: Claims
     judgements: tuple[Judgement, ...]
     report: CampaignResults
+    by_blocks: tuple[VerdictsAfter, ...] = ()
 
 
-def judged(data: CampaignData, file: Path) -> JudgedClaims:
-    """Judge the claims in `file` by a campaign. Raises: StudyError when it is not a valid claims file of its study."""
+def judged(data: CampaignData, file: Path, *, by_blocks: bool = False) -> JudgedClaims:
+    """Judge the claims in `file` by a campaign, and if `by_blocks` also by its first blocks.
+
+    Raises: StudyError when the file is not a valid claims file of the campaign's study."""
     from lastro.analysis.build import build_report
     from lastro.analysis.claims import judge
+    from lastro.analysis.claims.by_blocks import verdicts_by_blocks
     from lastro.analysis.claims.load import load_claims
 
     claims = load_claims(file, data.study)
     report = build_report(data, all_metrics=True)
-    return JudgedClaims(claims, judge(claims, report), report)
+    after = verdicts_by_blocks(claims, data) if by_blocks else ()
+    return JudgedClaims(claims, judge(claims, report), report, after)
 
 
 def find_claims(directory: Path, study: str) -> Path:

@@ -6,15 +6,17 @@
     assurance   {likely, sure}: the stated probability that each number of blocks is enough
     blocks      {likely, sure}: the number that is enough for every metric with a known spread (all of its intervals)
     duration_s  {likely, sure}: the duration of these blocks
-    metrics     [{metric, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low, high, widest},
-                likely and sure {blocks, assurance, reached}
+    metrics     [{metric, precision, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low,
+                high, widest}, likely and sure {blocks, assurance, reached}
+    claims      [{id, verdict, likely, sure, absent_because}]: the claims that this campaign leaves open, and how many
+                blocks decide on each
 
 A value that does not exist is null."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -28,19 +30,31 @@ from lastro.analysis.advice import (
     MetricAdvice,
     OpenCandidate,
 )
+from lastro.analysis.claims.decisive import ClaimAdvice
 from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.builders.decision import answer
 from lastro.document import Block, Items, Paragraph, Table, Title
+from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.units import human_duration
 from lastro.words.campaign import exact_percent, guest_sentences, place_of
+from lastro.words.claims import verdict_text
+from lastro.words.claims_text import measured_text
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
+from lastro.words.phrases import joined
 
-_FORMS: Forms = {Metric: attrgetter("name")}
+_FORMS: Forms = {
+    Metric: attrgetter("name"),
+    ClaimAdvice: lambda advice: {
+        "id": advice.judgement.claim.id,
+        "verdict": advice.judgement.verdict,
+        **pick(advice, "likely sure absent_because"),
+    },
+}
 
 
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
@@ -49,11 +63,13 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     yield Title(advice.title)
     yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
     quantities = say("ratios to the baseline") if advice.of_ratio else say("means")
+    precisions = by_key((metric.precision, metric.metric.name) for metric in advice.metrics)
+    named = [f"±{percent(each, say)} ({', '.join(names)})" for each, names in precisions.items()]
     yield Paragraph(
         say(
-            "Blocks for {confidence} intervals of at most ±{precision} around the {what}:",
+            "Blocks for {confidence} intervals of at most {precision} around the {what}:",
             confidence=exact_percent(advice.confidence, say),
-            precision=percent(advice.precision, say),
+            precision=joined(named, say) if len(named) > 1 else f"±{percent(min(precisions), say)}",
             what=quantities,
         )
     )
@@ -148,6 +164,41 @@ def _without_the_worst(advice: Advice, say: Language) -> str:
     return say("Without {metric}, {blocks} are enough.", metric=worst, blocks=second_most) if second_most < most else ""
 
 
+# By the claims about a study
+
+
+def claim_advice_blocks(claims: Sequence[ClaimAdvice], say: Language) -> Iterator[Block]:
+    """Yield a table of the claims that the campaign leaves open, with the number of blocks that decides on each.
+
+    Nothing if there are none."""
+    if not claims:
+        return
+    columns = (
+        say("claim"), say("verdict"), say("measured"),
+        *(say("blocks needed, {chance}", chance=exact_percent(chance, say)) for chance in (LIKELY, SURE)),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            advice.judgement.claim.id,
+            verdict_text(advice.judgement, say),
+            measured_text(advice.judgement, say),
+            *(
+                ("—", say.note(advice.absent_because))
+                if advice.absent_because
+                else (_more_blocks_text(advice.likely, say), _more_blocks_text(advice.sure, say))
+            ),
+        )
+        for advice in claims
+    )
+    yield Table("claims-advice", say("Claims that are still open"), columns, rows, frozenset({3, 4}), frozenset({2}))
+    yield Paragraph(
+        say(
+            "With so many blocks in all, this campaign decides on a claim with these probabilities: its interval then "
+            "contains nothing that would change the verdict."
+        )
+    )
+
+
 # By the service levels of a study
 
 
@@ -159,7 +210,10 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
     study = decision.report.study
     yield Title(study.title or study.name, tuple(answer(decision, say)))
     if not advice.open:
-        yield Paragraph(say("No more blocks are needed: nothing that is open could change the answer."))
+        none = N_("No more blocks are needed: nothing that is open could change the answer.")
+        if decision.choice.alike_less:
+            none = N_("No candidate is open: more blocks would only show which of those of like cost costs less.")
+        yield Paragraph(say(none))
         return
     columns = (
         say("candidate"), say("holds"), say("more blocks, {chance}", chance=exact_percent(LIKELY, say)),
@@ -193,17 +247,20 @@ def _time_text(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
     return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
-def decision_advice_document(advice: DecisionAdvice) -> dict[str, Any]:
-    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]}.
+def decision_advice_document(advice: DecisionAdvice, claims: Sequence[ClaimAdvice] = ()) -> dict[str, Any]:
+    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}], cost_blocks, claims}.
 
     `open` are the candidates that are not decided. `likely` and `sure` are how many more blocks decide on a candidate
-    with the probabilities `LIKELY` and `SURE`; null above 1,000."""
+    with the probabilities `LIKELY` and `SURE`; null above 1,000. `cost_blocks` are as in
+    `data.decision`, and `claims` as in this module's docstring."""
     decision = advice.decision
     head = {"format": "lastro-decision-advice/1", "verdict": decision.choice.outcome, "n_blocks": decision.n_blocks}
-    return encode(head | pick(advice, "block_s open"), {})
+    return encode(
+        {**head, **pick(advice, "block_s open"), "cost_blocks": decision.cost_blocks, "claims": claims}, _FORMS
+    )
 
 
-def document(advice: Advice) -> dict[str, Any]:
+def document(advice: Advice, claims: Sequence[ClaimAdvice] = ()) -> dict[str, Any]:
     """Return the advice as JSON-serializable data, with the keys of this module's docstring."""
     likely, sure = advice.likely_blocks, advice.sure_blocks
     chapters = {
@@ -215,5 +272,6 @@ def document(advice: Advice) -> dict[str, Any]:
         "blocks": {"likely": likely, "sure": sure},
         "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
         **pick(advice, "metrics"),
+        "claims": claims,
     }
     return encode(chapters, _FORMS)

@@ -1,14 +1,24 @@
-"""The document on the claims of a campaign or a suite: the published and measured effects, the verdicts and reasons."""
+"""The document on the claims of a campaign or a suite: the published and measured effects, the verdicts and reasons.
+
+On request, it has the verdicts after the first blocks, too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.claims import Judgement, Verdict
-from lastro.document import Block, Heading, Items, Notes, Paragraph, Span, Text, Title
+from lastro.analysis.claims import Judgement, Verdict, tally
+from lastro.analysis.claims.by_blocks import VerdictsAfter
+from lastro.document import Block, Heading, Items, Notes, Paragraph, Span, Table, Text, Title
 from lastro.words.campaign import premises
-from lastro.words.claims import contradiction_text, published_text, reason_text, verdict_text
+from lastro.words.claims import (
+    VERDICT_MARKS,
+    VERDICT_WORDS,
+    contradiction_text,
+    published_text,
+    reason_text,
+    verdict_text,
+)
 from lastro.words.claims_text import evidence_text, explanation, measured_text, tally_text
 from lastro.words.language import Language
 
@@ -21,31 +31,65 @@ _KINDS: dict[Verdict, str] = {
     "untestable here": "dim",
 }
 
-Judged = tuple[Sequence[Judgement], CampaignResults]  # the judged claims of a study, and the results that decide them
+# The judged claims of a study, the results that decide them, and the verdicts after the first blocks, if asked for.
+Judged = tuple[Sequence[Judgement], CampaignResults, Sequence[VerdictsAfter]]
 
 
 def claims_blocks(
     title: str, studies: Mapping[str, Judged], say: Language, *, suite: bool = False, waiting: Sequence[str] = ()
 ) -> Iterator[Block]:
-    """Yield the title, the tally, a note on each claim, and how to read the notes.
+    """Yield the title, the tally, a note on each claim, verdicts after the first blocks, and how to read all this.
 
-    `studies` is {name: (judged claims, results that decide them)}. For a suite, each study has a heading, and `waiting`
+    `studies` is {name: its judged claims}. For a suite, each study has a heading, and `waiting`
     names the studies that have claims but no campaign yet."""
-    reports = [report for _, report in studies.values()]
+    reports = [report for _, report, _ in studies.values()]
     yield Title(title)
-    yield Paragraph(tally_text([judgement for judgements, _ in studies.values() for judgement in judgements], say))
+    yield Paragraph(tally_text([judgement for judgements, _, _ in studies.values() for judgement in judgements], say))
     warnings = dict.fromkeys(sentence for report in reports for sentence in premises(report, say))
     yield Items(tuple(warnings), tag="note")
-    for name, (judgements, _) in studies.items():
+    for name, (judgements, _, by_blocks) in studies.items():
         if suite:
             yield Heading(name)
         yield Notes("", tuple(("", tuple(_lines(judgement, say))) for judgement in judgements))
+        yield from _by_blocks(by_blocks, say)
     if reports:
         yield Paragraph(explanation(reports[0], say), dim=True)
     if suite:
         yield Paragraph(say("The claims of each study are a separate family."), dim=True)
     for name in waiting:
         yield Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
+
+
+def _by_blocks(by_blocks: Sequence[VerdictsAfter], say: Language) -> Iterator[Block]:
+    """Yield tables by the number of blocks: how many claims have each verdict, and the claims whose verdict changed."""
+    if not by_blocks:
+        return
+    right = frozenset(range(1, len(by_blocks) + 1))
+    columns = tuple(str(after.n_blocks) for after in by_blocks)
+    tallies = [tally(after.judgements) for after in by_blocks]
+    verdicts = tuple(
+        (f"{VERDICT_MARKS[verdict]} {say(VERDICT_WORDS[verdict])}", *(str(counts[verdict] or "") for counts in tallies))
+        for verdict in tallies[-1]
+        if any(counts[verdict] for counts in tallies)
+    )
+    title = say("Verdicts after the first blocks")
+    yield Table("verdicts-by-blocks", title, (say("blocks"), *columns), verdicts, right, whole=True)
+    changed = tuple(
+        (claim, *(VERDICT_MARKS[after.verdicts[claim]] for after in by_blocks))
+        for claim in by_blocks[-1].verdicts
+        if len({after.verdicts[claim] for after in by_blocks}) > 1
+    )
+    if changed:
+        yield Table("changed-verdicts", say("Claims whose verdict changed"), (say("claim"), *columns), changed, right)
+    else:
+        yield Paragraph(say("No verdict changed."))
+    yield Paragraph(
+        say(
+            "Each column judges the claims as if the campaign had ended there. A campaign that is stopped when its "
+            "verdicts please finds effects that do not exist more often than these verdicts allow for."
+        ),
+        dim=True,
+    )
 
 
 def _lines(judgement: Judgement, say: Language) -> Iterator[Text]:

@@ -24,7 +24,7 @@ from lastro.study.levels import NONE, split_options
 from lastro.study.service_level import ServiceLevel
 from lastro.words.campaign import premises
 from lastro.words.language import Language
-from lastro.words.looks import odds_text, percent_text
+from lastro.words.looks import cost_blocks_text, odds_text, percent_text
 from lastro.words.phrases import joined
 
 if TYPE_CHECKING:
@@ -242,7 +242,8 @@ def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
         )  # fmt: skip
     if choice.alike:
         others = _named(decision, choice.alike, say)
-        return say("{text}; {others} may cost no more.", text=text, others=others)
+        text = say("{text}; {others} may cost no more.", text=text, others=others)
+        return f"{text} {cost_blocks_text(decision, say)}".rstrip()
     return say("{text}; nothing cheaper that was measured holds them.", text=text)
 
 

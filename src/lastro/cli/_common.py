@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from pathlib import Path
 
 from lastro.errors import InputError
 from lastro.study.selection import Selection
+from lastro.units import parse_share
 from lastro.words.language import LANGUAGES
 
 MANY_INVALID_TRIALS = 7  # an exit code
@@ -121,13 +120,10 @@ def share(text: str, option: str, *, above_zero: bool = False) -> float:
     """Parse '5%' or '0.05' as 0.05; `option` names the option in errors.
 
     Raises: InputError unless the value is at least 0 (with `above_zero`: above 0) and below 1."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text, re.ASCII)
-    value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
-    if not 0 <= value < 1 or (above_zero and not value):
-        raise InputError(
-            f"{option}: '{text}' is not a fraction {'above 0 and ' if above_zero else ''}below 1", "such as 5% or 0.05"
-        )
-    return value
+    try:
+        return parse_share(text, above_zero=above_zero)
+    except InputError as error:
+        raise InputError(f"{option}: {error.message}", error.hint) from None
 
 
 def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:

@@ -57,8 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--metric", metavar="NAME", help="what is judged (default: the first metric of the study)")
     parser.add_argument(
-        "--margin", metavar="P", help="a change for the worse passes if it is surely smaller (default: 3%%)"
-    )
+        "--margin", metavar="P",
+        help="a change for the worse passes if it is surely smaller (default: that of the metric in the study, or 3%%)",
+    )  # fmt: skip
     parser.add_argument("--blocks", metavar="N", type=int, help="blocks before an alarm; with --until, at most")
     parser.add_argument(
         "--until", choices=("decided",), help="look after each block, and stop when it is decided; 20 blocks at most"

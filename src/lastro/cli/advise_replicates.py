@@ -1,8 +1,9 @@
 """Estimates how many blocks the next campaign needs. A study with service levels asks which candidate keeps them: then
 the advice is how many more blocks decide on each that is still open. With --precision, and in a study without service
-levels, the intervals of all ratios to the baseline are to be as narrow as desired: for each metric, it shows two
-numbers of blocks, which are enough with a probability of 50 % and of 80 %; limits for the number that the true noise
-requires; and the time that the blocks take here.
+levels, the intervals of all ratios to the baseline are to be as narrow as desired (by default, as the margins of the
+study, or ±5%): for each metric, it shows two numbers of blocks, which are enough with a probability of 50 % and of 80
+%; limits for the number that the true noise requires; and the time that the blocks take here. If the study has claims,
+it also says how many blocks decide on each that is still open.
 
   lastro advise-replicates DIR                    for the service levels of its study, or else as with 5%
   lastro advise-replicates DIR --precision 2%
@@ -12,9 +13,10 @@ Use a pilot campaign of at least five blocks. Needs no root."""
 from __future__ import annotations
 
 import argparse
+import itertools
 from functools import partial
 
-from lastro.app.campaign_dirs import open_campaign
+from lastro.app.contents import claims_of, judged, loaded
 from lastro.cli._common import campaign_argument, language_argument, share
 from lastro.cli._terminal import print_answer
 
@@ -33,21 +35,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis import advice
     from lastro.analysis.build import build_report
+    from lastro.analysis.claims.decisive import advise_on_claims
     from lastro.analysis.decision import decision_of
-    from lastro.builders.advice import advice_blocks, decision_advice_blocks, decision_advice_document, document
-    from lastro.results.read import load_campaign
+    from lastro.builders.advice import (
+        advice_blocks,
+        claim_advice_blocks,
+        decision_advice_blocks,
+        decision_advice_document,
+        document,
+    )
 
-    precision = share(args.precision or "5%", "--precision", above_zero=True)
-    with open_campaign(args.dir) as store:
-        report = build_report(load_campaign(store))
-        if not args.precision and (decision := decision_of(report)):
-            decision_advice = advice.advise_on_decision(decision)
-            print_answer(
-                args,
-                partial(decision_advice_document, decision_advice),
-                partial(decision_advice_blocks, decision_advice),
-            )
-            return 0
+    precision = share(args.precision, "--precision", above_zero=True) if args.precision else None
+    data = loaded(args.dir)
+    report = build_report(data)
+    file = claims_of(args.dir, data.study.name)
+    judgements = judged(data, file).judgements if file else ()
+    claims = advise_on_claims(judgements, report.study.design.alpha)
+    if not args.precision and (decision := decision_of(report)):
+        decided = advice.advise_on_decision(decision)
+        of_question, blocks = (
+            partial(decision_advice_document, decided, claims),
+            partial(decision_advice_blocks, decided),
+        )
+    else:
         advised = advice.advise(report, precision)
-    print_answer(args, partial(document, advised), partial(advice_blocks, advised))
+        of_question, blocks = partial(document, advised, claims), partial(advice_blocks, advised)
+    print_answer(args, of_question, lambda say: itertools.chain(blocks(say), claim_advice_blocks(claims, say)))
     return 0

@@ -5,6 +5,7 @@ untestable here. The rule for the verdicts is in docs/explanation-claims.md.
   lastro claims DIR                         DIR/claims.toml, or else those of the paper that published the study
   lastro claims DIR --claims mine.toml      your own file
   lastro claims DIR --json                  one JSON document
+  lastro claims DIR --blocks                also the verdicts after the first 2, 3, ... blocks
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
 
 For a suite, the claims of all studies follow each other; each study is judged as a campaign of its own. Several
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
     )
+    parser.add_argument("--blocks", action="store_true", help="add the verdicts after the first blocks of the campaign")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     language_argument(parser, "table")
     parser.add_argument("--fail-on", choices=_GATES, help="exit with 4 when any claim has this verdict")
@@ -58,15 +60,14 @@ def run(args: argparse.Namespace) -> int:
     if not others and suites.is_suite(first):
         return _run_suite(args, first)
     from lastro.builders.claims import claims_blocks
-    from lastro.builders.data.claims import claims_document
 
     data = loaded_together(args.dirs)
-    result = judged(data, args.claims or find_claims(first, data.study.name))
+    result = judged(data, args.claims or find_claims(first, data.study.name), by_blocks=args.blocks)
     title = source_text(result.claims.source) or result.claims.file
     print_answer(
         args,
-        lambda: claims_document(result.claims, result.judgements, result.report, language(args.lang)),
-        partial(claims_blocks, title, {"": (result.judgements, result.report)}),
+        lambda: _document(result, language(args.lang)),
+        partial(claims_blocks, title, {"": (result.judgements, result.report, result.by_blocks)}),
     )
     return _exit_code(args.fail_on, result.judgements)
 
@@ -84,7 +85,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         if not suites.begun(directory, member):
             waiting.append(member.name)
         else:
-            judged_by_study[member.name] = judged(loaded(directory / member.name), file)
+            judged_by_study[member.name] = judged(loaded(directory / member.name), file, by_blocks=args.blocks)
     if not judged_by_study and not waiting:
         raise InputError(
             f"no study of {directory} has claims",
@@ -93,7 +94,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         )
     from lastro.builders.claims import claims_blocks
 
-    rows = {name: (result.judgements, result.report) for name, result in judged_by_study.items()}
+    rows = {name: (result.judgements, result.report, result.by_blocks) for name, result in judged_by_study.items()}
     print_answer(
         args,
         lambda: _suite_document(directory, suite, judged_by_study, waiting, language(args.lang)),
@@ -110,12 +111,7 @@ def _suite_document(
 
     `claims` has the claims of all studies, each with the name of its study. `studies` has the rest of each study's
     document. `judged` is {study: its judged claims}; `waiting` are studies with claims but without a campaign."""
-    from lastro.builders.data.claims import claims_document
-
-    documents = {
-        name: claims_document(study_claims.claims, study_claims.judgements, study_claims.report, say)
-        for name, study_claims in judged.items()
-    }
+    documents = {name: _document(study_claims, say) for name, study_claims in judged.items()}
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": _SUITE_FORMAT,
@@ -131,6 +127,13 @@ def _suite_document(
             {"suite_study": name, **claim} for name, document in documents.items() for claim in document["claims"]
         ],
     }
+
+
+def _document(result: JudgedClaims, say: Language) -> dict[str, Any]:
+    """Return the claims of one study as JSON-serializable data."""
+    from lastro.builders.data.claims import claims_document
+
+    return claims_document(result.claims, result.judgements, result.report, say, result.by_blocks)
 
 
 def _exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:

@@ -93,9 +93,9 @@ class Choice:
 
     `odds` has an entry for each candidate, in the order of their indices. `recommended` is the cheapest accepted
     candidate. `alike` are the other accepted candidates whose cost is not distinguishable from that of the recommended
-    one. `open_cheaper` are open candidates that may cost less than the recommended one. `saving` is the fraction of the
-    recommended candidate's cost that the truly cheapest accepted candidate would save, averaged over the uncertainty of
-    the costs."""
+    one; `alike_less` has for each the probability that it costs less. `open_cheaper` are open candidates that may cost
+    less than the recommended one. `saving` is the fraction of the recommended candidate's cost that the truly cheapest
+    accepted candidate would save, averaged over the uncertainty of the costs."""
 
     odds: tuple[CandidateOdds, ...]
     accepted: tuple[int, ...]
@@ -104,6 +104,7 @@ class Choice:
     alike: tuple[int, ...]
     open_cheaper: tuple[int, ...]
     saving: float = 0.0
+    alike_less: tuple[float, ...] = ()
 
     @property
     def outcome(self) -> Literal["recommended", "none", "undecided"]:
@@ -181,9 +182,9 @@ def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int
 
     None if that takes more than `MOST_BLOCKS`. `alpha` is the level of the tests.
 
-    `holds` is the probability, after `n_blocks` blocks, that the candidate holds its limits. It determines how many
-    standard errors the mean is from the limits. The true mean is uncertain by one standard error, which shrinks with
-    the root of the number of blocks."""
+    `holds` is the probability, after `n_blocks` blocks, that the candidate holds its limits, or that it costs more than
+    another. It determines how many standard errors the mean is from the limits, or from the other cost. The true mean
+    is uncertain by one standard error, which shrinks with the root of the number of blocks."""
     from scipy.stats import norm
 
     z = float(norm.ppf(min(max(holds, 1 / DRAWS), 1 - 1 / DRAWS)))
@@ -207,11 +208,13 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
     recommended = next((at for at in order if at in accepted), None)
     alike: tuple[int, ...] = ()
+    alike_less: tuple[float, ...] = ()
     saving = 0.0
     cheaper: tuple[int, ...] = tuple(at for at in order if at not in accepted | rejected)
     if recommended is not None:
         less = {at: float((costs[:, at] < costs[:, recommended]).mean()) for at in order if at != recommended}
         alike = tuple(at for at in order if at in accepted and less.get(at, 0.0) > alpha)
+        alike_less = tuple(less[at] for at in alike)
         cheaper = tuple(at for at in cheaper if less[at] > alpha)
         saving = _saving(costs[:, recommended], costs[:, [at for at in order if at in accepted]])
     return Choice(
@@ -222,6 +225,7 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
         alike,
         cheaper,
         saving,
+        alike_less,
     )
 
 

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 
 MOST_BLOCKS = 1000  # larger numbers of blocks are not reported
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What more blocks will make of an estimate: of `value`, with the standard `error` and its `df`, after `n_blocks`.
+
+    The spread is assumed to stay as it is. Seen from now, the estimate after n blocks then has a variance of the
+    present squared error minus the squared error after n blocks (Spiegelhalter, Freedman and Blackburn, Controlled
+    Clinical Trials 7 (1986) 8-17). `confidence` is that of a two-sided interval of this estimate alone."""
+
+    value: float
+    error: float
+    df: float
+    n_blocks: int
+    confidence: float
+
+    def half_width(self, n: int) -> float:
+        """Return half the width of the interval after `n` blocks."""
+        df = self.df * (n - 1) / max(1, self.n_blocks - 1)
+        return t_quantile(self.confidence, df) * self.error * math.sqrt(self.n_blocks / n)
+
+    def between(self, low: float, high: float, n: int) -> float:
+        """Return the probability that the estimate lies between two values, either of which may be infinite, after `n`.
+
+        `n` must exceed the number of blocks so far."""
+        from scipy.special import stdtr
+
+        change = self.error * math.sqrt(1 - self.n_blocks / n)
+        return float(stdtr(self.df, (high - self.value) / change) - stdtr(self.df, (low - self.value) / change))
+
+    def excludes(self, ends: Sequence[float], n: int) -> float:
+        """Return the probability that the interval after `n` blocks contains none of these values, in rising order."""
+        half = self.half_width(n)
+        rooms = itertools.pairwise((-math.inf, *ends, math.inf))
+        return math.fsum(self.between(a + half, b - half, n) for a, b in rooms if b - a > 2 * half)
+
+
+def least_blocks(probability_with: Callable[[int], float], probability: float, least: int) -> int | None:
+    """Return the least number of blocks, from `least` on, for which `probability_with` reaches `probability`.
+
+    None if it exceeds `MOST_BLOCKS`."""
+    n = bisect_left(range(MOST_BLOCKS + 1), probability, lo=least, key=probability_with)
+    return n if n <= MOST_BLOCKS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +128,9 @@ class Pair:
     def blocks_to_decide(self, share: float, probability: float, least: int = 0) -> int | None:
         """Return how many blocks, including those so far, will probably show that the means differ or are equivalent.
 
-        It is the least number, from `least` on, with which the predictive probability of such a result reaches
-        `probability`. The means are equivalent if they differ by at most the fraction `share`. None if more than
-        `MOST_BLOCKS` blocks would be needed, or if nothing varies.
-
-        The spread is assumed to stay as it is. Seen from now, the estimate after n blocks then has a variance of the
-        present squared error minus the squared error after n blocks (Spiegelhalter, Freedman and Blackburn, Controlled
-        Clinical Trials 7 (1986) 8-17)."""
+        It is the least number, from `least` on, with which the predictive probability of such a result (`Outlook`)
+        reaches `probability`. The means are equivalent if they differ by at most the fraction `share`. None if more
+        than `MOST_BLOCKS` blocks would be needed, or if nothing varies."""
         if self.differs or self.alike(share):
             return max(self.n_blocks, least)
         if not self.comparison.error or self.shown.interval is None or not self.shown.df:
@@ -98,8 +138,7 @@ class Pair:
         decided = self._decided_with(share)
         if least > self.n_blocks and decided(least) >= probability:
             return least
-        n = bisect_left(range(MOST_BLOCKS + 1), probability, lo=max(self.n_blocks, least) + 1, key=decided)
-        return n if n <= MOST_BLOCKS else None
+        return least_blocks(decided, probability, max(self.n_blocks, least) + 1)
 
     def _decided_with(self, share: float) -> Callable[[int], float]:
         """Return a function that maps a number of blocks to the probability that they decide (`blocks_to_decide`).
@@ -108,23 +147,18 @@ class Pair:
         degrees of freedom, the level stays the same."""
         from scipy.special import stdtr
 
-        now, df, critical = self.n_blocks, self.shown.df or 1.0, self.comparison.critical or 0.0
+        df, critical = self.shown.df or 1.0, self.comparison.critical or 0.0
         confidence = 1 - 2 * float(stdtr(df, -critical))
         margin = math.log1p(share) if self.relative else share * self.scale
         low, high = self.interval.low, self.interval.high
         error = (math.log(high / low) if self.relative else high - low) / 2 / critical
+        outlook = Outlook(self.distance, error, df, self.n_blocks, confidence)
 
         def decided(n: int) -> float:
-            half = t_quantile(confidence, df * (n - 1) / max(1, now - 1)) * error * math.sqrt(now / n)
+            half = outlook.half_width(n)
             if 2 * half <= margin:
                 return 1.0
-
-            def probability_beyond(end: float) -> float:
-                """Return the probability that n blocks show a distance of more than `end`, to either side."""
-                change = error * math.sqrt(1 - now / n)
-                return float(stdtr(df, (self.distance - end) / change) + stdtr(df, (-self.distance - end) / change))
-
-            differ = probability_beyond(half)
-            return differ + (1 - probability_beyond(margin - half) if half < margin else 0.0)
+            differ = 1 - outlook.between(-half, half, n)
+            return differ + (outlook.between(half - margin, margin - half, n) if half < margin else 0.0)
 
         return decided

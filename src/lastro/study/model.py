@@ -210,6 +210,7 @@ class Study:
     cost: Mapping[str, float] = field(default_factory=dict)  # {metric or resource: weight} of a sum
     require: Mapping[str, bool | str] = field(default_factory=dict)  # {property: true, false or '>= 8'} of a candidate
     wish: Mapping[str, bool | str] = field(default_factory=dict)  # the same; a candidate that lacks it remains one
+    margins: Mapping[str, float] = field(default_factory=dict)  # {metric: the relative change that matters}
     functions: tuple[OwnFunction, ...] = ()  # those that the study brings
     variants: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)  # {variant: {setting: its value there}}
     test: VariantTest | None = None
@@ -273,6 +274,7 @@ class Study:
             "design.within_s is negative": design.within_s >= 0,
             "test.first_look is not from 2 to last_look": study.test is None
             or 2 <= study.test.first_look <= study.test.last_look <= MOST_BLOCKS,
+            "a margin is not between 0 and 1": all(0 < margin < 1 for margin in study.margins.values()),
             "test.margin is not between 0 and 1": study.test is None or 0 < study.test.margin < 1,
             "design.fraction is of too many factors": design.fraction == "1" or len(study.factors) <= MOST_OF_FRACTION,
         }

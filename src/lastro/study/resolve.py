@@ -34,6 +34,7 @@ from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
 from lastro.study.variants import check_changes, variants_of, varied
+from lastro.units import parse_share
 
 if TYPE_CHECKING:
     from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
@@ -83,6 +84,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         cost=_by_metric(file.cost, metrics, problems, "cost"),
         require=_requirements(file.require, problems, "require"),
         wish=_requirements(file.wish, problems, "wish"),
+        margins=_margins(file.margins, metrics, problems),
         functions=functions,
         variants=variants,
     )
@@ -210,6 +212,20 @@ def _by_metric(table: Mapping[str, V], metrics: Sequence[Metric], problems: Prob
             elif not isinstance(value, float) or not 0 < value < math.inf:
                 raise FieldError(f"a weight must be above zero, but is {shown(value)}")
     return table
+
+
+def _margins(table: Mapping[str, str], metrics: Sequence[Metric], problems: Problems) -> Mapping[str, float]:
+    """Return the table "margins" as fractions, after checking that the study reports its metrics."""
+    known, margins = [metric.name for metric in metrics], dict[str, float]()
+    for name, text in table.items():
+        with problems.at("margins", name):
+            if name not in known:
+                raise FieldError(f"the study has no metric {shown(name)}", partial(did_you_mean, name, known))
+            try:
+                margins[name] = parse_share(text, above_zero=True)
+            except InputError as error:
+                raise FieldError(error.message, error.hint or "") from None
+    return margins
 
 
 def _requirements(table: Mapping[str, bool | str], problems: Problems, key: str) -> Mapping[str, bool | str]:
@@ -463,6 +479,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         )
     _by_metric(study.sla, study.metrics, problems, "sla")
     _by_metric(study.cost, study.metrics, problems, "cost")
+    _margins({name: f"{margin:.15f}" for name, margin in study.margins.items()}, study.metrics, problems)
     _requirements(study.require, problems, "require")
     _requirements(study.wish, problems, "wish")
     # The profile is already applied. `--only` may have left no treatment of another one, which is not used.

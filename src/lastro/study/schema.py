@@ -252,6 +252,9 @@ class StudyFile(StrictTable):
     wish: dict[str, ARequirement] = Field(
         default_factory=dict, description="What decides between candidates of like cost: as in [require]."
     )
+    margins: dict[str, OneLine] = Field(
+        default_factory=dict, description="The change of a metric that matters; a smaller one is none: metric = '5%'."
+    )
     functions: dict[str, FunctionTable] = Field(
         default_factory=dict, description="Network functions of your own, by the names that levels have."
     )

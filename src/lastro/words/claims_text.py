@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, Verdict, tally
 from lastro.stats.notes import N_
 from lastro.words.claims import effect_text
@@ -13,7 +14,7 @@ from lastro.words.estimates import p_text
 from lastro.words.language import ENGLISH, Language
 
 if TYPE_CHECKING:
-    from lastro.analysis.claims.claim import Source
+    from lastro.analysis.claims.claim import Source, Statement
 
 TALLY_WORDS: dict[Verdict, str] = {
     "reproduced": N_("{n} reproduced"),
@@ -28,16 +29,26 @@ TALLY_WORDS: dict[Verdict, str] = {
 def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'; empty if nothing was tested.
 
-    If the claim has several parts, the effect is that of the part that decides it, after the levels of that part."""
+    If the claim has several parts, the effect is that of the part that decides it, after the levels of that part. If it
+    may be over all conditions or in the worst one, the text says which."""
     part = judgement.part
-    if part is None:
+    if part is None or judgement.effects is None:
         return ""
     effects = [effect_text(part.measure, part.effect, judgement.unit, say, part.bound)]
     effects += (
         [effect_text("difference", part.beside, judgement.unit, say, part.bound)] if part.beside is not None else []
     )
-    has_parts = judgement.effects is not None and len(judgement.effects.parts) > 1
-    return (f"{part.label}: " if has_parts else "") + ", ".join(effects)
+    label = f"{part.label}: " if len(judgement.effects.parts) > 1 else ""
+    return label + ", ".join(effects) + _scope(judgement.claim.statement, judgement.effects, say)
+
+
+def _scope(statement: Statement, effects: ClaimEffects, say: Language) -> str:
+    """Return ' over all conditions' or ' in the worst condition'; empty if there is no choice between the two."""
+    if statement.decisive_mean is None or effects.all_strata < 2:
+        return ""
+    if statement.decisive_mean == "worst":
+        return " " + say("in the worst condition")
+    return " " + say("over all conditions") if effects.strata == effects.all_strata else ""
 
 
 def evidence_text(judgement: Judgement, say: Language = ENGLISH) -> str:

@@ -79,7 +79,7 @@ class _KeySentences:
         if not factor.effects:
             yield phrases.unknown()
             return
-        levels = level_groups(factor)
+        levels = level_groups(factor, self.findings.margin)
         if levels.differing:
             yield phrases.changed(levels.differing)
         if levels.widest:
@@ -112,13 +112,13 @@ class _KeySentences:
         }
         if unsure := findings.undecided:
             what = self.say("whether {metric} differs {average}between levels of {factors}", **words)
-            return sentence([undecided(what, unsure, self.say), *unknown])
+            return sentence([undecided(what, unsure, findings.margin, self.say), *unknown])
         most = self._phrases(compared[0]).limit(max(findings.pairs, key=lambda pair: pair.most))
         text = N_("between levels of {factors}, {metric} differs {average}by less than {most}")
         return sentence([self.say(text, most=most, **words), *unknown])
 
     def _phrases(self, factor: FactorPairs) -> PairPhrases:
-        return PairPhrases(factor, self.metric, self.say, self.findings.shared)
+        return PairPhrases(factor, self.metric, self.say, self.findings.margin, self.findings.shared)
 
 
 def _levels(where: str) -> str:

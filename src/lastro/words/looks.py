@@ -6,6 +6,7 @@ import math
 
 from lastro.analysis.decision import SlaDecision
 from lastro.results.looks import Look
+from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.stats.settled import Dropped
 from lastro.units import significant
@@ -13,6 +14,7 @@ from lastro.words.language import ENGLISH, Language
 from lastro.words.phrases import joined
 
 _MOST_NAMED = 4
+_SURE = 0.8  # probability with which more blocks decide
 _STOPS = {
     "decided": N_("the decision is made"),
     "most blocks": N_("there are no more blocks"),
@@ -33,6 +35,20 @@ def odds_text(p: float, say: Language) -> str:
 
 def percent_text(share: float, say: Language) -> str:
     return f"{say.number(f'{share * 100:.0f}')} %"
+
+
+def cost_blocks_text(decision: SlaDecision, say: Language) -> str:
+    """Return how many more blocks decide which of the candidates of like cost costs less; empty if there is one."""
+    others = decision.choice.alike_less
+    if not others:
+        return ""
+    more = decision.more_blocks_on_cost(_SURE)
+    if more is None:
+        return say("Not even {n} more blocks would show which costs less.", n=say.integer(MOST_BLOCKS))
+    text = N_("About {n} more blocks of these two decide with a probability of {p}.")
+    if len(others) > 1:
+        text = N_("About {n} more blocks of these {k} decide on each cost with a probability of {p}.")
+    return say(text, n=say.integer(more), k=len(others) + 1, p=percent_text(_SURE, say))
 
 
 def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.findings import ALIKE
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR
 from lastro.analysis.model import FactorPairs
 from lastro.results.samples import Metric
@@ -26,11 +25,13 @@ _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
 class PairPhrases:
     """Phrases on the effect of one factor on one metric, without an initial capital or a full stop.
 
-    `shared` are the levels that another factor also has."""
+    `margin` is the relative difference up to which means are called alike. `shared` are the levels that another factor
+    also has."""
 
     factor: FactorPairs
     metric: Metric
     say: Language
+    margin: float
     shared: frozenset[str] = frozenset()
 
     def changed(self, levels: Sequence[str], reference: str = "") -> str:
@@ -90,7 +91,7 @@ class PairPhrases:
             average=self._average(pairs),
             reference=self.name(self.factor.reference),
         )
-        return undecided(what + self._aliases(), pairs, self.say)
+        return undecided(what + self._aliases(), pairs, self.margin, self.say)
 
     def unknown(self) -> str:
         """Return why the effect of the factor is not known."""
@@ -152,7 +153,7 @@ def with_aliases(aliases: Sequence[str], say: Language) -> str:
     return f" ({say('together with {effects}', effects=joined(aliases, say))})" if aliases else ""
 
 
-def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
+def undecided(what: str, pairs: Sequence[Pair], margin: float, say: Language) -> str:
     """Return that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
 
     If the levels are of different campaigns, they have no block in common, and the text states no number of blocks."""
@@ -160,7 +161,7 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
     if not blocks:
         return say("{what} is undecided", what=what)
     text = say("{what} is undecided with {blocks}", what=what, blocks=say.count(blocks, "block"))
-    likely, sure = (_more_blocks(pairs, probability) for probability in (0.5, 0.8))
+    likely, sure = (_more_blocks(pairs, margin, probability) for probability in (0.5, 0.8))
     if likely is None or sure is None:
         return text
     if likely > _MOST_MORE:
@@ -172,11 +173,11 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
     return text + "; " + say(decide, n=say.integer(likely), m=most)
 
 
-def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
+def _more_blocks(pairs: Sequence[Pair], margin: float, probability: float) -> int | None:
     """Return how many more blocks decide each pair with this probability; None if it is not known for some pair."""
     most = 0
     for pair in pairs:
-        if (needed := pair.blocks_to_decide(ALIKE, probability, most)) is None:
+        if (needed := pair.blocks_to_decide(margin, probability, most)) is None:
             return None
         most = needed
     return most - min(pair.n_blocks for pair in pairs)

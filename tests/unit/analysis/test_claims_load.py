@@ -223,31 +223,6 @@ def test_what_is_wrong_is_named_with_its_place_and_a_hint(text: str) -> None:
     assert hint in (error.hint or "")
 
 
-@pytest.mark.parametrize(
-    ("says", "amount"),
-    [
-        ("cgroups recover at least half of the loss", "half"),
-        ("cgroups recover most of the loss", "most of"),
-        ("cgroups recover 62,59% of the loss", "62,59%"),
-        ("cgroups recover two thirds of the loss", "thirds of"),
-        ("cgroups recover 0.9 of the loss", "0.9"),
-        ("cgroups recover the most throughput of 4 neighbours", ""),
-        ("cgroups v2.1 recover throughput", ""),
-    ],
-)
-def test_a_recovery_that_says_how_much_needs_a_figure_for_it(says: str, amount: str) -> None:
-    """Without one it would be reproduced by a recovery of any size."""
-    text = f"""{HEAD.replace('"s"', f'"{says}"')}recovery = {{ metric = "jitter", ideal = {{ anomaly = "none" }}, """
-    text += 'without = { anomaly = "io" }, protected = { anomaly = "cpu" } }\n'
-    if amount:
-        assert f"claim[0].recovery: the sentence says '{amount}'" in refusal(text).message
-        assert "at_least = 0.5" in (refusal(text).hint or "")
-        printed = 'published = { printed = "62,59%" }'
-        assert "the sentence says" in refusal(text + printed).message, "what is printed is not judged"
-        text += "published = { at_least = 0.5 }"
-    assert len(read(text).claims) == 1
-
-
 def test_two_claims_of_one_name_and_another_problem() -> None:
     one = f'{HEAD}{COMPARE}direction = "lower"\n'
     error = refusal(one + one + HEAD.replace("x", "y"))

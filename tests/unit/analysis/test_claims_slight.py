@@ -81,7 +81,7 @@ def test_a_note_stands_beside_the_verdict_everywhere(tmp_path: Path) -> None:
     assert document["claims"][0]["note"] == "Here over one link." and document["claims"][0]["slight"] == 0.1
     for say, note in ((ENGLISH, "Here over one link."), (language("pt-BR"), "Aqui por um enlace.")):
         assert claims_table([found], "", say).rows[0][-1].endswith(f"; {note}")
-        assert note in "\n".join(terminal_lines(claims_blocks("", {"": ([found], report)}, say), 200, say))
+        assert note in "\n".join(terminal_lines(claims_blocks("", {"": ([found], report, ())}, say), 200, say))
 
 
 def published_claims() -> dict[str, Claim]:

@@ -19,6 +19,9 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
+from lastro.analysis.claims.by_blocks import verdicts_by_blocks
+from lastro.analysis.claims.claim import Claims
+from lastro.analysis.claims.decisive import advise_on_claims
 from lastro.analysis.claims.kinds.recovery import Recovery
 from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.noise_floor import floor_here
@@ -446,6 +449,49 @@ def test_a_level_of_the_worst_condition_is_not_that_of_the_mean(template: Campai
     assert (fine.verdict, reason_text(fine)) == ("reproduced", said)
 
 
+FASTER = 'compare = { metric = "throughput", of = { link = "direct" }, to = { link = "bridge" }, over = "%s", '
+FASTER += 'at = { isolation = "none" } }\ndirection = "higher"'
+SAME = 'alike = { metric = "throughput", factor = "link", levels = ["direct", "bridge"], over = "%s", '
+SAME += 'at = { isolation = "none" } }\nmargin = 0.3'
+
+
+@pytest.mark.parametrize(
+    ("statement", "interaction", "of_worst", "why"),
+    [
+        (
+            FASTER,
+            0.05,
+            "reproduced",
+            "in this direction, in every condition; the weakest evidence is for direct / bridge",
+        ),
+        (FASTER, -0.3, "contradicted", "in the opposite direction, for direct / bridge · memory"),
+        (
+            f"{FASTER}\npublished = {{ ratio = 1.2, tolerance = 0.07 }}",
+            0.08,
+            "same direction, another size",
+            "the whole interval lies above the tolerance of the published figure",
+        ),
+        (SAME, 0.0, "reproduced", "is within 30 %"),
+        (SAME, 0.3, "contradicted", "direct / bridge · memory differ by more than 30 %"),
+    ],
+)
+def test_a_comparison_in_every_condition_is_not_that_of_the_means(
+    template: CampaignData, statement: str, interaction: float, of_worst: str, why: str
+) -> None:
+    """The means over all conditions are always as claimed: the direct link carries a fifth more."""
+    report = measured(template, world(link=0.2, interaction=interaction), 3)
+    mean, worst = (
+        judge(parse_claims(f'[[claim]]\nid = "x"\nsays = "s"\n{statement % over}', "c.toml", STUDY), report)[0]
+        for over in ("mean", "worst")
+    )
+    assert (mean.verdict, worst.verdict) == ("reproduced", of_worst)
+    assert why in reason_text(worst) and worst.effects is not None and len(worst.effects.parts) == 3
+    assert measured_text(mean).endswith(" over all conditions")
+    assert measured_text(worst).startswith("direct / bridge · ") and measured_text(worst).endswith(
+        "the worst condition"
+    )
+
+
 @pytest.mark.parametrize("seeds", one_of((100, 200)))
 def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData, seeds: int) -> None:
     """What was lost is known by the data alone, so a claim that finds no loss stays in the family of the others."""
@@ -498,3 +544,47 @@ def test_a_mean_is_told_to_be_so_high_or_not_to_be(
     assert levels(template, not_so, 1, statement) == "contradicted"
     told = [levels(template, edge, seed, statement) for seed in range(60)]
     assert told.count("not distinguishable here") >= 50, Counter(told)
+
+
+# Verdicts by the number of blocks
+
+
+def claims_of_link(*figures: tuple[str, str]) -> Claims:
+    """Claims that the direct link carries more, each with its name and its figure."""
+    faster = 'compare = { metric = "throughput", of = { link = "direct" }, to = { link = "bridge" } }\n'
+    texts = [f'[[claim]]\nid = "{name}"\nsays = "s"\n{faster}{figure}\n' for name, figure in figures]
+    return parse_claims("".join(texts), "c.toml", STUDY)
+
+
+def test_verdicts_after_the_first_blocks_end_with_those_of_the_whole_campaign(template: CampaignData) -> None:
+    report = measured(template, world(link=0.03), 3)
+    claims = claims_of_link(("more", 'direction = "higher"'), ("less", 'direction = "lower"'))
+    after = verdicts_by_blocks(claims, replace(template, attempts=list(report.attempts)))
+    assert [each.n_blocks for each in after] == [2, 3, 4, 5, 6]
+    assert [one.n_blocks for each in after for one in each.judgements[:1]] == [2, 3, 4, 5, 6]
+    assert after[-1].judgements == judge(claims, report)
+    assert after[0].verdicts != after[-1].verdicts == {"more": "reproduced", "less": "contradicted"}
+
+
+def test_the_advised_blocks_are_those_that_make_an_interval_narrow_enough(template: CampaignData) -> None:
+    near, nearer = "tolerance = 0.04", "tolerance = 0.03"
+    ratio = 'direction = "higher"\npublished = { ratio = 1.15, %s }'
+    claims = claims_of_link(("near", ratio % near), ("nearer", ratio % nearer), ("more", 'direction = "higher"'))
+    report = measured(template, world(link=0.175), 3)
+    judgements = judge(claims, report)
+    assert [one.verdict for one in judgements] == ["same direction, too imprecise"] * 2 + ["reproduced"]
+    first, second = advise_on_claims(judgements, 0.05)
+    assert first.likely and first.sure and second.likely and second.sure
+    assert 6 < first.likely <= first.sure and second.likely != first.likely
+    part = judgements[0].part
+    assert part and part.effect.value and part.effect.interval
+    room = 1.19 - part.effect.value if part.effect.value < 1.19 else part.effect.value - 1.19
+    widths = part.effect.interval.half_width / abs(room)
+    assert first.likely == pytest.approx(6 * widths**2, rel=0.35), "the half width falls with the root of the blocks"
+
+
+def test_a_claim_without_an_interval_to_narrow_has_no_advice(template: CampaignData) -> None:
+    report = measured(template, world(link=0.11, cpu=0.02, memory=0.04, recovered=0.5), 3)
+    advised = {one.judgement.claim.id: one for one in advise_on_claims(judge(CLAIMS, report), 0.05)}
+    assert advised["order"].likely and advised["recovered"].likely is None and advised["recovered"].absent_because
+    assert not advise_on_claims(judge(CLAIMS, measured(template, TRUE, 3)), 0.05)

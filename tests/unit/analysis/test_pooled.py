@@ -117,6 +117,16 @@ def test_claims_are_judged_over_hosts_and_on_each(tmp_path: Path) -> None:
         assert [one.verdict for one in alone.on_each] == ["reproduced"] * 4
 
 
+def test_a_comparison_in_every_condition_is_pooled_in_each(tmp_path: Path) -> None:
+    slower = CLAIMS[: CLAIMS.index('[[claim]]\nid = "alike"')]
+    text = slower.replace('to = { platform = "native" }', 'to = { platform = "native" }, over = "worst"')
+    hosts = hosts_of([campaign(tmp_path, host) for host in RUNC])
+    (claim,) = pool_hosts(hosts, claims=parse_claims(text, "claims.toml", STUDY)).claims
+    assert claim.pooled.verdict == "reproduced" and claim.pooled.effects is not None
+    assert [part.label for part in claim.pooled.effects.parts] == ["runc / native · none", "runc / native · cgroups"]
+    assert reason_text(claim.pooled).startswith("the effect is significant, in this direction, in every condition")
+
+
 def test_a_published_difference_is_not_compared_over_hosts_and_the_reason_is_told(tmp_path: Path) -> None:
     text = """
 [[claim]]

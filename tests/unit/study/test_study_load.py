@@ -67,6 +67,19 @@ def test_the_paper_has_its_180_treatments_and_2160_trials() -> None:
     assert study.source == KAGAMI.read_text(encoding="utf-8")
 
 
+def test_a_margin_is_the_change_of_a_metric_that_matters() -> None:
+    study = read(f'{SMALL}[margins]\nthroughput = "5%"\njitter = "0.2"\n')
+    assert study.margins == {"throughput": 0.05, "jitter": 0.2} == Study.from_dict(study.to_dict()).margins
+    for table, message, hint in (
+        ('throughput = "0%"', "margins.throughput: '0%' is not a fraction above 0 and below 1", "such as 5%"),
+        ('throughput = "5"', "margins.throughput: '5' is not a fraction", "such as 5%"),
+        ('througput = "5%"', "margins.througput: the study has no metric 'througput'", "did you mean 'throughput'?"),
+        ("throughput = 5", "margins.throughput: must be a string", ""),
+    ):
+        error = refusal(f"{SMALL}[margins]\n{table}\n")
+        assert message in error.message and hint in (error.hint or "")
+
+
 def test_the_papers_own_profile_is_the_study_itself() -> None:
     study = load(KAGAMI, SCHEMAS)
     paper = study.with_profile("paper")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lastro.analysis.variants import question
 from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError
 from lastro.platforms.base import Platform
@@ -67,6 +68,13 @@ def test_the_command_line_makes_two_variants_of_which_a_is_the_reference() -> No
     everywhere = varied("net.ipv4.tcp_rmem=4096 9000 9000", "function.firewall.rules=5")
     assert len(treatments(everywhere)) == 6
     assert everywhere.variants["b"] == {"sysctl.net.ipv4.tcp_rmem": "4096 9000 9000", "function.firewall.rules": 5}
+
+
+def test_the_margin_of_the_metric_in_the_study_is_that_of_its_variants() -> None:
+    found = study(BOTH + '[variants.after.settings]\ntcp_s = 3\n[margins]\njitter = "8%"\n')
+    assert question(found, "jitter").margin == 0.08 and question(found, "throughput").margin == 0.03
+    assert question(found, "jitter", 0.01).margin == 0.01
+    assert with_variants(study(PLAIN + '[margins]\njitter = "8%"\n'), SCHEMAS["chain"], (), ("tcp_s=2",)).margins
 
 
 def test_equal_variants_are_an_a_a_campaign_and_a_study_keeps_its_own_reference() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,14 @@ def test_in_portuguese_too(tmp_path: Path) -> None:
         "Com docker, throughput é 10 % [8; 13] menor do que com native; "
         "entre native e runc, throughput difere em menos de 3 %."
     ]
+
+
+def test_the_study_says_which_difference_counts_as_none(tmp_path: Path) -> None:
+    report = report_of(tmp_path, {"platform": ("native", "runc")})
+    assert said(report) == ["Between native and runc, throughput differs by less than 3 %."]
+    strict = replace(report, study=replace(report.study, margins={"throughput": 0.01}))
+    (text,) = said(strict)
+    assert text.startswith("Whether throughput with runc differs from that with native is undecided with 4 blocks; ")
 
 
 def test_what_so_few_blocks_leave_open_is_undecided_and_more_blocks_decide_it(tmp_path: Path) -> None:

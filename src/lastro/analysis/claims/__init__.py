@@ -183,6 +183,8 @@ def _with_verdict(tested: Judgement, p_adjusted: float | None, report: CampaignR
     """Return the judgement of a tested claim with its corrected p-value, and the verdict that follows from it."""
     alpha = report.study.design.alpha
     metric = tested.claim.statement.metric
+    if tested.so and tested.effects and p_adjusted is not None and p_adjusted < alpha:
+        tested = replace(tested, part=_farthest_off(tested.claim, tested.effects) or tested.part)
     judgement = replace(
         tested,
         unit=next((known.unit for known in report.metrics if known.name == metric), ""),
@@ -225,6 +227,19 @@ def _is_left_open(judgement: Judgement, verdict: Verdict) -> bool:
         return False
     has_open_part = any(part.open for part in judgement.effects.parts)
     return judgement.open or (verdict == "not distinguishable here" and has_open_part)
+
+
+def _farthest_off(claim: Claim, effects: ClaimEffects) -> ClaimContrast | None:
+    """Return the part whose magnitude agrees the least with the published figure; None if all parts agree.
+
+    A part beyond the tolerance comes before one that is too imprecise."""
+    low, high = tolerated(claim)
+
+    def distance(part: ClaimContrast) -> tuple[bool, float]:
+        interval = judged_interval(claim, part)
+        return magnitude_differs(claim, part), max(low - interval.low, interval.high - high) if interval else 0.0
+
+    return max((part for part in effects.parts if not magnitude_agrees(claim, part)), key=distance, default=None)
 
 
 def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from lastro.analysis.claims.claim import BOTH_WAYS, Claim, PublishedFigure, Statement
-from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of
+from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of, units_of
+from lastro.analysis.claims.said import check_sentence
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.sides import StandIn
@@ -36,6 +37,8 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
         statement.check(claim, study)
     with problems.at(*here, "published"):
         _check_published(claim, study)
+    unit = units_of(study).get(statement.metric, "")
+    check_sentence(claim, unit, _levels_known(study) | _levels_named(statement), problems.below(*here))
     for place, stand_in in enumerate(claim.stand_in):
         _check_stand_in(stand_in, statement, study, (*here, "stand_in", place), problems)
     return True
@@ -172,6 +175,14 @@ def _check_stand_in(
         check_metric(stand_in.metric, study)
         if statement.limits:
             check_unit(str(getattr(statement, "unit", "")), stand_in.metric, study)
+
+
+def _levels_known(study: Study) -> set[tuple[str, Level]]:
+    """Return the set of (factor, level) of all levels of a study, and of its constants.
+
+    Constants below 1 are limits of the apparatus: no sentence means 0.3 foreign CPUs by "30 %"."""
+    constants = {(name, level) for name, level in study.settings.items() if not isinstance(level, float) or level >= 1}
+    return constants | {(factor.name, level) for factor in study.factors for level in factor.levels}
 
 
 def _levels_named(statement: Statement) -> set[tuple[str, Level]]:

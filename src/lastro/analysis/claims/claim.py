@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field
 
-from lastro.analysis.claim_cells import Comparisons
+from lastro.analysis.claim_cells import Comparisons, Weights
 from lastro.analysis.claim_effects import ClaimEffects, Measure
 from lastro.stats.notes import N_, Note, Numeral, percent
 from lastro.study.model import NAME_PATTERN, Level, Levels, Study
@@ -71,6 +71,11 @@ class Statement(FrozenTable):
         """The limits between which the mean lies by the statement, in the metric's unit; None for a comparison."""
         return None
 
+    @property
+    def decisive_mean(self) -> Literal["mean", "worst"] | None:
+        """Whether the mean over all conditions decides, or that in the worst; None without this choice."""
+        return None
+
     def choices(self) -> Mapping[str, Levels]:
         """Return {key in the table: side} of the sides that the statement compares; all sides name the same factors."""
         return {}
@@ -120,6 +125,29 @@ class Statement(FrozenTable):
     def figure(self, claim: Claim) -> Note | Numeral:
         """Return the text that fills {figure} in the messages: the stated value or margin."""
         return percent(claim.margin)
+
+
+class OverConditions(Statement):
+    """A statement on means over all conditions; with `over = "worst"`, on those of each condition: the worst decides.
+
+    A condition is a combination of the levels of all factors that the statement does not compare."""
+
+    over: Literal["mean", "worst"] = "mean"
+
+    @property
+    def decisive_mean(self) -> Literal["mean", "worst"]:
+        return self.over
+
+    def places(self, sides: Sequence[Levels], cells: Comparisons) -> tuple[Mapping[str, Sequence[Weights]], int, int]:
+        """Return {condition: the weights of each side}, the number of measured conditions, and of all.
+
+        For the mean over all conditions, there is a single entry without a name. Raises: Untestable if there is no
+        condition in which all sides were measured."""
+        if self.over == "mean":
+            weights, n_measured, n_conditions = cells.sides(sides, self.at)
+            return {"": weights}, n_measured, n_conditions
+        by_condition, n_conditions = cells.conditions(sides, self.at)
+        return by_condition, len(by_condition), n_conditions
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@
     confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
     tally      {verdict: number of claims}, claims on a stand-in included
     claims     [{id, says, where, contradicted_by, note, metric, unit, verdict, stand_in, reason, published, margin,
-                 slight, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
+                 slight, over, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
                verdict ends in ", stand-in" where the claim was judged on a stand-in
                margin is the largest relative difference that counts as alike, and slight the largest one that is
                "slightly" more or less; null where the claim states none
+               over is "worst" if each condition is judged and the worst decides, and "mean" if the mean over all is;
+               null for a statement without this choice
                p is known for some untestable claims, too: a recovery without a loss, and a claim that a lower bound
                leaves open; both remain in the family of tests
                decided_by is the label of the part that decides the verdict
@@ -26,6 +28,7 @@
                bound is set where a mean is only a lower bound: the true effect is ">=" or "<=" the value, or
                "unknown" if it may be either
                effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
+    by_blocks  [{n_blocks, tally, verdicts}]: with --blocks, the tally and {id: verdict} after so many blocks
 
 A value that does not exist is null."""
 
@@ -37,6 +40,7 @@ from typing import Any
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
+from lastro.analysis.claims.by_blocks import VerdictsAfter
 from lastro.analysis.claims.claim import Claims, Contradiction, PublishedFigure, Source
 from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.stats.intervals import Estimate
@@ -57,7 +61,11 @@ CLAIM_FORMS: Forms = {
 
 
 def claims_document(
-    claims: Claims, judgements: Sequence[Judgement], report: CampaignResults, say: Language = ENGLISH
+    claims: Claims,
+    judgements: Sequence[Judgement],
+    report: CampaignResults,
+    say: Language = ENGLISH,
+    by_blocks: Sequence[VerdictsAfter] = (),
 ) -> dict[str, Any]:
     """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
 
@@ -72,6 +80,8 @@ def claims_document(
         "confidence": report.study.design.confidence,
         "tally": tally(judgements),
         "claims": [judgement_document(judgement, say) for judgement in judgements],
+        "by_blocks": [{**pick(after, "n_blocks verdicts"), "tally": tally(after.judgements)} for after in by_blocks]
+        or None,
     }
     return encode(judged, CLAIM_FORMS)
 
@@ -90,6 +100,7 @@ def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
         "stand_in": judgement.stand_in,
         "reason": reason_text(judgement, say),
         **pick(claim, "published margin slight"),
+        "over": claim.statement.decisive_mean,
         **pick(judgement, "p p_adjusted n_blocks"),
         "strata": effects.strata if effects else None,
         "all_strata": effects.all_strata if effects else None,

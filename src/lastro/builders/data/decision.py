@@ -8,6 +8,8 @@
     confidence  of all intervals, and of the choice
     more_blocks [number with 50 %, number with 80 %]: how many more blocks decide on the likeliest candidate with
                 these probabilities, each null above 1,000; null where a candidate is recommended or none holds
+    cost_blocks [number with 50 %, number with 80 %]: how many more blocks of the recommended candidate and of those of
+                like cost decide which costs less, each null above 1,000; null if there are none of like cost
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason], wishes [true, false, or null if it is not known]}], in the order of the table
@@ -70,6 +72,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "given": decision.given,
         "confidence": decision.question.confidence,
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
+        "cost_blocks": decision.cost_blocks,
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [pick(candidate, "label levels gaps") for candidate in decision.lacking],
         "changes": [_change(decision, strictest) for strictest in strictest_limits(decision)],

@@ -10,13 +10,13 @@ from pydantic import Field
 
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, equivalence
-from lastro.analysis.claims.claim import Change, Claim, Statement, check_distinct
+from lastro.analysis.claims.claim import Change, Claim, OverConditions, check_distinct
 from lastro.study.model import Levels, Study
 from lastro.study.schema import ALevel
 from lastro.study.sides import Listed, Some
 
 
-class Alike(Statement):
+class Alike(OverConditions):
     """The statement that the means of any two of the `levels` of `factor` differ by less than the claim's margin."""
 
     key: ClassVar[str] = "alike"
@@ -38,7 +38,10 @@ class Alike(Statement):
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         sides: list[Levels] = [{self.factor: (level,)} for level in self.levels]
-        weights, n_measured, n_conditions = cells.sides(sides, self.at)
-        pairs = itertools.combinations(zip(self.levels, weights, strict=True), 2)
-        parts = [equivalence(f"{a} / {b}", of, to, claim.margin or 0.0, cells) for (a, of), (b, to) in pairs]
+        places, n_measured, n_conditions = self.places(sides, cells)
+        parts = []
+        for place, weights in places.items():
+            for (a, of), (b, to) in itertools.combinations(zip(self.levels, weights, strict=True), 2):
+                label = " · ".join(filter(None, (f"{a} / {b}", place)))
+                parts.append(equivalence(label, of, to, claim.margin or 0.0, cells))
         return ClaimEffects(tuple(parts), n_measured, n_conditions)

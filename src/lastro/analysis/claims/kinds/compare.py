@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimEffects, direction_effects, equivalence, without_common
-from lastro.analysis.claims.claim import DIRECTION, EQUIVALENCE, Claim, MeanAt, PublishedMark, Statement, VerdictWords
+from lastro.analysis.claim_effects import ClaimEffects, direction, equivalence, without_common
+from lastro.analysis.claims.claim import (
+    DIRECTION,
+    EQUIVALENCE,
+    Claim,
+    MeanAt,
+    OverConditions,
+    PublishedMark,
+    VerdictWords,
+)
 from lastro.stats.notes import N_
 from lastro.study.model import Levels
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable
 from lastro.study.sides import Side
 
 
-class Compare(Statement):
+class Compare(OverConditions):
     """The statement that the mean of `metric` at `of` is higher than, lower than or like its mean at `to`.
 
     The claim's `direction` says which of these."""
@@ -35,11 +43,16 @@ class Compare(Statement):
         return [table.cell(self.metric, {**self.at, **side}) for side in (self.of, self.to)]
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        if not self.is_equivalence(claim):
-            return direction_effects(self.of, self.to, self.at, claim.direction == "higher", cells)
-        (of, to), n_measured, n_conditions = cells.sides([self.of, self.to], self.at)
-        label = f"{without_common(self.of, self.to)} / {without_common(self.to, self.of)}"
-        return ClaimEffects((equivalence(label, of, to, claim.margin or 0.0, cells),), n_measured, n_conditions)
+        places, n_measured, n_conditions = self.places([self.of, self.to], cells)
+        pair = f"{without_common(self.of, self.to)} / {without_common(self.to, self.of)}"
+        parts = []
+        for place, (of, to) in places.items():
+            label = " · ".join(filter(None, (pair, place)))
+            if self.is_equivalence(claim):
+                parts.append(equivalence(label, of, to, claim.margin or 0.0, cells))
+            else:
+                parts.append(direction(label, of, to, claim.direction == "higher", cells))
+        return ClaimEffects(tuple(parts), n_measured, n_conditions)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
         base, published = mean({**self.at, **self.to}), claim.published
@@ -49,7 +62,14 @@ class Compare(Statement):
         return PublishedMark(claim, {**self.at, **self.of}, value, "", relative=True)
 
     def words(self, claim: Claim) -> VerdictWords:
+        if self.over == "worst":
+            return EQUIVALENCE if self.is_equivalence(claim) else _EVERYWHERE
         return _ALIKE if self.is_equivalence(claim) else DIRECTION
 
 
+_EVERYWHERE = VerdictWords(
+    N_("the effect is significant, in this direction, in every condition; the weakest evidence is for {levels}"),
+    N_("the effect is significant, in the opposite direction, for {levels}"),
+    N_("no effect is distinguishable for {levels}"),
+)
 _ALIKE = EQUIVALENCE._replace(reproduced=N_("the difference is within {figure}"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, level, without_common
-from lastro.analysis.claims.claim import BOTH_WAYS, Claim, MeanAt, PublishedMark, Statement, VerdictWords
+from lastro.analysis.claims.claim import BOTH_WAYS, Claim, MeanAt, OverConditions, PublishedMark, VerdictWords
 from lastro.analysis.claims.names import check_unit
 from lastro.stats.notes import N_, Note, Numeral
 from lastro.study.model import Study
@@ -19,11 +19,10 @@ from lastro.study.problems import FieldError
 from lastro.study.sides import Some
 
 
-class Absolute(Statement):
+class Absolute(OverConditions):
     """The mean of `metric` is `value` within its `tolerance`, or at most or at least a bound, in `unit`.
 
-    It is the mean over all conditions; with `over = "worst"`, the mean of each condition, so the worst decides. Unlike
-    all other statements, it is not a comparison with another measurement, so it depends on the machine."""
+    Unlike all other statements, it is not a comparison with another measurement, so it depends on the machine."""
 
     key: ClassVar[str] = "level"
 
@@ -31,7 +30,6 @@ class Absolute(Statement):
     tolerance: float | None = Field(default=None, gt=0)
     at_most: float | None = None
     at_least: float | None = None
-    over: Literal["mean", "worst"] = "mean"
     unit: Some
 
     @property
@@ -64,13 +62,9 @@ class Absolute(Statement):
         return [table.cell(metric, self.at) for metric in columns or [self.metric]]
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        if self.over == "mean":
-            (of,), n_measured, n_conditions = cells.sides([{}], self.at)
-            by_label = {without_common(self.at, {}) or self.metric: of}
-        else:
-            by_label, n_conditions = cells.conditions(self.at)
-            n_measured = len(by_label)
-        parts = tuple(level(label, of, *self.limits, cells) for label, of in by_label.items())
+        places, n_measured, n_conditions = self.places([{}], cells)
+        name = without_common(self.at, {}) or self.metric
+        parts = tuple(level(place or name, of, *self.limits, cells) for place, (of,) in places.items())
         return ClaimEffects(parts, n_measured, n_conditions)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, recovery_of
 from lastro.analysis.claims.claim import Claim, MeanAt, PublishedMark, Statement
-from lastro.study.model import Levels, Study
-from lastro.study.problems import FieldError, shown
+from lastro.study.model import Levels
 from lastro.study.sides import Side
-
-_AMOUNT = re.compile(
-    r"\d+(?:[.,]\d+)?\s*(?:%|per ?cent)|\b0[.,]\d+|\b(?:half|(?:third|quarter|fifth|tenth)s? of|most of|all of)\b",
-    re.IGNORECASE,
-)
 
 
 class Recovery(Statement):
@@ -31,15 +24,6 @@ class Recovery(Statement):
 
     def choices(self) -> Mapping[str, Levels]:
         return {"ideal": self.ideal, "without": self.without, "protected": self.protected}
-
-    def check(self, claim: Claim, study: Study) -> None:
-        """Raise FieldError if the claim's sentence says how much is recovered, but no published figure does."""
-        said = _AMOUNT.search(claim.says)
-        if said and not (claim.published and claim.published.given):
-            raise FieldError(
-                f"the sentence says {shown(said[0])}, and the claim has no figure for it",
-                "`published` with `at_least`, `at_most`, or `share` and its tolerance: published = { at_least = 0.5 }",
-            )
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         return recovery_of(self.ideal, self.without, self.protected, self.at, cells)

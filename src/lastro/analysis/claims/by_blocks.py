@@ -1,0 +1,53 @@
+"""The verdicts on claims after the first blocks of a campaign. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lastro.analysis.build import build_report
+from lastro.analysis.claims import Judgement, Verdict, judge
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claims
+    from lastro.results.read import CampaignData
+
+_MOST_SHOWN = 12  # numbers of blocks
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictsAfter:
+    """The judgements on the claims of a file by the first `n_blocks` blocks of a campaign."""
+
+    n_blocks: int
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """{id of the claim: verdict}"""
+        return {judgement.claim.id: judgement.verdict for judgement in self.judgements}
+
+
+def verdicts_by_blocks(claims: Claims, data: CampaignData) -> tuple[VerdictsAfter, ...]:
+    """Judge the claims by the first 2, 3, ... blocks of a campaign, each time as if it had ended there.
+
+    Of more than `_MOST_SHOWN` numbers of blocks, some are left out at regular intervals, but not the first or last."""
+    blocks = sorted({attempt.block for attempt in data.attempts})
+    numbers: Sequence[int] = range(2, len(blocks) + 1)
+    if len(numbers) > _MOST_SHOWN:
+        step = (len(numbers) - 1) / (_MOST_SHOWN - 1)
+        numbers = [numbers[round(at * step)] for at in range(_MOST_SHOWN)]
+    return tuple(
+        VerdictsAfter(n, judge(claims, build_report(_first(data, blocks[:n]), all_metrics=True))) for n in numbers
+    )
+
+
+def _first(data: CampaignData, blocks: Collection[int]) -> CampaignData:
+    """Return the data of these blocks alone."""
+    kept = set(blocks)
+    return replace(
+        data,
+        attempts=[attempt for attempt in data.attempts if attempt.block in kept],
+        trials=[trial for trial in data.trials if trial.block in kept],
+    )

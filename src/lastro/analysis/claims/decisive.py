@@ -1,0 +1,125 @@
+"""How many blocks would decide on the claims that a campaign leaves open. Pure.
+
+A claim is decided if the interval of each of its open parts contains nothing that would change the verdict: no effect
+for a direction, the margin of an equivalence, the ends of the tolerance of a published figure. `stats.simultaneous`
+predicts with which probability more blocks have this result. The correction for other claims is taken as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lastro.analysis.advice import LIKELY, SURE
+from lastro.analysis.claim_effects import Measure
+from lastro.analysis.claims import Judgement, judged_measure, magnitude_agrees, tolerated
+from lastro.stats.intervals import Estimate, t_quantile
+from lastro.stats.notes import N_, Note
+from lastro.stats.simultaneous import Outlook, least_blocks
+
+_NO_PREDICTION = N_("its test is not that of one interval, so no number of blocks is predicted")
+_NO_SPREAD = N_("its spread is not known")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAdvice:
+    """How many blocks a campaign needs in all to decide on a claim that it leaves open.
+
+    `likely` and `sure` are the numbers of blocks that suffice with probability `LIKELY` and `SURE`; None above 1,000,
+    or if no number can be predicted, for which `absent_because` then has the reason."""
+
+    judgement: Judgement
+    likely: int | None
+    sure: int | None
+    absent_because: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenPart:
+    """A part of a claim with the values, in rising order, that its interval must exclude to decide on the part."""
+
+    outlook: Outlook
+    ends: Sequence[float]
+
+
+def advise_on_claims(judgements: Iterable[Judgement], alpha: float) -> tuple[ClaimAdvice, ...]:
+    """Return the advice for each claim that is too imprecise or not distinguishable; `alpha` is that of the tests."""
+    undecided = ("same direction, too imprecise", "not distinguishable here")
+    return tuple(_advice(judgement, alpha) for judgement in judgements if judgement.verdict in undecided)
+
+
+def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
+    if judgement.verdict == "not distinguishable here" and not _is_tested_by_its_interval(judgement):
+        return ClaimAdvice(judgement, None, None, Note(_NO_PREDICTION))
+    parts = [*_open_parts(judgement, alpha)]
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return ClaimAdvice(judgement, None, None, Note(_NO_SPREAD))
+
+    def decided(n: int) -> float:
+        return math.prod(part.outlook.excludes(part.ends, n) for part in known)
+
+    likely, sure = (least_blocks(decided, chance, judgement.n_blocks + 1) for chance in (LIKELY, SURE))
+    return ClaimAdvice(judgement, likely, sure)
+
+
+def _is_tested_by_its_interval(judgement: Judgement) -> bool:
+    """Return whether the tests of a claim show that intervals exclude some values: not for recoveries and extremes."""
+    claim, part = judgement.claim, judgement.part
+    is_bounded = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
+    is_direction = part is not None and part.measure in ("ratio", "difference")
+    return is_bounded or (is_direction and not claim.statement.states_figure)
+
+
+def _open_parts(judgement: Judgement, alpha: float) -> Iterator[_OpenPart | None]:
+    """Yield each open part of a claim; None for a part whose spread is not known."""
+    claim = judgement.claim
+    parts = judgement.effects.parts if judgement.effects else ()
+    if judgement.verdict == "same direction, too imprecise":
+        for part in parts:
+            if not magnitude_agrees(claim, part):
+                measure = judged_measure(claim, part)
+                estimate = part.effect if part.measure == measure else part.beside
+                yield _open_part(estimate, measure, tolerated(claim), 1 - alpha, judgement.n_blocks)
+        return
+    level = alpha * _uncorrected(judgement)
+    one_sided = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
+    for part in parts:
+        if min(part.p_for or 0.0, part.p_against or 0.0) >= level:
+            ends, confidence = _ends(judgement, part.measure), 1 - (2 * level if one_sided else level)
+            yield _open_part(part.effect, part.measure, ends, confidence, judgement.n_blocks)
+
+
+def _uncorrected(judgement: Judgement) -> float:
+    """Return the factor by which the correction for other claims multiplies the level of significance."""
+    return judgement.p / judgement.p_adjusted if judgement.p and judgement.p_adjusted else 1.0
+
+
+def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
+    """Return the values that an interval of this measure must exclude for a verdict."""
+    claim = judgement.claim
+    if claim.statement.limits is not None:
+        return claim.statement.limits
+    if claim.statement.is_equivalence(claim):
+        margin = claim.margin or 0.0
+        return (1 / (1 + margin), 1 + margin) if measure == "ratio" else (-margin, margin)
+    return (1.0,) if measure == "ratio" else (0.0,)
+
+
+def _open_part(
+    estimate: Estimate | None, measure: Measure, ends: Sequence[float], confidence: float, n_blocks: int
+) -> _OpenPart | None:
+    """Return a part with this estimate; None if its spread is not known.
+
+    `confidence` is that of its test. Ratios are on logarithms."""
+    if estimate is None or estimate.value is None or estimate.interval is None or not estimate.df:
+        return None
+    low, value, high = estimate.interval.low, estimate.value, estimate.interval.high
+    finite = [end for end in ends if math.isfinite(end)]
+    if measure == "ratio":
+        if low <= 0:
+            return None
+        low, value, high = map(math.log, (low, value, high))
+        finite = [math.log(end) for end in finite if end > 0]
+    error = (high - low) / 2 / t_quantile(estimate.interval.confidence, estimate.df)
+    return _OpenPart(Outlook(value, error, estimate.df, n_blocks, confidence), finite) if error and finite else None
