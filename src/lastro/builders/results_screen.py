@@ -20,6 +20,7 @@ from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH
 from lastro.words.opening import incomplete, segment_sentences
+from lastro.words.platform_line import platform_line
 from lastro.words.reasons import grouped
 from lastro.words.remarks import signs
 
@@ -42,6 +43,7 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     if decision:
         yield Items(tuple(answer(decision, ENGLISH)))
     yield Items((*key_findings(report, ENGLISH), *caveats(report, ENGLISH)))
+    yield Items(tuple(filter(None, [platform_line(report, ENGLISH)])))
     warning = incomplete(report.progress.counts, ENGLISH)
     yield Items((*segment_sentences(report, ENGLISH), *([warning] if warning else [])), tag="warning")
 
