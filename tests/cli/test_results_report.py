@@ -316,3 +316,14 @@ def test_with_service_levels_the_table_has_the_order_of_the_decision(tmp_path: P
 
     assert in_json("--top", "3") == ["docker", "docker", "native"]
     assert in_json() == ["native", "native", "runc", "runc", "docker", "docker"]
+
+
+def test_the_statistics_are_below_the_table_if_asked_for(tmp_path: Path) -> None:
+    study = make_study(replicates=4, metrics=METRICS[:2], baseline={"isolation": "none"})
+    directory = make_campaign(tmp_path / "c", study)
+    plain, shown = (lastro("results", directory, *args).out for args in ((), ("--stats",)))
+    for words in ("The statistics behind it", "Effect of each level on throughput", "Analysis of variance of jitter",
+                  "Comparisons with the baseline in throughput", "Type II, n = 24"):  # fmt: skip
+        assert words in shown and words not in plain
+    assert shown.startswith(plain.partition("\n\n±")[0]) and shown.endswith(plain.rpartition("\n\n")[2])
+    is_error(lastro("results", directory, "--stats", "--json"), 2, "--stats is for the table", "`analysis`")

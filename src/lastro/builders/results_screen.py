@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.decision import SlaDecision, decision_of, table_rows
+from lastro.analysis.model import Analysis
 from lastro.analysis.table_choice import TableChoice
 from lastro.analysis.verdicts import verdict
+from lastro.builders.content import Content
 from lastro.builders.decision import answer
 from lastro.builders.search_tables import tables_of
+from lastro.builders.statistics import statistics_blocks
 from lastro.builders.tables import doses_table, growth_tables, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
 from lastro.words import numbers as formats
@@ -27,9 +30,12 @@ from lastro.words.remarks import signs
 _CELL = 32  # characters of a line in a cell with a long text
 
 
-def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) -> Iterator[Block]:
+def screen_blocks(
+    report: CampaignResults, choice: TableChoice | None = None, analysis: Analysis | None = None
+) -> Iterator[Block]:
     """Yield the title, the tables, every missing level with its reason, and at the end the answer and key findings.
 
+    With an `analysis` of the report, its statistics follow the tables.
     `choice` selects and orders the treatments of the first table. Without it, the table has all, in the order of the
     decision or, if the study has no service levels, of the study."""
     decision = decision_of(report)
@@ -40,10 +46,12 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     yield from map(_as_grid, filter(None, (*growth_tables(report, ENGLISH), doses_table(report, ENGLISH))))
     yield from tables_of(report, ENGLISH)
     yield Items(tuple(_paragraphs(report)))
+    if analysis:
+        yield from statistics_blocks(Content(report, analysis, ENGLISH), effects=True)
     if decision:
         yield Items(tuple(answer(decision, ENGLISH)))
-    yield Items((*key_findings(report, ENGLISH), *caveats(report, ENGLISH)))
-    yield Items(tuple(filter(None, [platform_line(report, ENGLISH)])))
+    yield Items((*key_findings(report, ENGLISH, analysis), *caveats(report, ENGLISH)))
+    yield Items(tuple(filter(None, [platform_line(report, ENGLISH, analysis)])))
     warning = incomplete(report.progress.counts, ENGLISH)
     yield Items((*segment_sentences(report, ENGLISH), *([warning] if warning else [])), tag="warning")
 

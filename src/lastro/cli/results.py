@@ -4,6 +4,7 @@ that hold them come first, the cheapest at the top; without, the order is that o
 
   lastro results DIR                        the table
   lastro results DIR --where platform=docker,lxc --sort throughput --top 5     the best five of these
+  lastro results DIR --stats                also effects, interactions, explained variation, corrected p-values
   lastro results DIR --json                 the same as one JSON document, with every valid value
   lastro results DIR --where platform=docker --csv docker.csv       the trials of these treatments alone
   lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
@@ -64,9 +65,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
     )
+    parser.add_argument(
+        "--stats", action="store_true",
+        help="below the table: the statistics of each metric, with every effect and the analysis of variance",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.stats and (args.json or args.csv or args.parquet):
+        raise InputError("--stats is for the table", "--json has the statistics of each metric in `analysis`")
     with collector_paused():
         first, *others = args.dirs
         return _run_suite(args, first) if not others and suites.is_suite(first) else _run(args)
@@ -84,7 +91,7 @@ def _run(args: argparse.Namespace) -> int:
         report = build_report(data, all_metrics=args.all_metrics)
         print(json_text(document(report, published_of(args.dirs[0], data), choice=choice)))
     elif not (args.csv or args.parquet):
-        print_table(build_report(data, all_metrics=args.all_metrics), choice)
+        print_table(build_report(data, all_metrics=args.all_metrics), choice, statistics=args.stats)
     return 0
 
 
@@ -146,7 +153,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         for number, member in enumerate(suite.studies, 1):
             print(f"── study {number} of {len(suite.studies)}: {member.name} ──\n", flush=True)
             if member.name in reports:
-                print_table(reports[member.name], choice)
+                print_table(reports[member.name], choice, statistics=args.stats)
             else:
                 remedy = f"\n  remedy: {member.remedy}" if member.remedy else ""
                 print(f"not begun{': ' + member.stopped if member.stopped else ''}{remedy}\n")
@@ -191,9 +198,11 @@ def _write(file: Path, text: str) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def print_table(report: CampaignResults, choice: TableChoice | None = None) -> None:
-    """Print the table of a campaign, as wide as the terminal."""
+def print_table(report: CampaignResults, choice: TableChoice | None = None, *, statistics: bool = False) -> None:
+    """Print the table of a campaign, as wide as the terminal; with `statistics`, those of each metric below it."""
+    from lastro.analysis import analyse
     from lastro.builders.results_screen import screen_blocks
     from lastro.words.language import ENGLISH
 
-    print_blocks(screen_blocks(report, choice), ENGLISH)
+    analysis = analyse(report) if statistics else None
+    print_blocks(screen_blocks(report, choice, analysis), ENGLISH, everything=statistics)
