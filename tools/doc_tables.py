@@ -129,7 +129,7 @@ def limits_table() -> str:
         ("dose of `cpu`", f"less than {cpu._LEAST_SHARE:g} of the CPU time that was available to it"),
         (
             "dose of `cpu:dose=50`, `membw:dose=50`, `diskbw`, `frames`",
-            f"over {100 * base._OFF:g} % off what was asked, or a limit allows",
+            f"over {100 * base.TOLERANCE:g} % off what was asked, or a limit allows",
         ),
         ("dose of `memory`", f"less than {memory._LEAST_SHARE:g} of the memory that it wanted, or of its limit"),
         ("dose of `disk`", f"less than {disk._LEAST_BPS // 2**20} MiB written in a second"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html.parser
+import itertools
 import json
 import re
 from pathlib import Path
@@ -265,10 +267,63 @@ def test_the_table_shows_what_is_chosen_the_best_first(tmp_path: Path) -> None:
     assert platforms("--sort", METRICS[1].name, "--top", "2") == ["runc", "runc"]
     assert platforms("--where", "platform=docker,runc", "--where", "anomaly=none") == ["runc", "docker"]
     assert "2 of 6 treatments shown" in lastro("results", directory, "--top", "2").out
+    best = ("--sort", "throughput", "--where", "platform=docker,runc", "--top", "3")
+    labels = ["platform=docker anomaly=none", "platform=docker anomaly=cpu", "platform=runc anomaly=none"]
+    wanted = [dict(pair.split("=") for pair in label.split()) for label in labels]
+    found = lastro("results", directory, *best, "--json").json
+    assert [each["levels"] for each in found["treatments"]] == wanted
+    assert found["shown"]["top"] == 3 and found["shown"]["where"] == {"platform": ["docker", "runc"]}
+    assert found["counts"]["trials"] == 18 and len(found["analysis"]["throughput"]["comparisons"]) == 0
+    rows = list(csv.DictReader(lastro("results", directory, *best, "--csv", "-").out.splitlines()))
+    levels = [{name: row[name] for name in ("platform", "anomaly")} for row in rows]
+    assert [each for each, _ in itertools.groupby(levels)] == wanted and len(rows) == 3 * 3 * 2
+    filtered = lastro("results", directory, "--where", "platform=docker", "--csv", "-").out.splitlines()
+    assert filtered == [line for line in lastro("results", directory, "--csv", "-").out.splitlines()
+                        if ",docker," in line or line.startswith("treatment,")]  # fmt: skip
     for args, words in (
         (["--sort", "sped"], "has no metric 'sped'"), (["--where", "platform=dokcer"], "did you mean 'docker'?"),
         (["--where", "platform"], "--where: 'platform' is not FACTOR=LEVEL"), (["--top", "0"], "give 1 or more"),
-        (["--top", "2", "--json"], "are for the table"), (["--sort=", "--json"], "are for the table"),
+        (["--top", "0", "--json"], "give 1 or more"), (["--sort=", "--json"], "has no metric ''"),
         (["--sort="], "has no metric ''"), (["--sort=-"], "has no metric ''"),
+        (["--where", "platform=dokcer", "--csv", "-"], "did you mean 'docker'?"),
     ):  # fmt: skip
         is_error(lastro("results", directory, *args), 2, words)
+
+
+def test_with_service_levels_the_table_has_the_order_of_the_decision(tmp_path: Path) -> None:
+    rates, costs = {"native": 300.0, "runc": 200.0, "docker": 250.0}, {"native": 3.0, "runc": 1.0, "docker": 2.0}
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return (rates if metric == "throughput" else costs)[str(levels["platform"])] + block / 100
+
+    study = make_study(
+        {"platform": tuple(rates), "anomaly": ("none", "cpu")}, replicates=3, metrics=METRICS[:2],
+        sla={"throughput": ">= 220 Mbit/s"}, cost={"jitter": 1.0},
+    )  # fmt: skip
+    directory = make_campaign(tmp_path / "c", study, value=value)
+
+    def order(*args: str) -> list[str]:
+        return re.findall(r"^(\w+) +(?:none|cpu) ", lastro("results", directory, *args).out, re.MULTILINE)
+
+    assert order() == ["docker", "docker", "native", "native", "runc", "runc"]
+    assert order("--sort", "throughput", "--top", "3") == ["native", "native", "docker"]
+    assert "what holds them first, the cheapest at the top" in lastro("results", directory).out
+    assert "what holds them first" not in lastro("results", directory, "--sort", "throughput").out
+
+    def in_json(*args: str) -> list[str]:
+        found = lastro("results", directory, "--json", *args).json
+        return [each["levels"]["platform"] for each in found["treatments"]]
+
+    assert in_json("--top", "3") == ["docker", "docker", "native"]
+    assert in_json() == ["native", "native", "runc", "runc", "docker", "docker"]
+
+
+def test_the_statistics_are_below_the_table_if_asked_for(tmp_path: Path) -> None:
+    study = make_study(replicates=4, metrics=METRICS[:2], baseline={"isolation": "none"})
+    directory = make_campaign(tmp_path / "c", study)
+    plain, shown = (lastro("results", directory, *args).out for args in ((), ("--stats",)))
+    for words in ("The statistics behind it", "Effect of each level on throughput", "Analysis of variance of jitter",
+                  "Comparisons with the baseline in throughput", "Type II, n = 24"):  # fmt: skip
+        assert words in shown and words not in plain
+    assert shown.startswith(plain.partition("\n\n±")[0]) and shown.endswith(plain.rpartition("\n\n")[2])
+    is_error(lastro("results", directory, "--stats", "--json"), 2, "--stats is for the table", "`analysis`")

@@ -25,7 +25,7 @@ from lastro.study.load import load, parse
 from lastro.study.model import Study
 
 from ..support.campaigns import Levels, make_campaign
-from ..support.shown import ROOT, Command, alike, commands
+from ..support.shown import ROOT, Command, alike, candidates, commands
 
 TUTORIAL, README = ROOT / "docs" / "tutorial.md", ROOT / "README.md"
 PAPERS = ROOT / "docs" / "reference-papers.md"
@@ -93,6 +93,8 @@ def test_a_reader_sees_what_the_tutorial_shows(
             study = study_of(Path(words[1]), "quick")
             known = values if study.name == "shaper" else None
             make_campaign(Path(words[-1]), study, **({"value": value_of(known)} if known else {}))
+        elif words[0] == "decide":
+            assert candidates(*command.shown) == candidates(printed) and len(candidates(printed)[0]) == 4
         elif command.shown:
             compared += 1
             assert command.shown == (printed,), command.line

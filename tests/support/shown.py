@@ -63,3 +63,9 @@ def shape(text: str) -> str:
     without_ratios = _RATIO.sub("RATIO", _NUMBER.sub("#", text))
     lines = (re.sub(r" +", " ", line).strip() for line in without_ratios.replace("# [#, #]", "# ± #").splitlines())
     return "\n".join(re.sub("─+", "─", line) for line in lines)
+
+
+def candidates(decided: str) -> tuple[list[str], str]:
+    """What an answer of `lastro decide` has whatever was measured: the candidates, sorted, and the question."""
+    question = re.search(r"^\d+ candidates.*\.$", decided, re.MULTILINE)
+    return sorted(re.findall(r"^(\S+ · \S+)  ", decided, re.MULTILINE)), question[0] if question else ""

@@ -24,7 +24,7 @@ from lastro.study.load import load
 
 from ..cli.conftest import Finished, finish, interrupt, n_done, no_stragglers, start, until
 from ..support.scenarios import TOLERANT
-from ..support.shown import ROOT, Command, commands, shape
+from ..support.shown import ROOT, Command, candidates, commands, shape
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
@@ -133,9 +133,11 @@ def test_the_part_says_that_it_has_no_click_configuration(place: Path) -> None:
 def test_a_first_study_as_it_is_told(tmp_path: Path) -> None:
     """Interrupted in the middle and continued, as the reader is asked to do, it takes as long as was foretold."""
     done: dict[str, Finished] = {}
+    shown = {}
     took_s = 0.0
     for command in (command for command in TUTORIAL if command.section != OWN):
         name, began_s = shlex.split(command.line)[1], time.monotonic()
+        shown[name] = command.shown
         done[name] = _interrupted(tmp_path, command) if name == "run" else typed(tmp_path, command)
         took_s += time.monotonic() - began_s if name in ("run", "resume") else 0.0
         assert done[name].code == (130 if name == "run" else 0), (command.line, done[name].err[-2000:])
@@ -145,6 +147,7 @@ def test_a_first_study_as_it_is_told(tmp_path: Path) -> None:
     assert all(re.search(rf"^{platform}\b", done["doctor"].out, re.MULTILINE) for platform in ("native", "runc"))
     assert "lastro resume first" in done["run"].err and "lastro resume first" in done["status"].out
     assert "8 treatments, 16 trials: 16 valid" in done["resume"].out
+    assert candidates(*shown["decide"]) == candidates(done["decide"].out)
     assert (tmp_path / "first" / "report.html").exists() and (tmp_path / "first.csv").exists()
     study = load(tmp_path / "first.toml", schemas()).with_profile("quick")
     expected_s = forecast(study, ChainScenario, design.treatments(study)).total_s

@@ -93,6 +93,7 @@ PURE = (
     "words.key_findings",
     "words.pairs",
     "words.phrases",
+    "words.platform_line",
     "builders.data.pool",
     "builders.history",
     "builders.data.history",

@@ -15,7 +15,7 @@ from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.requirement_checks import check
-from lastro.analysis.table_choice import is_under
+from lastro.analysis.table_choice import TableChoice, is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials
@@ -190,6 +190,18 @@ class SlaDecision:
         missing = [at for at, odds in enumerate(choice.odds) if odds.missing]
         return [*choice.accepted, *open_ones, *choice.rejected, *missing]
 
+    def ranked_rows(self) -> list[Row]:
+        """Return all treatments: those of each candidate in the order of `order`, then those of no candidate.
+
+        The treatments of one candidate, one for each condition, stay in the order of the study."""
+        ranks = {tuple(self.candidates[at].levels.items()): rank for rank, at in enumerate(self.order())}
+        names = [*self.candidates[0].levels] if self.candidates else []
+
+        def rank(row: Row) -> int:
+            return ranks.get(tuple((name, _level(row, name)) for name in names), len(ranks))
+
+        return sorted(self.report.rows, key=rank)
+
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
     """Return the answer to the question in the study file; None without service levels, or with fewer than two blocks.
@@ -198,6 +210,14 @@ def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecis
     if not report.study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
         return None
     return decide(report, SlaQuestion.of_study(report), judge)
+
+
+def table_rows(report: CampaignResults, decision: SlaDecision | None, choice: TableChoice | None = None) -> list[Row]:
+    """Return the treatments of a table: all, or those of `choice`.
+
+    Unless `choice` sorts them, they have the order of the decision or, without one, of the study. Raises: InputError
+    for a factor, a level or a metric of `choice` that the campaign does not have."""
+    return (choice or TableChoice()).of(decision.ranked_rows() if decision else report.rows, report)
 
 
 def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:

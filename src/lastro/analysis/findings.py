@@ -161,10 +161,9 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
         interference=neighbours,
         hops=lines,
         covered=frozenset(covered),
-        first=_metric_findings(first, analysis),
+        first=metric_findings(first, analysis),
         others=tuple(
-            _metric_findings(view, analysis)
-            for view in sorted(others, key=lambda view: view.metric.better == "neither")
+            metric_findings(view, analysis) for view in sorted(others, key=lambda view: view.metric.better == "neither")
         ),
         missing=_missing(report),
     )
@@ -177,7 +176,8 @@ def _growth_over_hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], S
     return tuple((levels, relation) for levels, relation in relations if relation.line)
 
 
-def _metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:
+def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:
+    """Return the findings on one metric; `analysis` is as in `findings`."""
     data, margin = values_of(view), view.report.study.margins.get(view.metric.name, ALIKE)
     if analysis is not None:
         return MetricFindings(view.metric, data, analysis.metrics[view.index].pairs, margin)

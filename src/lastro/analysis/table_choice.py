@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,18 +16,18 @@ class TableChoice:
     """Which treatments a table shows: those with the levels `where` ({factor: levels}), at most `top` of them.
 
     The treatments are sorted by the mean of the metric `sort`, the best first, or the worst first if `worst_first`. If
-    `sort` is None, they are in the order of the study. If `top` is None, all are shown."""
+    `sort` is None, they keep the order that they have. If `top` is None, all are shown."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sort: str | None = None
     worst_first: bool = False
     top: int | None = None
 
-    def rows(self, report: CampaignResults) -> list[Row]:
-        """Return the chosen rows, sorted; rows without a mean of the metric come last.
+    def of(self, rows: Iterable[Row], report: CampaignResults) -> list[Row]:
+        """Return the chosen ones of the rows of a report, sorted; rows without a mean of the metric come last.
 
         Raises: InputError for a factor, a level or a metric that the campaign does not have."""
-        rows = [row for row in report.rows if is_under(report, row, self.where)]
+        rows = [row for row in rows if is_under(report, row, self.where)]
         if self.sort is not None:
             names = [metric.name for metric in report.metrics]
             if self.sort not in names:

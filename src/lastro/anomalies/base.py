@@ -215,7 +215,7 @@ class Neighbour:
 
 DOSE = Setting("dose", 100, "percent of that load, within 10 % or the trial is invalid; 100: all it gets", 0, 100)
 WHOLE = 100
-_OFF = 0.1  # of a dose that is asked for in percent
+TOLERANCE = 0.1  # of a dose that is asked for in percent
 
 
 def share_of(chosen: Mapping[str, Level]) -> float | None:
@@ -230,7 +230,7 @@ def off_dose(did: float, asked: float, text: Callable[[float], str]) -> str | No
     """Return why the dose `did` is wrong if it differs from `asked` by more than 10 %, else None.
 
     `text` formats a dose with its unit."""
-    if abs(did - asked) <= _OFF * asked:
+    if abs(did - asked) <= TOLERANCE * asked:
         return None
     return f"the neighbour did {text(did)}, {'more' if did > asked else 'less'} than {text(asked)} by more than 10 %"
 

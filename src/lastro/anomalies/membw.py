@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from lastro.anomalies._memory_mover import LEAST_SHARE, MemoryMover
-from lastro.anomalies.base import DOSE, Demand, Dose, off_dose, share_of
+from lastro.anomalies.base import DOSE, TOLERANCE, Demand, Dose, allowed_cpus, off_dose, share_of
 from lastro.host.cgroups import Resources
 from lastro.study.model import Setting
 from lastro.units import human_bytes
@@ -32,6 +32,10 @@ class MemoryBandwidth(MemoryMover):
         return LEAST_SHARE * demand.bandwidth_bps
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        if share_of(self.chosen) is None or limits.cpus is not None:  # a limit on its CPU time may hold it back
+        if share_of(self.chosen) is None:
             return super().too_little(dose, demand, limits)
-        return off_dose(dose.moved_bytes / dose.elapsed_s, self.rate(demand), lambda rate: f"{human_bytes(rate)}/s")
+        moved, asked = dose.moved_bytes / dose.elapsed_s, self.rate(demand)
+        at_limit = limits.cpus is not None and dose.cpus >= (1 - TOLERANCE) * allowed_cpus(demand, limits)
+        if at_limit and 0 < moved < asked:
+            return None
+        return off_dose(moved, asked, lambda rate: f"{human_bytes(rate)}/s")

@@ -16,13 +16,9 @@ from lastro.builders.part_properties import part_tables
 from lastro.builders.published_tables import published_blocks
 from lastro.builders.results_grid import results_grid
 from lastro.builders.search_tables import tables_of
-from lastro.builders.stat_tables import claims_table, effects_table, interaction_table, tables_behind
-from lastro.builders.statistics_words import (
-    metric_summary,
-    noise_floor_sentence,
-    statistics_sentences,
-    time_sentences,
-)
+from lastro.builders.stat_tables import claims_table, effects_table, interaction_table
+from lastro.builders.statistics import statistics_blocks
+from lastro.builders.statistics_words import time_sentences
 from lastro.builders.tables import (
     captioned,
     curve_tables,
@@ -77,7 +73,8 @@ def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> I
     yield from _results(content)
     yield from _missing(content)
     yield from _course(content, page_figures)
-    yield from _statistics(content)
+    yield from statistics_blocks(content)
+    yield from doc.section(say("Growth"), *_captioned(growth_tables(report, say), content), anchor="growth")
     yield from _provenance(content)
     yield from _study(report, say)
     yield from doc.section(say("Testbed"), doc.Figures(page_figures.of("topology")), anchor="testbed")
@@ -231,21 +228,6 @@ def _course(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     yield from _captioned(
         (property_table(name, title, table, say, ours=True) for name, title, table in resources), content
     )
-
-
-def _statistics(content: Content) -> Iterator[doc.Block]:
-    """Yield the statistics of each metric, folded, and the tables of growth with sizes."""
-    say = content.say
-    yield doc.Heading(say("The statistics behind it"), "statistics", say("Statistics"))
-    yield doc.Paragraph(say(words.HOW_TO_READ), dim=True)
-    yield doc.Paragraph(noise_floor_sentence(content.analysis, say))
-    for metric in content.analysis.metrics:
-        tables = (captioned(table, content.report, say) for table in tables_behind(metric, say))
-        blocks = (table if table else doc.Paragraph(table.note, dim=True) for table in tables)
-        body = (doc.Paragraph(" ".join(statistics_sentences(metric, say))), *blocks)
-        summary = (doc.Span(metric.metric.name, "strong"), doc.Span(f": {metric_summary(metric, say)}"))
-        yield doc.Fold(summary, tuple(filter(None, body)))
-    yield from doc.section(say("Growth"), *_captioned(growth_tables(content.report, say), content), anchor="growth")
 
 
 def _provenance(content: Content) -> Iterator[doc.Block]:

@@ -6,11 +6,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
-from lastro.analysis.decision import decision_of
+from lastro.analysis.decision import SlaDecision, decision_of, table_rows
+from lastro.analysis.model import Analysis
 from lastro.analysis.table_choice import TableChoice
 from lastro.analysis.verdicts import verdict
+from lastro.builders.content import Content
 from lastro.builders.decision import answer
 from lastro.builders.search_tables import tables_of
+from lastro.builders.statistics import statistics_blocks
 from lastro.builders.tables import doses_table, growth_tables, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
 from lastro.words import numbers as formats
@@ -20,28 +23,35 @@ from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH
 from lastro.words.opening import incomplete, segment_sentences
+from lastro.words.platform_line import platform_line
 from lastro.words.reasons import grouped
 from lastro.words.remarks import signs
 
 _CELL = 32  # characters of a line in a cell with a long text
 
 
-def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) -> Iterator[Block]:
-    """Yield the title, the tables, every missing level with its reason, and at the end the key findings.
+def screen_blocks(
+    report: CampaignResults, choice: TableChoice | None = None, analysis: Analysis | None = None
+) -> Iterator[Block]:
+    """Yield the title, the tables, every missing level with its reason, and at the end the answer and key findings.
 
-    `choice` selects and orders the treatments of the first table; without it, the table has all in the order of the
-    design."""
-    rows = choice.rows(report) if choice else report.rows
+    With an `analysis` of the report, its statistics follow the tables.
+    `choice` selects and orders the treatments of the first table. Without it, the table has all, in the order of the
+    decision or, if the study has no service levels, of the study."""
+    decision = decision_of(report)
+    rows = table_rows(report, decision, choice)
     yield Title(report.study.title or report.study.name)
-    shown = f"{len(rows)} of {formats.count(len(report.rows), 'treatment')} shown"
-    yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
+    yield Items((_tally(report), *premises(report, ENGLISH), *_shown(report, decision, choice, len(rows))))
     yield _results(report, rows)
     yield from map(_as_grid, filter(None, (*growth_tables(report, ENGLISH), doses_table(report, ENGLISH))))
     yield from tables_of(report, ENGLISH)
     yield Items(tuple(_paragraphs(report)))
-    if decision := decision_of(report):
+    if analysis:
+        yield from statistics_blocks(Content(report, analysis, ENGLISH), effects=True)
+    if decision:
         yield Items(tuple(answer(decision, ENGLISH)))
-    yield Items((*key_findings(report, ENGLISH), *caveats(report, ENGLISH)))
+    yield Items((*key_findings(report, ENGLISH, analysis), *caveats(report, ENGLISH)))
+    yield Items(tuple(filter(None, [platform_line(report, ENGLISH, analysis)])))
     warning = incomplete(report.progress.counts, ENGLISH)
     yield Items((*segment_sentences(report, ENGLISH), *([warning] if warning else [])), tag="warning")
 
@@ -55,6 +65,17 @@ def _tally(report: CampaignResults) -> str:
     ]
     treatments, trials = formats.count(len(report.rows), "treatment"), formats.count(progress.n_trials, "trial")
     return f"{treatments}, {trials}: {', '.join(states)}"
+
+
+def _shown(
+    report: CampaignResults, decision: SlaDecision | None, choice: TableChoice | None, n_shown: int
+) -> Iterator[str]:
+    """Yield how many treatments the table shows, if not all, and its order, if it is that of the decision."""
+    if n_shown < len(report.rows):
+        yield f"{n_shown} of {formats.count(len(report.rows), 'treatment')} shown"
+    if decision and not (choice and choice.sort):
+        by_cost = ", the cheapest at the top" if decision.question.cost else ""
+        yield f"sorted by the service levels: what holds them first{by_cost}"
 
 
 def _lines(*lines: tuple[str, str], head: bool = False, right: bool = False) -> GridCell:

@@ -1,9 +1,12 @@
 """The table: mean ± half the width of its interval over the valid trials, and the ratio to the baseline.
-Unavailable and invalid levels stay in it, with their reasons below.
+Unavailable and invalid levels stay in it, with their reasons below. With service levels, the treatments of candidates
+that hold them come first, the cheapest at the top; without, the order is that of the study.
 
   lastro results DIR                        the table
   lastro results DIR --where platform=docker,lxc --sort throughput --top 5     the best five of these
+  lastro results DIR --stats                also effects, interactions, explained variation, corrected p-values
   lastro results DIR --json                 the same as one JSON document, with every valid value
+  lastro results DIR --where platform=docker --csv docker.csv       the trials of these treatments alone
   lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
   lastro results DIR --csv all.csv --separator ';' --decimal , --bom     for a spreadsheet with a decimal comma
   lastro results DIR --parquet all.parquet  the same rows as Parquet
@@ -20,6 +23,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,12 +47,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     campaigns_argument(parser)
     parser.add_argument(
         "--where", metavar="FACTOR=LEVEL,...", action="append", default=[],
-        help="in the table: only treatments with these levels; repeatable",
+        help="only treatments with these levels; repeatable",
     )  # fmt: skip
-    parser.add_argument(
-        "--sort", metavar="METRIC", help="in the table: the best by this metric first; -METRIC: the worst"
-    )
-    parser.add_argument("--top", metavar="N", type=int, help="in the table: no more than N treatments")
+    parser.add_argument("--sort", metavar="METRIC", help="the best by this metric first; -METRIC: the worst")
+    parser.add_argument("--top", metavar="N", type=int, help="no more than N treatments, the first of the table")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
     parser.add_argument(
@@ -63,9 +65,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
     )
+    parser.add_argument(
+        "--stats", action="store_true",
+        help="below the table: the statistics of each metric, with every effect and the analysis of variance",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.stats and (args.json or args.csv or args.parquet):
+        raise InputError("--stats is for the table", "--json has the statistics of each metric in `analysis`")
     with collector_paused():
         first, *others = args.dirs
         return _run_suite(args, first) if not others and suites.is_suite(first) else _run(args)
@@ -76,31 +84,48 @@ def _run(args: argparse.Namespace) -> int:
 
     choice = _choice(args)
     data = loaded_together(args.dirs)
-    _export(args, data)
+    _export(args, _chosen_trials(args, data, choice))
     if args.json:
         from lastro.builders.data.results import document
 
         report = build_report(data, all_metrics=args.all_metrics)
-        print(json_text(document(report, published_of(args.dirs[0], data))))
+        print(json_text(document(report, published_of(args.dirs[0], data), choice=choice)))
     elif not (args.csv or args.parquet):
-        print_table(build_report(data, all_metrics=args.all_metrics), choice)
+        print_table(build_report(data, all_metrics=args.all_metrics), choice, statistics=args.stats)
     return 0
 
 
-def _choice(args: argparse.Namespace) -> TableChoice:
-    """Return which rows the table shows, and in which order.
+def _choice(args: argparse.Namespace) -> TableChoice | None:
+    """Return which treatments are shown, and in which order; None without such options.
 
-    Raises: InputError if such options are given but no table is printed, and for --top 0."""
+    Raises: InputError for --top 0."""
     from lastro.analysis.table_choice import TableChoice
 
-    chosen = args.where or args.sort is not None or args.top is not None
-    if chosen and (args.json or args.csv or args.parquet):
-        raise InputError("--where, --sort and --top are for the table", "select in your program, or in SQL by DuckDB")
+    if not args.where and args.sort is None and args.top is None:
+        return None
     if args.top is not None and args.top < 1:
         raise InputError(f"--top: {args.top} is not a number of treatments", "give 1 or more")
     metric = None if args.sort is None else args.sort.removeprefix("-")
     worst_first = metric != args.sort
     return TableChoice(levels_named(args.where, "--where"), metric, worst_first, args.top)
+
+
+def _chosen_trials(args: argparse.Namespace, data: CampaignData, choice: TableChoice | None) -> CampaignData:
+    """Return a campaign with only the trials of the chosen treatments, for export.
+
+    They stay in the order of the plan or, with --sort, have the order of their treatments."""
+    if choice is None or not (args.csv or args.parquet):
+        return data
+    from lastro.analysis.build import build_report
+    from lastro.analysis.decision import decision_of, table_rows
+
+    report = build_report(data, all_metrics=args.all_metrics)
+    rows = table_rows(report, decision_of(report), choice)
+    ranks = {row.treatment.index: rank for rank, row in enumerate(rows)}
+    trials = [trial for trial in data.trials if trial.treatment in ranks]
+    if choice.sort is not None:
+        trials.sort(key=lambda trial: ranks[trial.treatment])
+    return replace(data, trials=trials)
 
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:
@@ -110,11 +135,11 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     choice = _choice(args)
     suite = suites.read(directory)
     data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
-    _export(args, data)
+    _export(args, {name: _chosen_trials(args, campaign_data, choice) for name, campaign_data in data.items()})
     reports = {name: build_report(campaign_data, all_metrics=args.all_metrics) for name, campaign_data in data.items()}
     if args.json:
         studies = [
-            {"suite_study": name, **document(report, published_of(directory / name, data[name]))}
+            {"suite_study": name, **document(report, published_of(directory / name, data[name]), choice=choice)}
             for name, report in reports.items()
         ]
         missing = [
@@ -128,7 +153,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         for number, member in enumerate(suite.studies, 1):
             print(f"── study {number} of {len(suite.studies)}: {member.name} ──\n", flush=True)
             if member.name in reports:
-                print_table(reports[member.name], choice)
+                print_table(reports[member.name], choice, statistics=args.stats)
             else:
                 remedy = f"\n  remedy: {member.remedy}" if member.remedy else ""
                 print(f"not begun{': ' + member.stopped if member.stopped else ''}{remedy}\n")
@@ -173,9 +198,11 @@ def _write(file: Path, text: str) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def print_table(report: CampaignResults, choice: TableChoice | None = None) -> None:
-    """Print the table of a campaign, as wide as the terminal."""
+def print_table(report: CampaignResults, choice: TableChoice | None = None, *, statistics: bool = False) -> None:
+    """Print the table of a campaign, as wide as the terminal; with `statistics`, those of each metric below it."""
+    from lastro.analysis import analyse
     from lastro.builders.results_screen import screen_blocks
     from lastro.words.language import ENGLISH
 
-    print_blocks(screen_blocks(report, choice), ENGLISH)
+    analysis = analyse(report) if statistics else None
+    print_blocks(screen_blocks(report, choice, analysis), ENGLISH, everything=statistics)

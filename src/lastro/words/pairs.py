@@ -126,16 +126,29 @@ class PairPhrases:
         plain = level[:1].isalpha() and level.lower() not in _ANSWERS and level != NONE and level not in self.shared
         return level if plain else f"{factor} = {level}"
 
+    def size(self, pair: Pair) -> Amount:
+        """Return how far two levels are apart, without a direction; a multiple if one is at least twice the other."""
+        if pair.relative and not 0.5 < pair.value < 2:
+            value, low, high = pair.value, pair.interval.low, pair.interval.high
+            ends = (value, low, high) if value > 1 else (1 / value, 1 / high, 1 / low)
+            return Amount(*ends, f"\xa0{self.say('times')}", nothing=1.0)
+        difference = self._difference(pair)
+        return difference if difference.value > 0 else -difference
+
     def _change(self, pair: Pair) -> str:
         """Format a change: '8.6 % [6.0, 11.2] higher'; if the ratio is 2 or more, '3.0 times [2.8, 3.2]'."""
-        say, interval = self.say, pair.interval
         if _is_multiple(pair):
-            return Amount(pair.value, interval.low, interval.high, f"\xa0{say('times')}", nothing=1.0).text(say)
+            return self.size(pair).text(self.say)
+        difference = self._difference(pair)
+        if difference.value > 0:
+            return self.say("{change} higher", change=difference.text(self.say))
+        return self.say("{change} lower", change=(-difference).text(self.say))
+
+    def _difference(self, pair: Pair) -> Amount:
+        """Return the signed difference of a pair, in percent if it is relative, else in the unit of the metric."""
         zero, scale = (1.0, 100) if pair.relative else (0.0, 1)
-        value, low, high = (scale * (end - zero) for end in (pair.value, interval.low, interval.high))
-        amount = Amount(value, low, high, self._unit(pair))
-        text = N_("{change} higher") if value > 0 else N_("{change} lower")
-        return say(text, change=(amount if value > 0 else -amount).text(say))
+        value, low, high = (scale * (end - zero) for end in (pair.value, pair.interval.low, pair.interval.high))
+        return Amount(value, low, high, self._unit(pair))
 
     def _unit(self, pair: Pair) -> str:
         return PERCENT if pair.relative else unit_suffix(self.metric.unit, self.say)

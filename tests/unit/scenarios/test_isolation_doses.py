@@ -54,6 +54,12 @@ MIB = 1 << 20
         ("cpu", {"cpus": 0.6}, Resources(), None),
         ("membw:dose=25", {"moved_bytes": 1 << 29}, Resources(), None),
         ("membw:dose=25", {"moved_bytes": 1 << 30}, Resources(), "more than 512.0 MiB/s"),
+        ("membw:dose=25", {"moved_bytes": 1 << 29}, Resources(cpus=1.5), None),  # exactly what was asked
+        ("membw:dose=25", {"moved_bytes": 1 << 30, "cpus": 1.5}, Resources(cpus=1.5), "more than 512.0 MiB/s"),
+        ("membw:dose=75", {"moved_bytes": 1 << 30}, Resources(cpus=1.5), "did 1.0 GiB/s, less than 1.5 GiB/s"),
+        ("membw:dose=75", {"moved_bytes": 1 << 30, "cpus": 1.4}, Resources(cpus=1.5), None),  # its limit allows no more
+        ("membw:dose=75", {"moved_bytes": 1 << 30, "cpus": 2.0}, Resources(), "did 1.0 GiB/s, less than 1.5 GiB/s"),
+        ("membw:dose=75", {"moved_bytes": 0, "cpus": 1.5}, Resources(cpus=1.5), "did 0 B/s, less than 1.5 GiB/s"),
         ("diskbw:dose=25", {"written_bytes": 8 * MIB}, Resources(), None),
         ("diskbw", {"written_bytes": 28 * MIB}, Resources(), "did 28.0 MiB/s, less than 32.0 MiB/s"),
         ("diskbw", {"written_bytes": 8 * MIB}, Resources(write_bps=8 * MIB), None),  # its limit allows no more

@@ -17,6 +17,10 @@
     key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
     caveats      [sentence], in English, to be read with the key findings
     metrics      [{name, unit, better, summary}]
+    shown        {where {factor: [level]}, sort, worst_first, top}: which `treatments` the options of the command line
+                 chose, and their order; null for all, in the order of the study. All other keys are on the whole
+                 campaign: they may name treatments that were not chosen, and p-values, intervals and verdicts are
+                 corrected for all
     treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, dose, metrics}]
                  dose {quantity: {mean, least, greatest}}: what the neighbour really did in valid trials; null without
                  a neighbour. cpus; memory_peak_bytes; held (units of a resource of the kernel); each per second of the
@@ -61,6 +65,7 @@ from lastro.analysis import analyse
 from lastro.analysis.as_published import AsPublished
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
+from lastro.analysis.decision import decision_of, table_rows
 from lastro.analysis.doses import Spread, spreads_of
 from lastro.analysis.growth import Growth, Line
 from lastro.analysis.host_facts import named_facts
@@ -68,6 +73,7 @@ from lastro.analysis.model import Analysis
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
 from lastro.analysis.searches import SearchEnding, endings
+from lastro.analysis.table_choice import TableChoice
 from lastro.analysis.verdicts import verdict
 from lastro.builders.data.encoder import Forms, as_object, encode, pick
 from lastro.builders.data.statistics import analysis_document
@@ -104,12 +110,18 @@ _FORMS: Forms = {
 
 
 def document(
-    report: CampaignResults, published: AsPublished | None = None, analysis: Analysis | None = None
+    report: CampaignResults,
+    published: AsPublished | None = None,
+    analysis: Analysis | None = None,
+    choice: TableChoice | None = None,
 ) -> dict[str, Any]:
     """Return the report as JSON-serializable data, with the keys of this module's docstring.
 
     `published` are the tables and figures of the source; None without any. `analysis` is the analysis of `report`; if
-    it is None, it is computed here, which takes seconds."""
+    it is None, it is computed here, which takes seconds. `choice` are the treatments to show; None for all.
+
+    Raises: InputError for a factor, a level or a metric of `choice` that the campaign does not have."""
+    rows = report.rows if choice is None else table_rows(report, decision_of(report), choice)
     analysis = analysis or analyse(report)
     progress = report.progress
     valid = report.valid_attempts()
@@ -134,9 +146,8 @@ def document(
         "key_findings": key_findings(report, ENGLISH, analysis),
         "caveats": caveats(report, ENGLISH),
         "metrics": report.metrics,
-        "treatments": [
-            _treatment(row, attempts, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows
-        ],
+        "shown": choice,
+        "treatments": [_treatment(row, attempts, spreads_of(valid.get(row.treatment.index, ()))) for row in rows],
         "unavailable": report.gaps,
         "invalid_attempts": report.invalid_attempts,
         "really": _how_measured(report),
