@@ -163,9 +163,9 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from lastro.builders.data import history
+    from lastro.builders.data.prometheus import openmetrics, prometheus
 
-    text = history.openmetrics if args.format == "openmetrics" else history.prometheus
+    text = openmetrics if args.format == "openmetrics" else prometheus
     put(args.output, text(_report(args)))
     return 0
 

@@ -1,23 +1,15 @@
-"""A history for programs: its changes as JSON, and its means as Prometheus and OpenMetrics read them. Pure.
-
-Source: the OpenMetrics specification 1.0 (https://github.com/OpenObservability/OpenMetrics), and Prometheus' text
-format 0.0.4, in which a file for the node exporter has no times."""
+"""A history for programs: its campaigns and its changes as JSON, and its alarms as JUnit XML. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries
 from lastro.builders.data.junit import add_case, add_failure, add_suite, new_root, xml_file
 from lastro.grouping import by_key
-from lastro.results.history_points import HistoryPoint, KeptSummary
 from lastro.words.history import headline, range_text, treatment_text
 from lastro.words.language import ENGLISH
 from lastro.words.numbers import ratio_text
-
-_NAME = "lastro_mean"
 
 
 def document(report: HistoryReport) -> dict[str, Any]:
@@ -94,40 +86,3 @@ def _change_text(series: KeptSeries, change: HistoryChange) -> str:
 
 def _fact(fact: FactChange) -> dict[str, str | None]:
     return {"at": fact.point.name, "name": fact.name, "before": fact.before, "after": fact.after}
-
-
-def prometheus(report: HistoryReport) -> str:
-    """Return the newest mean of each series in the text format of Prometheus, without times."""
-    samples = (_sample(series, series.last, series.summaries[-1]) for series in report.series)
-    return "\n".join([*_head(), *samples]) + "\n"
-
-
-def openmetrics(report: HistoryReport) -> str:
-    """Return all means in the format OpenMetrics, for a backfill, with their times in seconds since 1970."""
-    samples = []
-    for series in report.series:
-        for point, summary in zip(series.points, series.summaries, strict=True):
-            seconds = datetime.fromisoformat(point.measured_utc).timestamp()
-            samples.append(f"{_sample(series, point, summary)} {seconds:.3f}")
-    return "\n".join([*_head(), *samples, "# EOF"]) + "\n"
-
-
-def _head() -> Iterator[str]:
-    yield f"# HELP {_NAME} Mean of a metric over the valid trials of a treatment in one campaign."
-    yield f"# TYPE {_NAME} gauge"
-
-
-def _sample(series: KeptSeries, point: HistoryPoint, summary: KeptSummary) -> str:
-    labels = {
-        "study": point.study,
-        "host": point.host,
-        "metric": series.metric.name,
-        "unit": series.metric.unit,
-        "treatment": ",".join(f"{name}={level}" for name, level in series.levels.items()),
-    }
-    text = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{_NAME}{{{text}}} {summary.mean!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
