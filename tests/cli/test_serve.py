@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ..support.browser import Browser
+from ..support.histories import SLOWER, write_history
 from .conftest import (
     PYTHON,
     Bench,
@@ -75,7 +76,7 @@ def serving(directory: Path, *words: object, env: Mapping[str, str] | None = Non
 
 @pytest.fixture(scope="module")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished campaign with its report, a suite, a damaged campaign, and links that lead elsewhere."""
+    """A finished campaign with its report, a suite, a damaged campaign, a history, and links that lead elsewhere."""
     home = tmp_path_factory.mktemp("served")
     place, bench = home / "campaigns", Bench(home)
     study = bench.write(replicates=2)
@@ -92,6 +93,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "odd" / "cpu").rename(home / "cpu")
     (place / "odd" / "cpu").symlink_to(home / "cpu")
     (place / "notes.txt").write_text("a secret")
+    write_history(place / "lastro-history.db")
     return place
 
 
@@ -111,7 +113,7 @@ def served(campaigns: Path) -> Iterator[Served]:
 # To whom
 
 
-@pytest.mark.parametrize("path", ["/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/events", "/style.css", "/none"])
+@pytest.mark.parametrize("path", ["/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/history/", "/style.css", "/none"])
 @pytest.mark.parametrize("method", [*READ_ONLY, *OTHERS])
 def test_without_the_token_there_is_nothing(served: Served, path: str, method: str) -> None:
     for headers in ({}, {"Cookie": f"lastro-{served.port}=x"}, {"Cookie": f"other={served.token}"}):
@@ -139,14 +141,14 @@ def test_the_token_of_the_address_becomes_a_cookie(served: Served) -> None:
 
 
 @pytest.mark.parametrize("method", OTHERS)
-@pytest.mark.parametrize("path", ["/", "/c/suite/", "/events", "/none"])
+@pytest.mark.parametrize("path", ["/", "/c/suite/", "/history/", "/events", "/none"])
 def test_nothing_can_be_written(served: Served, method: str, path: str) -> None:
     answer, text = served.ask(path, method=method)
     assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD" and text == ""
 
 
 def test_no_other_page_can_read_or_frame_it(served: Served) -> None:
-    for path in ("/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/served.js", "/none"):
+    for path in ("/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/history/", "/served.js", "/none"):
         answer, _ = served.ask(path, {**served.cookie, "Origin": "http://example.org"})
         assert not [name for name in answer.headers if name.lower().startswith("access-control")]
         assert answer.headers["X-Frame-Options"] == "DENY" and answer.headers["Cache-Control"] == "no-store"
@@ -212,6 +214,35 @@ def test_a_campaign_that_cannot_be_read_says_why_and_what_to_do(served: Served) 
     assert answer.status == 200 and "is not a readable campaign" in text and "restore it from a copy" in text
 
 
+def test_the_history_has_its_changes_and_every_mean(served: Served) -> None:
+    assert '<a href="/history/">The history</a>' in served.ask("/")[1]
+    answer, _ = served.ask("/history")
+    assert answer.status == 307 and answer.headers["Location"] == "/history/"
+    page, text = served.ask("/history/")
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert page.headers["Content-Security-Policy"] == served.ask("/")[0].headers["Content-Security-Policy"]
+    assert "the newest: throughput of runc, at v5" in text and "▼ worse" in text
+    assert text.count("2026-10-") == 8 and "Made by Lastro" in text and "lastro-history.db." in text
+    assert "<style" not in text and " style=" not in text and "<script>" not in text, "the policy would refuse them"
+
+
+def test_another_history_is_shown_in_portuguese_as_it_grows(served: Served, tmp_path: Path) -> None:
+    file = write_history(tmp_path / "h.db", SLOWER[:5])
+    one = serving(tmp_path, "--history", file, "--lang", "pt-BR")
+    assert '<a href="/history/">O histórico</a>' in one.ask("/")[1]
+    assert "Nada pode ser decidido ainda" in one.ask("/history/")[1]
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=30)
+    connection.request("GET", "/history/events", headers=one.cookie)
+    answer = connection.getresponse()
+    assert answer.readline() == b"data: changed\n" and answer.readline() == b"\n"
+    write_history(file)
+    assert answer.readline() == b"data: changed\n"
+    connection.close()
+    assert "▼ pior" in one.ask("/history/")[1]
+    interrupt(one.process)
+    assert finish(one.process).code == 130
+
+
 def test_no_link_leads_to_a_report_that_is_a_link_itself(served: Served) -> None:
     assert "report.html" not in served.ask("/c/leaky/")[1]
 
@@ -232,7 +263,8 @@ def test_a_browser_opens_the_address_and_no_other_user_sees_the_token(served: Se
 
 
 def test_head_sends_no_body(served: Served) -> None:
-    for path in ("/", "/events", "/c/suite/", "/c/suite/report.html", "/c/suite/events", "/served.js"):
+    pages = ("/", "/c/suite/", "/c/suite/report.html", "/history/", "/served.js")
+    for path in (*pages, "/events", "/c/suite/events", "/history/events"):
         answer, text = served.ask(path, method="HEAD")
         assert answer.status == 200 and text == ""
 
@@ -271,6 +303,9 @@ def refused(*words: object, env: Mapping[str, str] | None = None) -> Finished:
 def test_what_cannot_be_served(served: Served, tmp_path: Path) -> None:
     is_error(refused(tmp_path / "none"), 2, "none is not a directory")
     is_error(refused(tmp_path, "--port", "65536"), 2, "--port 65536 is not a port")
+    is_error(refused(tmp_path, "--history", tmp_path / "h.db"), 2, "h.db does not exist", "lastro history add DIR")
+    (tmp_path / "h.db").write_text("not a database")
+    is_error(refused(tmp_path, "--history", tmp_path / "h.db"), 5, "h.db is not a readable history", "--file")
     is_error(refused(tmp_path, "--port", served.port), 3, f"port {served.port} of 127.0.0.1 cannot be used: ", "--port")
 
 

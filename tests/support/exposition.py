@@ -36,7 +36,8 @@ def read(text: str, *, openmetrics: bool) -> list[Sample]:
             assert kind in ("gauge", "info")[: 1 + openmetrics], line
             families.append((family, kind))
         else:
-            assert (match := _SAMPLE.fullmatch(line)), line
+            match = _SAMPLE.fullmatch(line)
+            assert match, line
             name, labels, _, value, time = match.groups()
             family, kind = families[-1]
             assert name == family + ("_info" if kind == "info" else ""), line

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from lastro.cli._common import junit_argument, language_argument, levels_named, write_junit
 from lastro.cli._terminal import put, terminal_width
 from lastro.errors import InputError
-from lastro.results.history_points import Said
+from lastro.results.history_points import DEFAULT_FILE, Said
 from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="add: campaigns; show: a metric; acknowledge: the label or the campaign at which a change begins",
     )  # fmt: skip
     parser.add_argument(
-        "--file", type=Path, metavar="FILE", default=Path("lastro-history.db"), dest="history",
-        help="the history (default: lastro-history.db in the working directory)",
+        "--file", type=Path, metavar="FILE", default=Path(DEFAULT_FILE), dest="history",
+        help=f"the history (default: {DEFAULT_FILE} in the working directory)",
     )  # fmt: skip
     parser.add_argument("--label", metavar="WORD", default="", help="a commit, tag or other name of what was measured")
     parser.add_argument("--note", metavar="TEXT", default="", help="why: it is kept, and shown beside the change")
