@@ -16,6 +16,7 @@ from lastro.grouping import by_key
 from ..support import exposition
 from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from ..support.exposition import Sample
+from ..support.histories import write_history
 from .conftest import is_error, lastro
 
 MEAN, LOW, HIGH, N, MEASURED, ALARMS, CAMPAIGN = FAMILIES = (
@@ -117,6 +118,43 @@ def test_the_campaigns_and_the_values_are_shown(home: Path, tmp_path: Path) -> N
     assert check(home, "show", "throughput", "--format", "html", "-o", page).code == 0
     assert page.read_text().count('<svg class="plate') == 2 * 2 or page.read_text().count("<svg") >= 4
     assert "| v9 |" in check(home, "show", "throughput", "--format", "md").out
+
+
+def test_every_changed_fact_is_shown_with_its_whole_values(tmp_path: Path) -> None:
+    before = {f"kernel.sysctl.{name}": "0" for name in "abcdef"} | {"kernel": "stock", "tools.runc": "1.1.5"}
+    flags = " ".join(f"flag{number}" for number in range(40))
+    facts = [before] * 4 + [dict.fromkeys(before, "1") | {"kernel": flags, "tools.runc": "1.1.5"}]
+    write_history(tmp_path / "h.db", facts=facts)
+    rows = [("kernel", "stock", flags), *((f"kernel.sysctl.{name}", "0", "1") for name in "abcdef")]
+    for action in (["list"], ["check"], ["show", "throughput"]):
+        folded = " ".join(check(tmp_path, *action).out.split())
+        assert "and 3 more facts" in folded and "with its whole values (7); --all shows them" in folded
+        assert "flag39" not in folded and "kernel.sysctl.f" not in folded
+        every = " ".join(check(tmp_path, *action, "--all").out.split())
+        assert all(f"v5 fact {fact} before {was} after {is_}" in every for fact, was, is_ in rows)
+    for format_, row in (("md", "| v5 | {} | {} | {} |"), ("html", "<td>v5</td><td>{}</td><td class=wide>{}</td>")):
+        page = check(tmp_path, "check", "--format", format_).out.replace('class="wide "', "class=wide")
+        assert "<details><summary>Every changed fact" in page
+        assert all(row.format(*each) in page for each in rows), page
+    assert "Todos os fatos que mudaram" in check(tmp_path, "list", "--lang", "pt-BR").out
+
+
+def test_the_campaigns_are_listed_as_json(home: Path, tmp_path: Path) -> None:
+    write_history(tmp_path / "h.db", [1.0] * 3, [{"kernel": "6.1"}, {"kernel": "6.2"}])
+    assert check(tmp_path, "acknowledge", "v2", "--note", "another kernel").code == 0
+    found = check(tmp_path, "list", "--json").json
+    assert found["format"] == "lastro-history-campaigns/1"
+    assert found["campaigns"][0] == {
+        "study": "small", "scenario": "chain", "host": "edge-7", "campaign": "c1", "label": "v1",
+        "measured_utc": "2026-10-01T10:00:00Z", "constants": {"tcp_s": "15"}, "facts": [],
+    }  # fmt: skip
+    assert [each["facts"] for each in found["campaigns"][1:]] == [
+        [{"at": "v2", "name": "kernel", "before": "6.1", "after": "6.2"}], [],
+    ]  # fmt: skip
+    (remark,) = found["remarks"]
+    assert (remark["kind"], remark["text"], remark["at"]) == ("acknowledged", "another kernel", "2026-10-02T10:00:00Z")
+    campaigns = check(home, "list", "--json").json["campaigns"]
+    assert [fact["at"] for each in campaigns for fact in each["facts"]] == ["v9"]
 
 
 def exported(home: Path, format_: str, *words: object) -> dict[str, list[Sample]]:

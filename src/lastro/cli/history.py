@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from lastro.document import Document
 
 ALARM = 4
-_SHOWN = ("metric", "where", "sentinel", "format", "output", "lang", "json")
+_SHOWN = ("metric", "where", "sentinel", "format", "output", "lang", "all", "json")
 _OPTIONS = {
     "add": ("label",),
-    "list": ("lang",),
+    "list": ("lang", "all", "json"),
     "show": _SHOWN,
     "check": (*_SHOWN, "junit"),
     "acknowledge": ("note", "metric", "where"),
@@ -79,6 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     junit_argument(parser)
     language_argument(parser)
+    parser.add_argument("--all", action="store_true", help="as text: print what is folded, too, such as every fact")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -95,7 +97,7 @@ def _check_options(args: argparse.Namespace) -> None:
     """Raise InputError for an option or a name that the action does not take, and for a name that it needs."""
     defaults: dict[str, object] = {
         "junit": None, "label": "", "note": "", "metric": "", "where": [], "sentinel": [], "format": None,
-        "output": "-", "lang": "en", "json": False,
+        "output": "-", "lang": "en", "all": False, "json": False,
     }  # fmt: skip
     for name, default in defaults.items():
         if getattr(args, name) != default and name not in _OPTIONS[args.action]:
@@ -137,12 +139,13 @@ def _remark(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from lastro.builders.data.history import campaigns_document
     from lastro.builders.history import list_blocks
-    from lastro.cli._terminal import print_blocks
+    from lastro.cli._terminal import print_answer
     from lastro.results.history import read_history
 
-    say = language(args.lang)
-    print_blocks(list_blocks(read_history(args.history), say), say)
+    history = read_history(args.history)
+    print_answer(args, partial(campaigns_document, history), partial(list_blocks, history), everything=args.all)
     return 0
 
 
@@ -209,4 +212,4 @@ def _rendered(args: argparse.Namespace, blocks: Document, say: Language) -> str:
         return markdown(blocks, say)
     from lastro.render.terminal import terminal_lines
 
-    return "\n".join(terminal_lines(blocks, terminal_width(), say)) + "\n"
+    return "\n".join(terminal_lines(blocks, terminal_width(), say, everything=args.all)) + "\n"

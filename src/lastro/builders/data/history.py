@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
-from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries
+from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
 from lastro.builders.data.junit import add_case, add_failure, add_suite, new_root, xml_file
 from lastro.grouping import by_key
+from lastro.results.history_points import History
 from lastro.words.history import headline, range_text, treatment_text
 from lastro.words.language import ENGLISH
 from lastro.words.numbers import ratio_text
+
+
+def campaigns_document(history: History) -> dict[str, Any]:
+    """Return the campaigns of a history, and the remarks of users, as JSON-serializable data.
+
+    The `facts` of a campaign are those that changed since the last campaign of the same study on the same host."""
+    groups = by_key(((point.study, point.host), point) for point in history.points).values()
+    return {
+        "format": "lastro-history-campaigns/1",
+        "campaigns": [
+            {
+                "study": point.study,
+                "scenario": point.scenario,
+                "host": point.host,
+                "campaign": point.campaign,
+                "label": point.label,
+                "measured_utc": point.measured_utc,
+                "constants": dict(point.settings),
+                "facts": [_fact(fact) for fact in fact_changes(pair)],
+            }
+            for points in groups
+            for point, pair in zip(points, ([points[0]], *pairwise(points)), strict=True)
+        ],
+        "remarks": [asdict(remark) for remark in history.remarks],
+    }
 
 
 def document(report: HistoryReport) -> dict[str, Any]:
