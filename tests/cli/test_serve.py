@@ -6,10 +6,12 @@ import http.client
 import re
 import shutil
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -315,6 +317,86 @@ def test_without_its_packages_it_says_what_to_install(tmp_path: Path) -> None:
 
 
 # In a browser
+
+# A page that tries to read the pages of `origin`, and says of each way whether it did.
+PROBES = """<!doctype html><title>another page</title><body>read me<script>
+async function probe(origin) {
+  const fetched = mode => fetch(origin + "/", { credentials: "include", mode })
+    .then(answer => answer.text()).then(text => text ? "read" : "nothing", () => "refused");
+  const added = (name, path, loaded) => new Promise(resolve => {
+    const element = document.createElement(name);
+    element.onload = () => { try { resolve(loaded(element) ? "read" : "nothing"); } catch { resolve("refused"); } };
+    element.onerror = () => resolve("refused");
+    element.src = origin + path;
+    document.body.append(element);
+  });
+  const told = new Promise(resolve => {
+    const events = new EventSource(origin + "/events", { withCredentials: true });
+    events.onmessage = () => { events.close(); resolve("read"); };
+    events.onerror = () => { events.close(); resolve("refused"); };
+  });
+  return {
+    fetch: await fetched("cors"), opaque: await fetched("no-cors"),
+    script: await added("script", "/served.js", _ => true),
+    frame: await added("iframe", "/", frame => frame.contentDocument.body.innerText), events: await told,
+  };
+}
+</script>"""
+
+
+class AnotherPage(BaseHTTPRequestHandler):
+    """A server of somebody else on the same machine."""
+
+    FILES: ClassVar = {
+        "/": ("text/html", PROBES),
+        "/served.js": ("text/javascript", ""),
+        "/events": ("text/event-stream", "data: x\n\n"),
+    }
+
+    def do_GET(self) -> None:
+        kind, text = self.FILES.get(self.path, ("text/plain", ""))
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def another_origin() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), AnotherPage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_what_a_browser_shows_and_keeps_from_other_pages(served: Served, another_origin: str, tmp_path: Path) -> None:
+    origin = served.link.partition("/?")[0]
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(f"{origin}/")
+        assert "403" in browser.text and "suite" not in browser.text, "without the token"
+        browser.open(served.link)
+        assert "suite" in browser.text
+        browser.open(f"{another_origin}/")
+        ways = ("fetch", "opaque", "script", "frame", "events")
+        assert browser.value(f"probe('{another_origin}')") == dict.fromkeys(ways, "read")
+        assert browser.value(f"probe('{origin}')") == dict.fromkeys(ways, "refused"), "though the cookie is sent"
+        browser.logged.clear()
+        browser.resize(390, dark=True)
+        for path in ("/", "/c/suite/", "/c/c%201%3Cb%3E/", "/c/damaged/", "/history/", "/c/suite/report.html"):
+            browser.open(f"{origin}{path}")
+            assert browser.value("document.documentElement.scrollWidth") <= 390, path
+            assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 27)", path
+        one = serving(served.directory, "--lang", "pt-BR")
+        browser.open(one.link)
+        assert browser.value("document.documentElement.lang") == "pt-BR" and "Campanhas em" in browser.text
+        browser.value("[...document.links].find(link => link.pathname == '/history/').click()")
+        browser.until(lambda: "▼ pior" in browser.text, "the history")
+        assert browser.logged == [], "no policy refused anything"
+        interrupt(one.process)
+        assert finish(one.process).code == 130
 
 
 def test_a_campaign_is_watched_from_its_first_trial_to_its_last_and_killed_meanwhile(bench: Bench) -> None:
