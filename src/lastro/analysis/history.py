@@ -27,6 +27,7 @@ from lastro.study.levels import listed
 from lastro.study.model import PATIENCE
 
 ALPHA = 0.005  # of any false change in all series together, at one look
+_STRICTER = 1.05  # power of the number of series by which `ALPHA` is divided
 CONFIDENCE = 0.95
 Cause = Literal["software", "host", "unknown"]
 Wanted = Mapping[str, Sequence[str]]  # {factor: levels}
@@ -140,7 +141,7 @@ class KeptSeries:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """The series that a user chose, and the `alpha` of each: `ALPHA`, divided by the number of decidable series."""
+    """The series that a user chose, and the `alpha` of each, which depends on the number of decidable series."""
 
     series: tuple[KeptSeries, ...]
     alpha: float
@@ -148,6 +149,15 @@ class HistoryReport:
     @property
     def alarms(self) -> tuple[tuple[KeptSeries, HistoryChange], ...]:
         return tuple((series, change) for series in self.series for change in series.alarms)
+
+
+def alpha_of(n_series: int) -> float:
+    """Return the `alpha` of each of `n_series` series that are judged together.
+
+    Dividing `ALPHA` by their number would hold the error rate at one look. But the rarer a false change is, the fewer
+    of those at successive looks are the same one: over many looks, all series together would show more of them than a
+    single series does (`benches/history_rates.py`)."""
+    return float(ALPHA / n_series**_STRICTER)
 
 
 def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
@@ -165,7 +175,7 @@ def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> His
     chosen = [
         series if series in sentinels else _relative(series, sentinels) for series in wanted if _is_under(series, shown)
     ]
-    alpha = ALPHA / max(1, sum(series.decidable for series in chosen))
+    alpha = alpha_of(max(1, sum(series.decidable for series in chosen)))
     judged = [_with_changes(series, series in sentinels, alpha, history.remarks) for series in chosen]
     return HistoryReport(tuple(replace(series, place=_place(series, judged)) for series in judged), alpha)
 
