@@ -2,6 +2,9 @@
 
     python3 -m venv otava && otava/bin/pip install apache-otava
     python -m benches.history_oracle otava/bin/python [WORLDS]
+    python -m benches.history_oracle otava/bin/python --store tests/data/otava.json
+
+The second form writes 30 series and what Otava sees in them, which tests compare with what Lastro sees.
 
 Otava looks at the whole series, with its own limit of p, 0.001. Each finds a step of 5 % where it sees a change at most
 two campaigns from the true place. They agree where both see the same changes, each at most one campaign apart."""
@@ -11,6 +14,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 from benches.history_rates import AFTER, LONG, NEAR, STEP, series
@@ -28,6 +32,7 @@ def changes(values):
         return []
 print(json.dumps([changes(values) for values in json.load(sys.stdin)]))
 """
+LEVELS = [[(30, 1.0)], [(15, 1.0), (10, 1 + STEP)], [(12, 1.0), (10, 1 + STEP), (9, 0.97)]]
 Places = list[list[int]]
 
 
@@ -44,7 +49,24 @@ def agree(ours: list[int], theirs: list[int]) -> bool:
     return len(ours) == len(theirs) and all(abs(a - b) <= 1 for a, b in zip(ours, theirs, strict=True))
 
 
+def store(python: str, file: str) -> None:
+    """Write series with their levels, as (campaigns, level), and the places of the changes that Otava sees in them."""
+    rng, several = np.random.default_rng(30), list[tuple[list[tuple[int, float]], list[float]]]()
+    for levels in (LEVELS * 10)[:30]:
+        steps = np.repeat(*zip(*((level, n) for n, level in levels), strict=True))
+        several.append((levels, np.round(steps * series(rng, len(steps), 0.01, "normal"), 3).tolist()))
+    _, theirs = by_both(python, [values for _, values in several])
+    found = [
+        {"levels": levels, "otava": places, "values": values}
+        for (levels, values), places in zip(several, theirs, strict=True)
+    ]
+    Path(file).write_text(json.dumps(found).replace('{"levels"', '\n{"levels"') + "\n")
+
+
 def main() -> None:
+    if sys.argv[2:3] == ["--store"]:
+        store(sys.argv[1], sys.argv[3])
+        return
     python, worlds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 100
     rng = np.random.default_rng(7)
     quiet = [series(rng, LONG, 0.01, "normal").tolist() for _ in range(worlds)]

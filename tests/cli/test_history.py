@@ -5,14 +5,25 @@ from __future__ import annotations
 import copy
 import json
 import sqlite3
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lastro.grouping import by_key
+
+from ..support import exposition
 from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study, plausible_value
+from ..support.exposition import Sample
+from ..support.histories import write_history
 from .conftest import is_error, lastro
 
+MEAN, LOW, HIGH, N, MEASURED, ALARMS, CAMPAIGN = FAMILIES = (
+    "lastro_mean", "lastro_mean_low", "lastro_mean_high", "lastro_mean_trials", "lastro_mean_timestamp_seconds",
+    "lastro_unacknowledged_changes", "lastro_campaign_info",
+)  # fmt: skip
+HOSTILE = 'a "b" \\n {c},d="1"} 2\n# EOF'
 KERNELS = ("6.1.0-27-amd64", "6.1.0-28-amd64")
 _STUDY = make_study({"platform": ("native", "runc")}, replicates=4, metrics=METRICS[:2])
 
@@ -109,16 +120,77 @@ def test_the_campaigns_and_the_values_are_shown(home: Path, tmp_path: Path) -> N
     assert "| v9 |" in check(home, "show", "throughput", "--format", "md").out
 
 
-def test_the_newest_means_are_for_prometheus_and_all_of_them_for_openmetrics(home: Path) -> None:
-    newest = check(home, "export", "--metric", "jitter").out.splitlines()
-    assert newest[:2] == [
-        "# HELP lastro_mean Mean of a metric over the valid trials of a treatment in one campaign.",
-        "# TYPE lastro_mean gauge",
+def test_every_changed_fact_is_shown_with_its_whole_values(tmp_path: Path) -> None:
+    before = {f"kernel.sysctl.{name}": "0" for name in "abcdef"} | {"kernel": "stock", "tools.runc": "1.1.5"}
+    flags = " ".join(f"flag{number}" for number in range(40))
+    facts = [before] * 4 + [dict.fromkeys(before, "1") | {"kernel": flags, "tools.runc": "1.1.5"}]
+    write_history(tmp_path / "h.db", facts=facts)
+    rows = [("kernel", "stock", flags), *((f"kernel.sysctl.{name}", "0", "1") for name in "abcdef")]
+    for action in (["list"], ["check"], ["show", "throughput"]):
+        folded = " ".join(check(tmp_path, *action).out.split())
+        assert "and 3 more facts" in folded and "with its whole values (7); --all shows them" in folded
+        assert "flag39" not in folded and "kernel.sysctl.f" not in folded
+        every = " ".join(check(tmp_path, *action, "--all").out.split())
+        assert all(f"v5 fact {fact} before {was} after {is_}" in every for fact, was, is_ in rows)
+    for format_, row in (("md", "| v5 | {} | {} | {} |"), ("html", "<td>v5</td><td>{}</td><td class=wide>{}</td>")):
+        page = check(tmp_path, "check", "--format", format_).out.replace('class="wide "', "class=wide")
+        assert "<details><summary>Every changed fact" in page
+        assert all(row.format(*each) in page for each in rows), page
+    assert "Todos os fatos que mudaram" in check(tmp_path, "list", "--lang", "pt-BR").out
+
+
+def test_the_campaigns_are_listed_as_json(home: Path, tmp_path: Path) -> None:
+    write_history(tmp_path / "h.db", [1.0] * 3, [{"kernel": "6.1"}, {"kernel": "6.2"}])
+    assert check(tmp_path, "acknowledge", "v2", "--note", "another kernel").code == 0
+    found = check(tmp_path, "list", "--json").json
+    assert found["format"] == "lastro-history-campaigns/1"
+    assert found["campaigns"][0] == {
+        "study": "small", "scenario": "chain", "host": "edge-7", "campaign": "c1", "label": "v1",
+        "measured_utc": "2026-10-01T10:00:00Z", "constants": {"tcp_s": "15"}, "facts": [],
+    }  # fmt: skip
+    assert [each["facts"] for each in found["campaigns"][1:]] == [
+        [{"at": "v2", "name": "kernel", "before": "6.1", "after": "6.2"}], [],
+    ]  # fmt: skip
+    (remark,) = found["remarks"]
+    assert (remark["kind"], remark["text"], remark["at"]) == ("acknowledged", "another kernel", "2026-10-02T10:00:00Z")
+    campaigns = check(home, "list", "--json").json["campaigns"]
+    assert [fact["at"] for each in campaigns for fact in each["facts"]] == ["v9"]
+
+
+def exported(home: Path, format_: str, *words: object) -> dict[str, list[Sample]]:
+    """The samples of an export by the name of their metric."""
+    done = check(home, "export", "--format", format_, *words)
+    assert done.code == 0, done.err
+    samples = exposition.read(done.out, openmetrics=format_ == "openmetrics")
+    return by_key((sample.name, sample) for sample in samples)
+
+
+def test_the_newest_means_are_for_prometheus(home: Path) -> None:
+    newest = exported(home, "prometheus")
+    assert {name: len(samples) for name, samples in newest.items()} == dict.fromkeys(FAMILIES, 4)
+    (runc,) = (each for each in newest[MEAN] if {"throughput", "platform=runc"} <= set(each.labels.values()))
+    assert runc.labels == {
+        "study": "small", "scenario": "chain", "host": "edge-7, AMD EPYC 7B13, 2", "metric": "throughput",
+        "unit": "Mbit/s", "treatment": "platform=runc",
+    }  # fmt: skip
+    of_runc = {name: each for name in FAMILIES for each in newest[name] if runc.labels.items() <= each.labels.items()}
+    (known,) = (each for each in check(home, "check", "--json").json["series"] if each["changes"])
+    point = known["points"][-1]
+    assert [of_runc[name].value for name in (MEAN, LOW, HIGH, N)] == [
+        point[key] for key in ("mean", "low", "high", "n")
     ]
-    assert len(newest) == 4 and newest[2].startswith('lastro_mean{study="small",host="edge-7,')
-    every = check(home, "export", "--format", "openmetrics").out.splitlines()
-    assert len(every) == 2 + 16 * 4 + 1 and every[-1] == "# EOF"
-    assert every[2].rsplit(" ", 1)[1] == "1759312800.000" or float(every[2].rsplit(" ", 1)[1]) > 1e9
+    assert of_runc[MEASURED].value == datetime.fromisoformat(point["measured_utc"]).timestamp()
+    assert of_runc[CAMPAIGN].labels == {**runc.labels, "campaign": "c16", "label": "v16"}
+    assert sorted(each.value for each in newest[ALARMS]) == [0, 0, 0, 1] and of_runc[ALARMS].value == 1
+    assert len(exported(home, "prometheus", "--metric", "jitter")[MEAN]) == 2
+
+
+def test_all_means_are_for_openmetrics_with_their_times(home: Path) -> None:
+    every = exported(home, "openmetrics")
+    assert {name: len(samples) for name, samples in every.items()} == {**dict.fromkeys(FAMILIES, 64), ALARMS: 4}
+    assert [each.time for each in every[MEAN]] == [each.value for each in every[MEASURED]]
+    newest = {str(each.labels): each.value for each in exported(home, "prometheus")[MEAN]}
+    assert {str(each.labels): each.value for each in every[MEAN]} == newest, "the last one of each series"
 
 
 def test_a_campaign_is_added_once_and_only_when_it_has_ended(home: Path, tmp_path: Path) -> None:
@@ -133,11 +205,43 @@ def test_a_campaign_is_added_once_and_only_when_it_has_ended(home: Path, tmp_pat
     assert not (tmp_path / "h.db").exists()
 
 
+def with_constants(home: Path, number: int, **settings: object) -> None:
+    """Add a campaign of a study with these constants to a history."""
+    study = make_study({"platform": ("runc",)}, replicates=2, metrics=METRICS[:1], settings=settings)
+    directory = make_campaign(home / f"c{number}", study, day=f"2026-10-0{number}")
+    assert check(home, "add", directory, "--label", HOSTILE).code == 0
+
+
+def test_each_series_has_labels_of_its_own_that_stay(tmp_path: Path) -> None:
+    constants = []
+    for number, tcp_s in enumerate((15, 30, 45, 15), 1):
+        with_constants(tmp_path, number, tcp_s=tcp_s, udp_s=5)
+        constants.append([each.labels.get("constants") for each in exported(tmp_path, "prometheus")[MEAN]])
+    assert constants == [[None], [None, "tcp_s=30"], [None, "tcp_s=30", "tcp_s=45"], [None, "tcp_s=30", "tcp_s=45"]]
+    assert {each.labels["label"] for each in exported(tmp_path, "openmetrics")[CAMPAIGN]} == {HOSTILE}
+
+
+def test_series_without_distinct_labels_are_exported_as_one(tmp_path: Path) -> None:
+    """Campaigns of a Lastro that did not record `tcp_s` lie between campaigns that differ in it."""
+    recorded = (
+        {"tcp_s": 15, "udp_s": 5},
+        {"udp_s": 5},
+        {"tcp_s": 20, "udp_s": 5},
+        {"tcp_s": 15, "udp_s": 5},
+        {"udp_s": 5},
+    )
+    for number, settings in enumerate(recorded, 1):
+        with_constants(tmp_path, number, **settings)
+    assert [len(each["points"]) for each in check(tmp_path, "check", "--json").json["series"]] == [4, 1]
+    newest = exported(tmp_path, "prometheus")
+    assert [each.labels["campaign"] for each in newest[CAMPAIGN]] == ["c5"] and len(newest[MEAN]) == 1
+    every = exported(tmp_path, "openmetrics")[CAMPAIGN]
+    assert [each.labels["campaign"] for each in every] == ["c1", "c2", "c3", "c4", "c5"]
+
+
 def test_other_constants_are_another_series(tmp_path: Path) -> None:
     for number, tcp_s in enumerate((15, 15, 30), 1):
-        study = make_study({"platform": ("runc",)}, replicates=2, metrics=METRICS[:1], settings={"tcp_s": tcp_s})
-        make_campaign(tmp_path / f"c{number}", study, day=f"2026-10-0{number}")
-    assert check(tmp_path, "add", *(tmp_path / f"c{n}" for n in (1, 2, 3))).code == 0
+        with_constants(tmp_path, number, tcp_s=tcp_s)
     found = check(tmp_path, "check", "--json").json
     assert [len(each["points"]) for each in found["series"]] == [2, 1]
     shown = check(tmp_path, "show", "throughput").out

@@ -6,14 +6,17 @@ import http.client
 import re
 import shutil
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from ..support.browser import Browser
+from ..support.histories import SLOWER, write_history
 from .conftest import (
     PYTHON,
     Bench,
@@ -75,7 +78,7 @@ def serving(directory: Path, *words: object, env: Mapping[str, str] | None = Non
 
 @pytest.fixture(scope="module")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished campaign with its report, a suite, a damaged campaign, and links that lead elsewhere."""
+    """A finished campaign with its report, a suite, a damaged campaign, a history, and links that lead elsewhere."""
     home = tmp_path_factory.mktemp("served")
     place, bench = home / "campaigns", Bench(home)
     study = bench.write(replicates=2)
@@ -92,6 +95,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "odd" / "cpu").rename(home / "cpu")
     (place / "odd" / "cpu").symlink_to(home / "cpu")
     (place / "notes.txt").write_text("a secret")
+    write_history(place / "lastro-history.db")
     return place
 
 
@@ -111,7 +115,7 @@ def served(campaigns: Path) -> Iterator[Served]:
 # To whom
 
 
-@pytest.mark.parametrize("path", ["/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/events", "/style.css", "/none"])
+@pytest.mark.parametrize("path", ["/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/history/", "/style.css", "/none"])
 @pytest.mark.parametrize("method", [*READ_ONLY, *OTHERS])
 def test_without_the_token_there_is_nothing(served: Served, path: str, method: str) -> None:
     for headers in ({}, {"Cookie": f"lastro-{served.port}=x"}, {"Cookie": f"other={served.token}"}):
@@ -139,14 +143,14 @@ def test_the_token_of_the_address_becomes_a_cookie(served: Served) -> None:
 
 
 @pytest.mark.parametrize("method", OTHERS)
-@pytest.mark.parametrize("path", ["/", "/c/suite/", "/events", "/none"])
+@pytest.mark.parametrize("path", ["/", "/c/suite/", "/history/", "/events", "/none"])
 def test_nothing_can_be_written(served: Served, method: str, path: str) -> None:
     answer, text = served.ask(path, method=method)
     assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD" and text == ""
 
 
 def test_no_other_page_can_read_or_frame_it(served: Served) -> None:
-    for path in ("/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/served.js", "/none"):
+    for path in ("/", "/c/suite/", "/c/c%201%3Cb%3E/report.html", "/history/", "/served.js", "/none"):
         answer, _ = served.ask(path, {**served.cookie, "Origin": "http://example.org"})
         assert not [name for name in answer.headers if name.lower().startswith("access-control")]
         assert answer.headers["X-Frame-Options"] == "DENY" and answer.headers["Cache-Control"] == "no-store"
@@ -212,6 +216,35 @@ def test_a_campaign_that_cannot_be_read_says_why_and_what_to_do(served: Served) 
     assert answer.status == 200 and "is not a readable campaign" in text and "restore it from a copy" in text
 
 
+def test_the_history_has_its_changes_and_every_mean(served: Served) -> None:
+    assert '<a href="/history/">The history</a>' in served.ask("/")[1]
+    answer, _ = served.ask("/history")
+    assert answer.status == 307 and answer.headers["Location"] == "/history/"
+    page, text = served.ask("/history/")
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert page.headers["Content-Security-Policy"] == served.ask("/")[0].headers["Content-Security-Policy"]
+    assert "the newest: throughput of runc, at v5" in text and "▼ worse" in text
+    assert text.count("2026-10-") == 8 and "Made by Lastro" in text and "lastro-history.db." in text
+    assert "<style" not in text and " style=" not in text and "<script>" not in text, "the policy would refuse them"
+
+
+def test_another_history_is_shown_in_portuguese_as_it_grows(served: Served, tmp_path: Path) -> None:
+    file = write_history(tmp_path / "h.db", SLOWER[:5])
+    one = serving(tmp_path, "--history", file, "--lang", "pt-BR")
+    assert '<a href="/history/">O histórico</a>' in one.ask("/")[1]
+    assert "Nada pode ser decidido ainda" in one.ask("/history/")[1]
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=30)
+    connection.request("GET", "/history/events", headers=one.cookie)
+    answer = connection.getresponse()
+    assert answer.readline() == b"data: changed\n" and answer.readline() == b"\n"
+    write_history(file)
+    assert answer.readline() == b"data: changed\n"
+    connection.close()
+    assert "▼ pior" in one.ask("/history/")[1]
+    interrupt(one.process)
+    assert finish(one.process).code == 130
+
+
 def test_no_link_leads_to_a_report_that_is_a_link_itself(served: Served) -> None:
     assert "report.html" not in served.ask("/c/leaky/")[1]
 
@@ -232,7 +265,8 @@ def test_a_browser_opens_the_address_and_no_other_user_sees_the_token(served: Se
 
 
 def test_head_sends_no_body(served: Served) -> None:
-    for path in ("/", "/events", "/c/suite/", "/c/suite/report.html", "/c/suite/events", "/served.js"):
+    pages = ("/", "/c/suite/", "/c/suite/report.html", "/history/", "/served.js")
+    for path in (*pages, "/events", "/c/suite/events", "/history/events"):
         answer, text = served.ask(path, method="HEAD")
         assert answer.status == 200 and text == ""
 
@@ -271,6 +305,9 @@ def refused(*words: object, env: Mapping[str, str] | None = None) -> Finished:
 def test_what_cannot_be_served(served: Served, tmp_path: Path) -> None:
     is_error(refused(tmp_path / "none"), 2, "none is not a directory")
     is_error(refused(tmp_path, "--port", "65536"), 2, "--port 65536 is not a port")
+    is_error(refused(tmp_path, "--history", tmp_path / "h.db"), 2, "h.db does not exist", "lastro history add DIR")
+    (tmp_path / "h.db").write_text("not a database")
+    is_error(refused(tmp_path, "--history", tmp_path / "h.db"), 5, "h.db is not a readable history", "--file")
     is_error(refused(tmp_path, "--port", served.port), 3, f"port {served.port} of 127.0.0.1 cannot be used: ", "--port")
 
 
@@ -280,6 +317,86 @@ def test_without_its_packages_it_says_what_to_install(tmp_path: Path) -> None:
 
 
 # In a browser
+
+# A page that tries to read the pages of `origin`, and says of each way whether it did.
+PROBES = """<!doctype html><title>another page</title><body>read me<script>
+async function probe(origin) {
+  const fetched = mode => fetch(origin + "/", { credentials: "include", mode })
+    .then(answer => answer.text()).then(text => text ? "read" : "nothing", () => "refused");
+  const added = (name, path, loaded) => new Promise(resolve => {
+    const element = document.createElement(name);
+    element.onload = () => { try { resolve(loaded(element) ? "read" : "nothing"); } catch { resolve("refused"); } };
+    element.onerror = () => resolve("refused");
+    element.src = origin + path;
+    document.body.append(element);
+  });
+  const told = new Promise(resolve => {
+    const events = new EventSource(origin + "/events", { withCredentials: true });
+    events.onmessage = () => { events.close(); resolve("read"); };
+    events.onerror = () => { events.close(); resolve("refused"); };
+  });
+  return {
+    fetch: await fetched("cors"), opaque: await fetched("no-cors"),
+    script: await added("script", "/served.js", _ => true),
+    frame: await added("iframe", "/", frame => frame.contentDocument.body.innerText), events: await told,
+  };
+}
+</script>"""
+
+
+class AnotherPage(BaseHTTPRequestHandler):
+    """A server of somebody else on the same machine."""
+
+    FILES: ClassVar = {
+        "/": ("text/html", PROBES),
+        "/served.js": ("text/javascript", ""),
+        "/events": ("text/event-stream", "data: x\n\n"),
+    }
+
+    def do_GET(self) -> None:
+        kind, text = self.FILES.get(self.path, ("text/plain", ""))
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def another_origin() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), AnotherPage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_what_a_browser_shows_and_keeps_from_other_pages(served: Served, another_origin: str, tmp_path: Path) -> None:
+    origin = served.link.partition("/?")[0]
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(f"{origin}/")
+        assert "403" in browser.text and "suite" not in browser.text, "without the token"
+        browser.open(served.link)
+        assert "suite" in browser.text
+        browser.open(f"{another_origin}/")
+        ways = ("fetch", "opaque", "script", "frame", "events")
+        assert browser.value(f"probe('{another_origin}')") == dict.fromkeys(ways, "read")
+        assert browser.value(f"probe('{origin}')") == dict.fromkeys(ways, "refused"), "though the cookie is sent"
+        browser.logged.clear()
+        browser.resize(390, dark=True)
+        for path in ("/", "/c/suite/", "/c/c%201%3Cb%3E/", "/c/damaged/", "/history/", "/c/suite/report.html"):
+            browser.open(f"{origin}{path}")
+            assert browser.value("document.documentElement.scrollWidth") <= 390, path
+            assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 27)", path
+        one = serving(served.directory, "--lang", "pt-BR")
+        browser.open(one.link)
+        assert browser.value("document.documentElement.lang") == "pt-BR" and "Campanhas em" in browser.text
+        browser.value("[...document.links].find(link => link.pathname == '/history/').click()")
+        browser.until(lambda: "▼ pior" in browser.text, "the history")
+        assert browser.logged == [], "no policy refused anything"
+        interrupt(one.process)
+        assert finish(one.process).code == 130
 
 
 def test_a_campaign_is_watched_from_its_first_trial_to_its_last_and_killed_meanwhile(bench: Bench) -> None:

@@ -75,8 +75,9 @@ class Browser:
         self.until(lambda: self.value("document.readyState") == "complete", f"{address} to load")
 
     def value(self, script: str) -> Any:
-        """The value of an expression in the page."""
-        return self("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+        """The value of an expression in the page, or what its promise yields."""
+        answer = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        return answer["result"].get("value")
 
     @property
     def text(self) -> str:
@@ -89,9 +90,13 @@ class Browser:
             assert time.monotonic() < deadline, f"waited {timeout_s:g} s in vain for {what}: {self.text}"
             time.sleep(0.1)
 
-    def picture(self, file: Path, width: int, *, dark: bool = False) -> None:
-        """Write what the page looks like in a window of this width."""
+    def resize(self, width: int, *, dark: bool = False) -> None:
+        """Show the page in a window of this width, that of a telephone below 600, in light or dark colours."""
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self("Emulation.setEmulatedMedia", features=features)
         self("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+
+    def picture(self, file: Path, width: int, *, dark: bool = False) -> None:
+        """Write what the page looks like in a window of this width."""
+        self.resize(width, dark=dark)
         file.write_bytes(base64.b64decode(self("Page.captureScreenshot", format="png")["data"]))

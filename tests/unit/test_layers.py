@@ -97,6 +97,7 @@ PURE = (
     "builders.data.pool",
     "builders.history",
     "builders.data.history",
+    "builders.data.prometheus",
     "words.history",
     "words.remarks",
     "words.looks",

@@ -8,7 +8,7 @@ changes of the sentinel itself are changes of the host. All judged series share 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Literal
@@ -27,6 +27,7 @@ from lastro.study.levels import listed
 from lastro.study.model import PATIENCE
 
 ALPHA = 0.005  # of any false change in all series together, at one look
+_STRICTER = 1.05  # power of the number of series by which `ALPHA` is divided
 CONFIDENCE = 0.95
 Cause = Literal["software", "host", "unknown"]
 Wanted = Mapping[str, Sequence[str]]  # {factor: levels}
@@ -101,7 +102,8 @@ class KeptSeries:
     `sentinel` has the levels of this sentinel; None without one. `left_out` is the number of campaigns without an exact
     value of the treatment or of the sentinel. `muted` is the remark by which a user muted the series; None without one.
     `place` names the study, the host or the constants of the series if other series differ in them; else it is
-    empty."""
+    empty. `new_constants` are the constants that differ from those of the first campaign of the study on this host.
+    They do not depend on the other series, and stay the same as the history grows."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
@@ -113,6 +115,7 @@ class KeptSeries:
     muted: HistoryRemark | None = None
     left_out: int = 0
     place: str = ""
+    new_constants: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def levels(self) -> Levels:
@@ -138,7 +141,7 @@ class KeptSeries:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """The series that a user chose, and the `alpha` of each: `ALPHA`, divided by the number of decidable series."""
+    """The series that a user chose, and the `alpha` of each, which depends on the number of decidable series."""
 
     series: tuple[KeptSeries, ...]
     alpha: float
@@ -146,6 +149,15 @@ class HistoryReport:
     @property
     def alarms(self) -> tuple[tuple[KeptSeries, HistoryChange], ...]:
         return tuple((series, change) for series in self.series for change in series.alarms)
+
+
+def alpha_of(n_series: int) -> float:
+    """Return the `alpha` of each of `n_series` series that are judged together.
+
+    Dividing `ALPHA` by their number would hold the error rate at one look. But the rarer a false change is, the fewer
+    of those at successive looks are the same one: over many looks, all series together would show more of them than a
+    single series does (`benches/history_rates.py`)."""
+    return float(ALPHA / n_series**_STRICTER)
 
 
 def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
@@ -163,7 +175,7 @@ def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> His
     chosen = [
         series if series in sentinels else _relative(series, sentinels) for series in wanted if _is_under(series, shown)
     ]
-    alpha = ALPHA / max(1, sum(series.decidable for series in chosen))
+    alpha = alpha_of(max(1, sum(series.decidable for series in chosen)))
     judged = [_with_changes(series, series in sentinels, alpha, history.remarks) for series in chosen]
     return HistoryReport(tuple(replace(series, place=_place(series, judged)) for series in judged), alpha)
 
@@ -189,7 +201,10 @@ def fact_changes(points: Sequence[HistoryPoint]) -> Iterator[FactChange]:
 
 def _all_series(history: History) -> Iterator[KeptSeries]:
     """Yield a series for each metric of each treatment that has exact values; only comparable points share a series."""
+    first_values = _first_constants(history.points)
     for points in _group_comparable(history.points):
+        first, last = first_values[_study_on_host(points[-1])], points[-1]
+        new = {name: value for name, value in last.settings.items() if value != first[name]}
         groups: dict[tuple[str, ...], list[tuple[HistoryPoint, Metric, KeptSummary]]] = {}
         for point in points:
             metrics = {metric.name: metric for metric in point.metrics}
@@ -203,7 +218,8 @@ def _all_series(history: History) -> Iterator[KeptSeries]:
                 _, newest_metric, _ = group[-1]
                 measured_in, summaries = zip(*exact, strict=True)
                 means = tuple(summary.mean for summary in summaries)
-                yield KeptSeries(newest_metric, measured_in, summaries, means, left_out=len(group) - len(exact))
+                left_out = len(group) - len(exact)
+                yield KeptSeries(newest_metric, measured_in, summaries, means, left_out=left_out, new_constants=new)
 
 
 def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
@@ -212,16 +228,32 @@ def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]
     Two points are compared only by constants that both have: a new version of Lastro may add constants."""
     groups: list[list[HistoryPoint]] = []
     for point in points:
-        for group in groups:
-            last = group[-1]
-            is_same = (point.study, point.scenario, point.host) == (last.study, last.scenario, last.host)
-            common = point.settings.keys() & last.settings.keys()
-            if is_same and all(point.settings[name] == last.settings[name] for name in common):
-                group.append(point)
-                break
-        else:
+        group = next((group for group in groups if _are_comparable(group[-1], point)), None)
+        if group is None:
             groups.append([point])
+        else:
+            group.append(point)
     return groups
+
+
+def _are_comparable(one: HistoryPoint, other: HistoryPoint) -> bool:
+    common = one.settings.keys() & other.settings.keys()
+    return _study_on_host(one) == _study_on_host(other) and all(
+        one.settings[name] == other.settings[name] for name in common
+    )
+
+
+def _study_on_host(point: HistoryPoint) -> tuple[str, str, str]:
+    return point.study, point.scenario, point.host
+
+
+def _first_constants(points: Sequence[HistoryPoint]) -> dict[tuple[str, str, str], dict[str, str]]:
+    """Return for each study on each host the value that each constant had when a campaign first recorded it."""
+    first: dict[tuple[str, str, str], dict[str, str]] = {}
+    for point in points:
+        place = _study_on_host(point)
+        first[place] = {**point.settings, **first.get(place, {})}
+    return first
 
 
 def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:

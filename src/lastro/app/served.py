@@ -1,20 +1,17 @@
-"""The pages of `lastro serve`: the campaigns of a directory, each read again when its files have changed.
-
-Trials may be running, so reading must take little CPU time: at most the fraction BUSY of one CPU for each campaign. The
-longer a reading takes, the longer is the pause before the next one."""
+"""The pages of `lastro serve`: the campaigns of a directory and their history, read again when files have changed."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import threading
-import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from lastro.app.readings import FileReading, Stamp, renewed, stamp_of
 from lastro.app.status import facts_of
 from lastro.builders.status import (
     ListedCampaign,
@@ -26,38 +23,23 @@ from lastro.builders.status import (
 )
 from lastro.campaign import suite as suites
 from lastro.document import Document, Title
-from lastro.errors import LastroError
 from lastro.files import has_plain, read_regular
 from lastro.host.files import start_time
 from lastro.plain import without_controls
 from lastro.render.html import html
 from lastro.results.database import DB_NAME, holds_campaign
+from lastro.results.history import read_history
+from lastro.results.history_points import DEFAULT_FILE
 from lastro.words.language import Language
 
-BUSY = 0.002  # of one CPU, in the mean over time, for each campaign that is watched
+if TYPE_CHECKING:
+    from lastro.analysis.history import HistoryReport
+
 REPORT = "report.html"
+HISTORY = "/history/"  # the address of its page
 _MOST_REPORT_BYTES = 64 << 20
 _WATCHED = (DB_NAME, f"{DB_NAME}-wal", suites.INDEX, REPORT)
-_Stamp: TypeAlias = tuple[tuple[str, int, int], ...]  # name, time and size of each file
-
-
-@dataclass(frozen=True, slots=True)
-class CampaignReading:
-    """The status of a campaign or a suite (`facts`), or the error that prevented reading it (`problem`).
-
-    `stamp` is that of its files at the reading. It is not read again before `again_s` on the monotonic clock. `runners`
-    are the PIDs of the processes that were running it."""
-
-    stamp: _Stamp
-    facts: dict[str, Any] | None
-    problem: LastroError | None
-    again_s: float
-    runners: tuple[int, ...]
-
-    @property
-    def studies(self) -> tuple[str, ...]:
-        """The names of the studies of a suite; empty for a campaign."""
-        return tuple(member["suite_study"] for member in (self.facts or {}).get("studies", ()))
+Facts = dict[str, Any]  # the status of a campaign or a suite
 
 
 class Campaigns:
@@ -65,9 +47,10 @@ class Campaigns:
 
     Paths are built only from names that exist in the directory, and no symbolic link is followed."""
 
-    def __init__(self, directory: Path, say: Language) -> None:
+    def __init__(self, directory: Path, say: Language, history: Path | None = None) -> None:
         self.directory, self._say = directory.resolve(), say
-        self._known: dict[Path, CampaignReading] = {}
+        self.history = ServedHistory(history or self.directory / DEFAULT_FILE, say)
+        self._known: dict[Path, FileReading[Facts]] = {}
         self._turn = threading.Lock()
 
     def places(self) -> dict[str, Path]:
@@ -87,9 +70,11 @@ class Campaigns:
         place = self.places().get(name)
         if place is None or not study:
             return place
-        return place / study if study in self._read(place).studies and _holds_campaign_or_suite(place / study) else None
+        if study in _studies(self._read(place)) and _holds_campaign_or_suite(place / study):
+            return place / study
+        return None
 
-    def readings(self, place: Path | None) -> list[tuple[str, CampaignReading]]:
+    def readings(self, place: Path | None) -> list[tuple[str, FileReading[Facts]]]:
         """Return (name, reading) of the campaign or suite in `place`, or of all if it is None.
 
         A reading is renewed if the files have changed."""
@@ -99,26 +84,25 @@ class Campaigns:
     def page(self, place: Path | None) -> str:
         """Return the HTML page of the campaign or suite in `place`, or the list of all if it is None."""
         document = self._list_page() if place is None else self._campaign_page(place)
-        return without_controls(html(document, self._say, str(place or self.directory), served=True))
+        return _page(document, self._say, place or self.directory)
 
     def _list_page(self) -> Document:
         listed = [
             ListedCampaign(
-                name, f"/c/{_address(name)}/", reading.facts, reading.problem.message if reading.problem else ""
+                name, f"/c/{_address(name)}/", reading.content, reading.problem.message if reading.problem else ""
             )
             for name, reading in self.readings(None)
         ]
-        return list_blocks(str(self.directory), listed, self._say)
+        return list_blocks(str(self.directory), listed, HISTORY if self.history.exists else "", self._say)
 
     def _campaign_page(self, place: Path) -> Document:
         reading = self._read(place)
-        if reading.facts is None:
-            problem = reading.problem
-            return problem_blocks(place.name, problem.message if problem else "", problem.hint if problem else None)
-        studies = [(name, f"{_address(name)}/") for name in reading.studies if _holds_campaign_or_suite(place / name)]
-        title, *blocks = status_document(reading.facts, self._say)
+        if reading.content is None:
+            return problem_blocks(place.name, reading.problem)
+        studies = [(name, f"{_address(name)}/") for name in _studies(reading) if _holds_campaign_or_suite(place / name)]
+        title, *blocks = status_document(reading.content, self._say)
         assert isinstance(title, Title)
-        return [replace(title, kicker=place.name), links(_has_report(place), studies, self._say), *blocks]
+        return [replace(title, kicker=place.name), links(_is_plain(place / REPORT), studies, self._say), *blocks]
 
     def report(self, place: Path) -> bytes | None:
         """Return the unchanged report file of a campaign or a suite; None if none exists or it cannot be read."""
@@ -127,36 +111,75 @@ class Campaigns:
         except (OSError, ValueError):
             return None
 
-    def _read(self, place: Path) -> CampaignReading:
-        """Return a new reading of `place` if its files have changed and the pause is over, otherwise the last one."""
+    def _read(self, place: Path) -> FileReading[Facts]:
+        """Return a new reading of `place` if it has changed and the pause is over, otherwise the last one.
+
+        A runner that is killed does not change a file, so a reading is outdated when one of its runners has ended."""
         with self._turn:
-            last_reading, stamp = self._known.get(place), _stamp(place)
-            if last_reading and (time.monotonic() < last_reading.again_s or not _has_changed(last_reading, stamp)):
-                return last_reading
-            began_s, facts, problem = time.thread_time(), None, None
-            try:
-                facts = facts_of(place)
-            except LastroError as error:
-                problem = error
-            except Exception as error:  # a defect must not hide the other campaigns
-                what = f"{place} cannot be read: {type(error).__name__}: {error}"
-                problem = LastroError(what, f"`lastro status {shlex.quote(str(place))}` says more")
-            took_s = time.thread_time() - began_s if last_reading else 0.0  # the first one loads modules
-            again_s = time.monotonic() + took_s / BUSY
-            running = [status["running"] for status in campaigns_of(facts or {}) if status.get("running")]
-            runners = tuple(process["pid"] for process in running)
-            self._known[place] = CampaignReading(stamp, facts, problem, again_s, runners)
+            last = self._known.get(place)
+            ended = last is not None and any(start_time(pid) is None for pid in _runners(last))
+            hint = f"`lastro status {shlex.quote(str(place))}` says more"
+            self._known[place] = renewed(last, _stamp(place), lambda: facts_of(place), place, hint, is_outdated=ended)
             return self._known[place]
+
+
+class ServedHistory:
+    """The history in a file, judged again when the file has changed."""
+
+    def __init__(self, file: Path, say: Language) -> None:
+        self._file, self._say = file.absolute(), say
+        self._known: FileReading[HistoryReport] | None = None
+        self._turn = threading.Lock()
+
+    @property
+    def exists(self) -> bool:
+        return _is_plain(self._file)
+
+    def reading(self) -> FileReading[HistoryReport]:
+        """Return a new reading of the file if it has changed and the pause is over, otherwise the last one."""
+        hint = f"`lastro history list --file {shlex.quote(str(self._file))}` says more"
+        with self._turn:
+            self._known = renewed(self._known, stamp_of([self._file]), self._judged, self._file, hint)
+            return self._known
+
+    def page(self) -> str:
+        """Return the HTML page of the history."""
+        from lastro.builders.history import history_blocks
+
+        reading = self.reading()
+        if reading.content is None:
+            return _page(problem_blocks(self._file.name, reading.problem), self._say, self._file)
+        return _page(history_blocks(reading.content, self._say, details=True), self._say, self._file)
+
+    def _judged(self) -> HistoryReport:
+        from lastro.analysis.history import judge
+
+        return judge(read_history(self._file), "", {}, {})
+
+
+def _page(document: Document, say: Language, source: Path) -> str:
+    return without_controls(html(document, say, str(source), served=True))
 
 
 def _address(name: str) -> str:
     return quote(os.fsencode(name))
 
 
-def _has_report(place: Path) -> bool:
+def _is_plain(file: Path) -> bool:
     with suppress(OSError):
-        return has_plain(place / REPORT)
+        return has_plain(file)
     return False
+
+
+def _studies(reading: FileReading[Facts]) -> tuple[str, ...]:
+    """Return the names of the studies of a suite; nothing for a campaign."""
+    return tuple(member["suite_study"] for member in (reading.content or {}).get("studies", ()))
+
+
+def _runners(reading: FileReading[Facts]) -> list[int]:
+    """Return the PIDs of the processes that ran a campaign or a suite at its reading."""
+    running = [status["running"] for status in campaigns_of(reading.content or {}) if status.get("running")]
+    return [process["pid"] for process in running]
 
 
 def _holds_campaign_or_suite(directory: Path) -> bool:
@@ -172,24 +195,10 @@ def _begun_ns(place: Path) -> int:
     return 0
 
 
-def _has_changed(known: CampaignReading, stamp: _Stamp) -> bool:
-    """Return whether a campaign's files have changed since a reading, or its runner has ended.
-
-    The latter is checked because a runner that is killed does not change a file."""
-    return known.stamp != stamp or any(start_time(pid) is None for pid in known.runners)
-
-
-def _stamp(place: Path) -> _Stamp:
-    """Return (name, time, size) of each file of a campaign, or of a suite and its studies.
-
-    Empty files are left out, since SQLite creates an empty log when a database is read."""
-    stamp = []
+def _stamp(place: Path) -> Stamp:
+    """Return the stamp of a campaign's files, or of those of a suite and its studies."""
+    members: list[Path] = []
     with suppress(OSError):
-        members = (
-            [member for member in place.iterdir() if _holds_campaign_or_suite(member)] if suites.is_suite(place) else []
-        )
-        for file in (directory / name for directory in (place, *members) for name in _WATCHED):
-            with suppress(FileNotFoundError):
-                status = file.lstat()
-                stamp += [(str(file), status.st_mtime_ns, status.st_size)] if status.st_size else []
-    return tuple(stamp)
+        if suites.is_suite(place):
+            members = [member for member in place.iterdir() if _holds_campaign_or_suite(member)]
+    return stamp_of(directory / name for directory in (place, *members) for name in _WATCHED)

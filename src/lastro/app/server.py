@@ -20,11 +20,11 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lastro.app.served import REPORT, Campaigns
+from lastro.app.served import HISTORY, REPORT, Campaigns
 from lastro.errors import HostError
 from lastro.host.activity import name_server
 
@@ -103,14 +103,22 @@ def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[]
             raise HTTPException(404)
         return _html(content, _REPORT_POLICY)
 
+    def history(request: Request) -> Response:
+        return _html(campaigns.history.page(), _PAGE_POLICY)
+
     async def events(request: Request) -> Response:
         place = await asyncio.to_thread(chosen, request)
+        return stream(request, lambda: (campaigns.readings(place), place is None and campaigns.history.exists))
 
+    async def history_events(request: Request) -> Response:
+        return stream(request, campaigns.history.reading)
+
+    def stream(request: Request, read: Callable[[], object]) -> Response:
         async def changes() -> AsyncIterator[str]:
             """Yield a message for each change of the page, and one at first: it may have changed since it was sent."""
             seen = None
             while request.method == "GET" and not ends():
-                now = await asyncio.to_thread(campaigns.readings, place)
+                now = await asyncio.to_thread(read)
                 if now != seen:
                     yield "data: changed\n\n"
                 seen = now
@@ -121,6 +129,8 @@ def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[]
     below = "/c/{path:path}"
     routes = [
         Route("/", page), Route("/events", events), *(Route(f"/{name}", _file) for name in _FILES),
+        Route(HISTORY, history), Route(f"{HISTORY}events", history_events),
+        Route(HISTORY.rstrip("/"), lambda request: RedirectResponse(HISTORY)),
         Route(f"{below}/events", events), Route(f"{below}/{REPORT}", report), Route(f"{below}/", page),
     ]  # fmt: skip
     served = Starlette(routes=routes)

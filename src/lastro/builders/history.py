@@ -7,7 +7,7 @@ from itertools import groupby
 
 from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
 from lastro.analysis.remarks import in_order
-from lastro.document import Block, Figure, Figures, Items, Table, Title, section
+from lastro.document import Block, Figure, Figures, Fold, Items, Table, Title, section
 from lastro.grouping import by_key
 from lastro.results.history_points import History
 from lastro.stats.change_points import FEWEST
@@ -34,7 +34,7 @@ def list_blocks(history: History, say: Language) -> Iterator[Block]:
     for (study, host), points in by_key(((point.study, point.host), point) for point in history.points).items():
         rows = tuple((when(point.measured_utc), point.label, point.campaign) for point in points)
         yield Table("history", say("{study} on {host}", study=study, host=host), columns, rows, whole=True)
-        yield _facts(fact_changes(points), say("What changed on the host"), say)
+        yield from _facts(fact_changes(points), say("What changed on the host"), say)
     remarks = tuple(
         say("{verdict}: {text}", verdict=say(_SAID[remark.kind]), text=remark.text) for remark in history.remarks
     )
@@ -54,7 +54,7 @@ def history_blocks(
     rows = tuple(_change_row(series, change, say) for series, change in changes)
     yield Table("changes", "", tuple(map(say, _CHANGES)), rows, numeric(3, 4), whole=True)
     facts = [fact for _, change in changes for fact in change.facts]
-    yield _facts(facts, say("What else changed there"), say)
+    yield from _facts(facts, say("What else changed there"), say)
     yield Items(tuple(_notes(report, say)))
     if details:
         for index, series in enumerate(report.series):
@@ -63,7 +63,7 @@ def history_blocks(
                 f"{metric_heading(series.metric)} · {treatment}",
                 Figures((figure,) if figure else ()),
                 _points(series, say),
-                _facts(fact_changes(series.points), say("What changed on the host"), say),
+                *_facts(fact_changes(series.points), say("What changed on the host"), say),
                 anchor=f"series-{index}",
                 short=treatment,
             )
@@ -135,21 +135,28 @@ def _points(series: KeptSeries, say: Language) -> Table:
     return Table("points", "", columns, tuple(rows), numeric(2, 4 + len(relative)))
 
 
-def _facts(facts: Iterable[FactChange], title: str, say: Language) -> Items:
-    """Return a list with a text for each campaign: 'v9: kernel: 6.1.0-27 → 6.1.0-28; tools.runc: …'.
+def _facts(facts: Iterable[FactChange], title: str, say: Language) -> Iterator[Items | Fold]:
+    """Yield a list with a text for each campaign: 'v9: kernel: 6.1.0-27 → 6.1.0-28; tools.runc: …'.
 
-    After the fourth changed fact of a campaign, further ones are only counted."""
-    lines = []
+    After the fourth changed fact of a campaign, further ones are only counted, and long values are cut. Then a folded
+    table follows, which has every changed fact with its whole values."""
+    lines: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    none, is_whole = say("not recorded"), True
     for point, point_facts in groupby(facts, key=lambda fact: fact.point):
-        changes, none = list(point_facts), say("not recorded")
-        shown = [
-            f"{say(fact.name)}: {_short(fact.before or none)} → {_short(fact.after or none)}"
-            for fact in changes[:_MOST_FACTS]
-        ]
+        changes = [(say(fact.name), fact.before or none, fact.after or none) for fact in point_facts]
+        rows += [(point.name, *change) for change in changes]
+        shown = [f"{name}: {_short(before)} → {_short(after)}" for name, before, after in changes[:_MOST_FACTS]]
         if more := len(changes) - len(shown):
             shown.append(say("and {facts}", facts=say.count(more, "more fact")))
+        is_whole &= not more and all(len(text) <= _LONGEST_FACT for change in changes for text in change[1:])
         lines.append(f"{point.name}: {'; '.join(shown)}")
-    return Items(tuple(dict.fromkeys(lines)), title=title)
+    yield Items(tuple(dict.fromkeys(lines)), title=title)
+    if not is_whole:
+        every = tuple(dict.fromkeys(rows))
+        columns = (say("label"), say("fact"), say("before"), say("after"))
+        table = Table("facts", "", columns, every, long=frozenset({2, 3}), whole=True)
+        yield Fold(say("Every changed fact with its whole values ({n})", n=say.integer(len(every))), (table,))
 
 
 def _short(text: str) -> str:

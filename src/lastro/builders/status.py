@@ -8,6 +8,7 @@ from typing import Any
 
 from lastro.analysis.campaign import MeasuredIn
 from lastro.document import Block, CommandLine, Grid, GridCell, GridRow, Items, Paragraph, Span, Table, Title
+from lastro.errors import LastroError
 from lastro.stats.notes import N_
 from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, when
@@ -195,9 +196,12 @@ class ListedCampaign:
     problem: str = ""
 
 
-def list_blocks(directory: str, listed: Sequence[ListedCampaign], say: Language) -> Iterator[Block]:
-    """Yield a table of the campaigns in a directory, each with its state, its trials and the remaining time."""
+def list_blocks(directory: str, listed: Sequence[ListedCampaign], history: str, say: Language) -> Iterator[Block]:
+    """Yield a table of the campaigns in a directory, each with its state, its trials and the remaining time.
+
+    `history` is the address of the page on their history; empty if there is none."""
     yield Title(say("Campaigns in {directory}", directory=directory))
+    yield Paragraph((Span(say("The history"), link=history),) if history else "")
     if not listed:
         yield Paragraph(say("There are no campaigns here yet: `lastro run` writes them."))
     columns = (say("name"), say("state"), say("done"), say("to go"))
@@ -235,8 +239,9 @@ def links(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Pa
     return Paragraph(tuple(spans[1:]))
 
 
-def problem_blocks(name: str, problem: str, remedy: str | None) -> Iterator[Block]:
-    """Yield the page of a campaign that cannot be read."""
+def problem_blocks(name: str, problem: LastroError | None) -> Iterator[Block]:
+    """Yield the page of a campaign or a history that cannot be read."""
     yield Title(name)
-    yield Paragraph(problem)
-    yield Paragraph(remedy or "", dim=True)
+    if problem:
+        yield Paragraph(problem.message)
+        yield Paragraph(problem.hint or "", dim=True)

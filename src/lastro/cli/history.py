@@ -20,23 +20,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.cli._common import junit_argument, language_argument, levels_named, write_junit
 from lastro.cli._terminal import put, rendered
 from lastro.errors import InputError
-from lastro.results.history_points import Said
+from lastro.results.history_points import DEFAULT_FILE, Said
 from lastro.words.language import language
 
 if TYPE_CHECKING:
     from lastro.analysis.history import HistoryReport
 
 ALARM = 4
-_SHOWN = ("metric", "where", "sentinel", "format", "output", "lang", "json")
+_SHOWN = ("metric", "where", "sentinel", "format", "output", "lang", "all", "json")
 _OPTIONS = {
     "add": ("label",),
-    "list": ("lang",),
+    "list": ("lang", "all", "json"),
     "show": _SHOWN,
     "check": (*_SHOWN, "junit"),
     "acknowledge": ("note", "metric", "where"),
@@ -55,8 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="add: campaigns; show: a metric; acknowledge: the label or the campaign at which a change begins",
     )  # fmt: skip
     parser.add_argument(
-        "--file", type=Path, metavar="FILE", default=Path("lastro-history.db"), dest="history",
-        help="the history (default: lastro-history.db in the working directory)",
+        "--file", type=Path, metavar="FILE", default=Path(DEFAULT_FILE), dest="history",
+        help=f"the history (default: {DEFAULT_FILE} in the working directory)",
     )  # fmt: skip
     parser.add_argument("--label", metavar="WORD", default="", help="a commit, tag or other name of what was measured")
     parser.add_argument("--note", metavar="TEXT", default="", help="why: it is kept, and shown beside the change")
@@ -78,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     junit_argument(parser)
     language_argument(parser)
+    parser.add_argument("--all", action="store_true", help="as text: print what is folded, too, such as every fact")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -94,7 +96,7 @@ def _check_options(args: argparse.Namespace) -> None:
     """Raise InputError for an option or a name that the action does not take, and for a name that it needs."""
     defaults: dict[str, object] = {
         "junit": None, "label": "", "note": "", "metric": "", "where": [], "sentinel": [], "format": None,
-        "output": "-", "lang": "en", "json": False,
+        "output": "-", "lang": "en", "all": False, "json": False,
     }  # fmt: skip
     for name, default in defaults.items():
         if getattr(args, name) != default and name not in _OPTIONS[args.action]:
@@ -136,12 +138,13 @@ def _remark(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from lastro.builders.data.history import campaigns_document
     from lastro.builders.history import list_blocks
-    from lastro.cli._terminal import print_blocks
+    from lastro.cli._terminal import print_answer
     from lastro.results.history import read_history
 
-    say = language(args.lang)
-    print_blocks(list_blocks(read_history(args.history), say), say)
+    history = read_history(args.history)
+    print_answer(args, partial(campaigns_document, history), partial(list_blocks, history), everything=args.all)
     return 0
 
 
@@ -162,9 +165,9 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from lastro.builders.data import history
+    from lastro.builders.data.prometheus import openmetrics, prometheus
 
-    text = history.openmetrics if args.format == "openmetrics" else history.prometheus
+    text = openmetrics if args.format == "openmetrics" else prometheus
     put(args.output, text(_report(args)))
     return 0
 
@@ -195,4 +198,4 @@ def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> N
 
         figures = {at: Figure(plan.title, svgs_of(plan)) for at, plan in enumerate(history_plans(report, say))}
     blocks = history_blocks(report, say, figures, details=details)
-    put(args.output, rendered(args.format or "text", blocks, say, args.history.name))
+    put(args.output, rendered(args.format or "text", blocks, say, args.history.name, everything=args.all))

@@ -3,6 +3,7 @@ invalid and why, the time to the end, and each report. It reads, and changes not
 
   lastro serve                          the campaigns in ./campaigns; Ctrl-C ends it
   lastro serve DIR --open               opens the browser, too
+  lastro serve --history FILE           with the page of this history, by default DIR/lastro-history.db
   lastro serve DIR --port 8800          for `ssh -L 8800:127.0.0.1:8800 HOST`, which shows it on another machine
 
 The printed address has a token: whoever has it can read the campaigns. Only this machine is served, at 127.0.0.1. Needs
@@ -20,6 +21,7 @@ from tempfile import TemporaryDirectory
 
 from lastro.cli._common import language_argument
 from lastro.errors import HostError, InputError
+from lastro.results.history_points import DEFAULT_FILE
 from lastro.words.language import language
 
 
@@ -29,6 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a directory of campaigns, or one campaign (default: campaigns)",
     )  # fmt: skip
     parser.add_argument("--port", type=int, default=0, metavar="N", help="a port of 127.0.0.1 (default: a free one)")
+    parser.add_argument(
+        "--history", type=Path, metavar="FILE",
+        help=f"the history to show, as `lastro history add` writes it (default: {DEFAULT_FILE} in DIR, if it exists)",
+    )  # fmt: skip
     parser.add_argument("--open", action="store_true", help="open the address in the browser")
     language_argument(parser, "pages")
 
@@ -46,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
             "pip install 'lastro[serve]'",
         ) from error
     from lastro.app.served import Campaigns
+    from lastro.results.history import read_history
 
+    if args.history is not None:
+        read_history(args.history)
     with TemporaryDirectory(prefix="lastro-serve-") as private:
 
         def ready(address: str) -> None:
@@ -54,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             if args.open:
                 _open(address, Path(private))
 
-        serve(Campaigns(args.dir, language(args.lang)), args.port, ready)
+        serve(Campaigns(args.dir, language(args.lang), args.history), args.port, ready)
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from lastro.results.samples import Metric
 
+DEFAULT_FILE = "lastro-history.db"
 Levels = Mapping[str, str]  # {factor: level}, as text
 Said = Literal["acknowledged", "muted", "unmuted"]
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lastro.app import served
-from lastro.app.served import BUSY, Campaigns
+from lastro.app import readings, served
+from lastro.app.readings import BUSY
+from lastro.app.served import Campaigns
 from lastro.words.language import ENGLISH
 
 from ...support.campaigns import make_campaign
+from ...support.histories import SLOWER, write_history
 
 
 @pytest.fixture
@@ -94,3 +96,32 @@ def test_a_directory_that_has_gone_is_a_page_that_says_so(campaigns: Campaigns, 
     assert place is not None and "4 / 30" in campaigns.page(place)
     (tmp_path / "c").rename(tmp_path / ".c")
     assert campaigns.find("c") is None and "holds no campaign" in campaigns.page(place)
+
+
+def test_a_history_is_judged_again_only_when_its_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_history(tmp_path / "lastro-history.db", SLOWER[:5])
+    history = Campaigns(tmp_path, ENGLISH).history
+    first = history.reading()
+    assert "Nothing can be decided yet" in history.page() and history.reading() is first
+    write_history(tmp_path / "lastro-history.db")
+    second = history.reading()
+    assert "at v5" in history.page() and history.reading() is second is not first
+    write_history(tmp_path / "lastro-history.db", [*SLOWER, 90.0])
+    assert history.reading() is second, "the second one is followed by a pause"
+    monkeypatch.setattr(time, "monotonic", lambda: second.again_s)
+    assert "v9" in history.page()
+
+
+def test_a_history_that_cannot_be_read_is_a_page_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "BUSY", 1e9)
+    file = tmp_path / "lastro-history.db"
+    campaigns = Campaigns(tmp_path, ENGLISH)
+    file.write_text("not a database")
+    page = campaigns.history.page()
+    assert campaigns.history.exists and "is not a readable history of Lastro" in page and "restore it from a" in page
+    file.unlink()
+    assert "lastro-history.db does not exist" in campaigns.history.page() and "/history/" not in campaigns.page(None)
+    file.symlink_to(write_history(tmp_path / "other.db"))
+    assert "a symbolic link" in campaigns.history.page() and not campaigns.history.exists

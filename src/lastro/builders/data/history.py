@@ -1,23 +1,43 @@
-"""A history for programs: its changes as JSON, and its means as Prometheus and OpenMetrics read them. Pure.
-
-Source: the OpenMetrics specification 1.0 (https://github.com/OpenObservability/OpenMetrics), and Prometheus' text
-format 0.0.4, in which a file for the node exporter has no times."""
+"""A history for programs: its campaigns and its changes as JSON, and its alarms as JUnit XML. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
-from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries
+from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
 from lastro.builders.data.junit import add_case, add_failure, add_suite, new_root, xml_file
 from lastro.grouping import by_key
-from lastro.results.history_points import HistoryPoint, KeptSummary
+from lastro.results.history_points import History
 from lastro.words.history import headline, range_text, treatment_text
 from lastro.words.language import ENGLISH
 from lastro.words.numbers import ratio_text
 
-_NAME = "lastro_mean"
+
+def campaigns_document(history: History) -> dict[str, Any]:
+    """Return the campaigns of a history, and the remarks of users, as JSON-serializable data.
+
+    The `facts` of a campaign are those that changed since the last campaign of the same study on the same host."""
+    groups = by_key(((point.study, point.host), point) for point in history.points).values()
+    return {
+        "format": "lastro-history-campaigns/1",
+        "campaigns": [
+            {
+                "study": point.study,
+                "scenario": point.scenario,
+                "host": point.host,
+                "campaign": point.campaign,
+                "label": point.label,
+                "measured_utc": point.measured_utc,
+                "constants": dict(point.settings),
+                "facts": [_fact(fact) for fact in fact_changes(pair)],
+            }
+            for points in groups
+            for point, pair in zip(points, ([points[0]], *pairwise(points)), strict=True)
+        ],
+        "remarks": [asdict(remark) for remark in history.remarks],
+    }
 
 
 def document(report: HistoryReport) -> dict[str, Any]:
@@ -94,40 +114,3 @@ def _change_text(series: KeptSeries, change: HistoryChange) -> str:
 
 def _fact(fact: FactChange) -> dict[str, str | None]:
     return {"at": fact.point.name, "name": fact.name, "before": fact.before, "after": fact.after}
-
-
-def prometheus(report: HistoryReport) -> str:
-    """Return the newest mean of each series in the text format of Prometheus, without times."""
-    samples = (_sample(series, series.last, series.summaries[-1]) for series in report.series)
-    return "\n".join([*_head(), *samples]) + "\n"
-
-
-def openmetrics(report: HistoryReport) -> str:
-    """Return all means in the format OpenMetrics, for a backfill, with their times in seconds since 1970."""
-    samples = []
-    for series in report.series:
-        for point, summary in zip(series.points, series.summaries, strict=True):
-            seconds = datetime.fromisoformat(point.measured_utc).timestamp()
-            samples.append(f"{_sample(series, point, summary)} {seconds:.3f}")
-    return "\n".join([*_head(), *samples, "# EOF"]) + "\n"
-
-
-def _head() -> Iterator[str]:
-    yield f"# HELP {_NAME} Mean of a metric over the valid trials of a treatment in one campaign."
-    yield f"# TYPE {_NAME} gauge"
-
-
-def _sample(series: KeptSeries, point: HistoryPoint, summary: KeptSummary) -> str:
-    labels = {
-        "study": point.study,
-        "host": point.host,
-        "metric": series.metric.name,
-        "unit": series.metric.unit,
-        "treatment": ",".join(f"{name}={level}" for name, level in series.levels.items()),
-    }
-    text = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{_NAME}{{{text}}} {summary.mean!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

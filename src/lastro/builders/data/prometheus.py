@@ -1,0 +1,119 @@
+"""The means of a history as Prometheus and OpenMetrics read them. Pure.
+
+Each series of the history has labels of its own, which stay the same as the history grows: a constant of the study is
+among them if its value differs from that of the first campaign. An older Lastro may not have recorded the constant in
+which two series differ. Then they have the same labels, and their means are exported as one series.
+
+Sources: the OpenMetrics specification 1.0 (https://github.com/OpenObservability/OpenMetrics), and Prometheus' text
+format 0.0.4, in which a file for the node exporter has no times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lastro.analysis.history import HistoryReport, KeptSeries
+from lastro.grouping import by_key
+from lastro.results.history_points import HistoryPoint, KeptSummary
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedMean:
+    """A mean of a series at `seconds` since 1970; `labels` are those of the series, as text.
+
+    `n_alarms` is the number of alarms of the whole series; None except for its newest mean."""
+
+    labels: str
+    seconds: float
+    point: HistoryPoint
+    summary: KeptSummary
+    n_alarms: int | None
+
+
+_CAMPAIGN = "lastro_campaign"
+_GAUGES: Sequence[tuple[str, str, Callable[[ExportedMean], float | None]]] = (
+    (
+        "lastro_mean",
+        "Mean of a metric over the valid trials of a treatment in one campaign.",
+        lambda mean: mean.summary.mean,
+    ),
+    ("lastro_mean_low", "Lower end of the confidence interval of the mean.", lambda mean: mean.summary.low),
+    ("lastro_mean_high", "Upper end of the confidence interval of the mean.", lambda mean: mean.summary.high),
+    ("lastro_mean_trials", "Number of valid trials of the mean.", lambda mean: mean.summary.n),
+    (
+        "lastro_mean_timestamp_seconds",
+        "When the first trial of the campaign began, in seconds since 1970.",
+        lambda mean: mean.seconds,
+    ),
+    (
+        "lastro_unacknowledged_changes",
+        "Changes for the worse in the whole series that nobody has acknowledged.",
+        lambda mean: mean.n_alarms,
+    ),
+)
+
+
+def prometheus(report: HistoryReport) -> str:
+    """Return the newest mean of each series in the text format of Prometheus, without times."""
+    newest = [means[-1] for means in _means(report)]
+    return "\n".join([*_lines(newest, (f"{_CAMPAIGN}_info", "gauge"), lambda mean: ""), ""])
+
+
+def openmetrics(report: HistoryReport) -> str:
+    """Return all means in the format OpenMetrics, for a backfill, with their times in seconds since 1970."""
+    means = [mean for means in _means(report) for mean in means]
+    return "\n".join([*_lines(means, (_CAMPAIGN, "info"), lambda mean: f" {mean.seconds:.3f}"), "# EOF", ""])
+
+
+def _means(report: HistoryReport) -> Iterator[list[ExportedMean]]:
+    """Yield the means with the same labels in the order of their times, one for each time."""
+    means = [mean for series in report.series for mean in _means_of(series)]
+    for same in by_key((mean.labels, mean) for mean in means).values():
+        by_time = {mean.seconds: mean for mean in same}
+        yield [by_time[seconds] for seconds in sorted(by_time)]
+
+
+def _means_of(series: KeptSeries) -> Iterator[ExportedMean]:
+    labels = {
+        "study": series.last.study,
+        "scenario": series.last.scenario,
+        "host": series.last.host,
+        "metric": series.metric.name,
+        "unit": series.metric.unit,
+        "treatment": _listed(series.levels),
+        "constants": _listed(series.new_constants),
+    }
+    text = _label_text({name: value for name, value in labels.items() if value})  # an empty label means none
+    for point, summary in zip(series.points, series.summaries, strict=True):
+        seconds = datetime.fromisoformat(point.measured_utc).timestamp()
+        n_alarms = len(series.alarms) if point is series.last else None
+        yield ExportedMean(text, seconds, point, summary, n_alarms)
+
+
+def _lines(
+    means: Sequence[ExportedMean], campaign: tuple[str, str], time: Callable[[ExportedMean], str]
+) -> Iterator[str]:
+    """Yield the lines of all families; `campaign` is (name, type) of that with the campaigns, which comes last."""
+    for name, meaning, value_of in _GAUGES:
+        yield from (f"# HELP {name} {meaning}", f"# TYPE {name} gauge")
+        for mean in means:
+            if (value := value_of(mean)) is not None:
+                yield f"{name}{{{mean.labels}}} {value!r}{time(mean)}"
+    name, kind = campaign
+    yield from (f"# HELP {name} Name and label of the campaign of a mean.", f"# TYPE {name} {kind}")
+    for mean in means:
+        labels = _label_text({"campaign": mean.point.campaign, "label": mean.point.label})
+        yield f"{_CAMPAIGN}_info{{{mean.labels},{labels}}} 1{time(mean)}"
+
+
+def _label_text(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _listed(values: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in values.items())
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
