@@ -30,7 +30,7 @@ from lastro.testbed import guest_testbeds
 
 from ..cli.conftest import finish, lastro, no_stragglers, start, study_text, until
 from ..support.images import IN_A_GUEST
-from ..support.scenarios import BUSY, SHORT, TOLERANT, attempted, configured
+from ..support.scenarios import BUSY, SHORT, TOLERANT, attempted, configured, xdp_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
@@ -139,6 +139,23 @@ def test_a_campaign_says_everywhere_that_it_is_of_a_guest(tmp_path: Path) -> Non
     script = lastro("show", tmp_path / "campaign", 1, "--commands")
     assert script.out.index("ssh-keygen") < script.out.index("qemu-system-x86_64") < script.out.index("crun --root")
     assert subprocess.run(["sh", "-n"], input=script.out, text=True, check=False).returncode == 0
+    assert not guests()
+
+
+@pytest.mark.slow
+def test_a_variant_of_the_root_filesystem_is_another_disk_of_the_guest(tmp_path: Path) -> None:
+    packages = ",".join(xdp_needs(LocalHost()).packages)
+    words = write(tmp_path, {"function": ["none"]})
+    words += ["--b", f"packages={packages}", "--blocks", "2", "--margin", "90%", "--metric", "throughput"]
+    done = finish(start("ab", *words, "-o", tmp_path / "campaign"), PATIENCE_S)
+    assert done.code in (0, 8), done.err
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert ran(store) == 4, done.err
+        files = store.provenance["root_filesystem"]
+        (variant,) = files["variants"].values()
+        trees = [f"/rootfs/{each['sha256'][:12]}/rootfs" for each in (files, variant)]
+    script = lastro("show", tmp_path / "campaign", 1, "--commands").out
+    assert all(f":{'/var/lib/lastro'}{tree}:" in script for tree in trees), "the guest boots with both"
     assert not guests()
 
 

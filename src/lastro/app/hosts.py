@@ -27,13 +27,17 @@ from lastro.study.model import VARIANT, Study
 from lastro.study.own_function import OwnFunction
 from lastro.study.resolve import check_stored
 from lastro.study.root_change import UNCHANGED, RootChange
-from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed
+from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed, with_roots
 
 if TYPE_CHECKING:
     from lastro.host.lock import OnWait
     from lastro.host.testbed_file import GuestPlan, TestbedFile
 
 NeedsOn = Callable[[Host], rootfs.ImageAdditions]
+_NOT_IN_A_GUEST = (
+    "nothing can be installed in a guest: compare guests with another `release` by the factor `guest`, or programs on"
+    " this machine or on one that ssh reaches"
+)
 
 
 @contextmanager
@@ -44,25 +48,46 @@ def testbed(
     needs: NeedsOn = lambda host: rootfs.ImageAdditions(),
     file: TestbedFile | None = None,
     guests: Sequence[str] = (),
+    changes: Sequence[RootChange] = (),
     beside: bool = False,
 ) -> Iterator[Testbed]:
     """Hold this machine, and yield a testbed whose root filesystem contains what `needs` returns.
 
     The hosts of a testbed `file` are held, too, and get the same root filesystem. If `file` has a guest, it boots on
-    this machine; if it has several, those named in `guests` boot. With `beside`, this machine is not held, since the
-    process that started this one holds it. Raises: InputError when `file` and `guests` do not match."""
+    this machine; if it has several, those named in `guests` boot. The `roots` of the testbed have the root filesystems
+    with `changes`. With `beside`, this machine is not held, since the process that started this one holds it. Raises:
+    InputError when `file` and `guests` do not match."""
     plans = guests_to_boot(file, guests)
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as host_session,
-        placed(
-            host_session, image_of(host_session, _needs_on(host_session, needs)), file, plans, purpose, on_wait
-        ) as bed,
+        _with_images(host_session, _needs_on(host_session, needs), changes, file, plans, purpose, on_wait) as bed,
     ):
         try:
             yield bed
         finally:
             ignore()
+
+
+@contextmanager
+def _with_images(
+    session: Session,
+    needs: rootfs.ImageAdditions,
+    changes: Sequence[RootChange],
+    file: TestbedFile | None,
+    plans: Sequence[GuestPlan],
+    purpose: str,
+    wait: OnWait | None,
+) -> Iterator[Testbed]:
+    """Yield the testbed, as `placed` does, after all root filesystems have been built on this machine."""
+    image = image_of(session, needs)
+    roots = {change: image_of(session, needs, change=change) for change in changes}
+    more = [each for each in dict.fromkeys(roots.values()) if each != image]
+    with (
+        placed(session, image, file, plans, purpose, wait, more) as bed,
+        with_roots(bed, roots, purpose) as complete,
+    ):
+        yield complete
 
 
 def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[GuestPlan]:
@@ -99,17 +124,19 @@ def placed(
     plans: Sequence[GuestPlan],
     purpose: str,
     wait: OnWait | None,
+    more: Sequence[rootfs.Image] = (),
 ) -> AbstractContextManager[Testbed]:
     """Return a context manager that yields the testbed: this machine if `file` is None, else as the file describes.
 
-    If `plans` has guests, all roles are in these guests. `session` holds this machine."""
+    If `plans` has guests, all roles are in these guests, which also contain the root filesystems in `more`. `session`
+    holds this machine."""
     if file is None:
         return local_testbed(session, image)
     if plans:
         what = "the guest" if len(plans) == 1 else f"{len(plans)} guests, one after the other"
         announce_builds(session, image, plans)
         say(f"booting {what}; in software, each takes about a minute …")
-        return guest_testbeds(session, image, plans, purpose)
+        return guest_testbeds(session, image, plans, purpose, more)
     return spread_testbed(session, image, file, purpose, wait)
 
 
@@ -164,9 +191,11 @@ def _with_files(session: Session, function: OwnFunction, revision: str) -> OwnFu
     return checkouts.ensure(checkout, session.host)
 
 
-def image_for(session: Session, study: Study) -> rootfs.Image:
-    """Return the root filesystem for the trials of a study; build it now if it does not exist."""
-    return image_of(session, _needs_on(session, needs_of(study)))
+def build_images(session: Session, study: Study) -> None:
+    """Build the root filesystems for the trials of a study that do not exist yet."""
+    needs = _needs_on(session, needs_of(study))
+    for change in (UNCHANGED, *root_changes(study)):
+        image_of(session, needs, change=change)
 
 
 def require_runnable(store: Store) -> None:
@@ -212,22 +241,23 @@ def scenario_on_host(
             yield kind(None)
         return
     names, changes = guest_names(study), root_changes(study)
-    if changes and file is not None:
-        raise InputError(
-            f"variants of the root filesystem ({changes[0]}) are measured on this machine alone",
-            "leave out the testbed file",
-        )
     with (
-        testbed(purpose, wait=wait, needs=needs_of(study), file=file, guests=names, beside=beside) as bed,
+        testbed(
+            purpose, wait=wait, needs=needs_of(study), file=file, guests=names, changes=changes, beside=beside
+        ) as bed,
         ExitStack() as stack,
     ):
-        guests = {name: kind(guest_scenario) for name, guest_scenario in bed.guests.items()}
-        scenario = next(iter(guests.values()), None) or kind(bed)
+
+        def on(one: Testbed) -> Scenario:
+            scenario = kind(one)
+            stack.callback(scenario.close)
+            scenario.roots = {change: on(root) for change, root in one.roots.items()}
+            return scenario
+
+        guests = {name: on(guest_bed) for name, guest_bed in bed.guests.items()}
+        scenario = next(iter(guests.values()), None) or on(bed)
         scenario.guests = guests
-        for guest_scenario in guests.values() or [scenario]:
-            stack.callback(guest_scenario.close)
         _require_programs(study, scenario)
-        scenario.roots = {change: stack.enter_context(_on_root(study, change, bed, purpose)) for change in changes}
         yield scenario
 
 
@@ -247,22 +277,9 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
                 for part in make_parts(Platform, level):
                     part.require_programs(bed)
         except Unavailable as error:
-            raise InputError(f"variant {variant}: {error.message}", error.hint) from None
-
-
-@contextmanager
-def _on_root(study: Study, change: RootChange, bed: Testbed, purpose: str) -> Iterator[Scenario]:
-    """Yield the study's scenario on the same machine with another root filesystem.
-
-    The scenario has its own session, daemons and namespaces, in addition to those of `bed`. Roles that are not under
-    test keep the root filesystem of `bed`."""
-    with ExitStack() as stack:
-        root_session = stack.enter_context(session(f"{purpose}: {change}", beside=True))
-        image = image_of(root_session, _needs_on(root_session, needs_of(study)), change=change)
-        other = stack.enter_context(local_testbed(root_session, image))
-        scenario = scenario_of(study)(replace(other, base=bed.image))
-        stack.callback(scenario.close)
-        yield scenario
+            hint = error.hint if bed.guest is None else _NOT_IN_A_GUEST
+            where = f" on {bed.host.name}" if bed.host.remote else ""
+            raise InputError(f"variant {variant}{where}: {error.message}", hint) from None
 
 
 def root_changes(study: Study) -> list[RootChange]:

@@ -74,7 +74,8 @@ class Executor:
     def reach(self) -> bool:
         """Run a command that does nothing on each host, and return True. Raises: TrialError if one does not answer."""
         for scenario in self.scenario.guests.values() or [self.scenario]:
-            scenario.require_reachable()
+            for each in (scenario, *scenario.roots.values()):
+                each.require_reachable()
         return True
 
     def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> CalibrationResult:

@@ -232,7 +232,8 @@ class Scenario(Declaration, OnTestbed):
         """Return the scenario object that runs a treatment: that of its guest or of its variant's root filesystem.
 
         If neither applies, it is this object."""
-        return self.roots.get(RootChange.of(config)) or self.guests.get(guest_of(config), self)
+        scenario = self.guests.get(guest_of(config), self)
+        return scenario.roots.get(RootChange.of(config), scenario)
 
     def availability_at(self, config: Config) -> Availability:
         """Return whether the treatment's host can run it; unavailable if `availability` returns an invalid object."""
