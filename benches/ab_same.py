@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+
+from _harness import kept
 
 PAIR = ["--a", "tcp_s=1", "--b", "tcp_s=1", "--only", "anomaly=none", "--only", "isolation=none"]
 BLOCKS = 5
@@ -22,21 +23,15 @@ EXITS = (0, 4, 8)  # no worse, worse, undecided
 WITHIN_S = 600
 
 
-def outcome(path: Path, only: str) -> dict[str, object]:
-    """Run both variants once more unless `path` has the outcome. Return what `lastro ab --json` prints."""
-    if not path.exists():
-        campaign = path.with_suffix("")
-        shutil.rmtree(campaign, ignore_errors=True)  # of a run that was stopped
-        options = [*PAIR, "--only", only, "--blocks", str(BLOCKS), "--wait", "--json", "--output", str(campaign)]
-        command = [sys.executable, "-m", "lastro", "ab", "demo", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
-        if done.returncode not in EXITS:
-            sys.exit(f"{' '.join(command)}: {done.stderr}")
-        partial = path.with_suffix(".partial")
-        partial.write_text(done.stdout)
-        partial.replace(path)
-    outcome: dict[str, object] = json.loads(path.read_text())
-    return outcome
+def outcome(campaign: Path, only: str) -> dict[str, object]:
+    """Run both variants once more, and return what `lastro ab --json` prints."""
+    options = [*PAIR, "--only", only, "--blocks", str(BLOCKS), "--wait", "--json", "--output", str(campaign)]
+    command = [sys.executable, "-m", "lastro", "ab", "demo", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    if done.returncode not in EXITS:
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
 
 
 def table(outcomes: list[dict[str, object]]) -> list[str]:
@@ -57,11 +52,10 @@ def main() -> None:
     parser.add_argument("runs", type=int, nargs="?", default=100)
     parser.add_argument("--only", default="platform=native")
     given = parser.parse_args()
-    kept = given.directory / given.only
-    kept.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for number in range(1, given.runs + 1):
-        outcomes.append(outcome(kept / f"{number}.json", given.only))
+        file = given.directory / given.only / f"{number}.json"
+        outcomes.append(kept(file, lambda campaign: outcome(campaign, given.only)))
         print(f"{number}: {outcomes[-1]['answer']}", file=sys.stderr, flush=True)
     print("\n".join(table(outcomes)))
 
