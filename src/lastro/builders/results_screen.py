@@ -33,7 +33,7 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     design."""
     rows = choice.rows(report) if choice else report.rows
     yield Title(report.study.title or report.study.name)
-    shown = f"{len(rows)} of {formats.count(len(report.rows), 'treatment')} shown"
+    shown = f"{len(rows)} of {ENGLISH.count(len(report.rows), 'treatment')} shown"
     yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
     yield _results(report, rows)
     yield from map(_as_grid, filter(None, (*growth_tables(report, ENGLISH), doses_table(report, ENGLISH))))
@@ -53,7 +53,7 @@ def _tally(report: CampaignResults) -> str:
         for state in ("valid", "invalid", "unavailable", "running", "pending")
         if counts.get(state)
     ]
-    treatments, trials = formats.count(len(report.rows), "treatment"), formats.count(progress.n_trials, "trial")
+    treatments, trials = ENGLISH.count(len(report.rows), "treatment"), ENGLISH.count(progress.n_trials, "trial")
     return f"{treatments}, {trials}: {', '.join(states)}"
 
 
@@ -158,7 +158,7 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
         sentences.append(f"× is the ratio to the baseline{with_interval}.")
     if n := max((sum(cell.decision != "unknown" for cell in view.cells) for view in report.views), default=0):
         corrected = (
-            f"corrected for the {formats.count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
+            f"corrected for the {ENGLISH.count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
         )
         sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
     pending = [NOT_RUN] if any(row.status == "pending" for row in report.rows) else []
@@ -173,7 +173,7 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
     yield from _reasons_of_ratios(report)
     for number, gap in enumerate(report.gaps, 1):
         where = f"{gap.where}: " if gap.where else ""
-        yield f"[{number}] {where}{gap.reason} ({formats.count(len(gap.treatments), 'treatment')})"
+        yield f"[{number}] {where}{gap.reason} ({ENGLISH.count(len(gap.treatments), 'treatment')})"
         if gap.remedy:
             yield f"    remedy: {gap.remedy}"
     reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
