@@ -55,7 +55,8 @@ class Testbed:
     `rivals` are the PIDs, on the controller, of the other guests of the session.
     `guests` is {name: testbed} of all guests, if the testbed file names several.
     `roots` maps each root filesystem that a variant changes to a testbed that has it, on the same hosts.
-    `base` is the root filesystem of the roles that are not under test, if a variant changes that of the others.
+    `base` is the root filesystem of the roles that are not under test, if a variant has a testbed of its own; `suffix`
+    then distinguishes what daemons keep for the variant from what they keep for others.
     `apparatus` records what runs on the host, except instances, while an instrument measures."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
@@ -75,6 +76,7 @@ class Testbed:
     guests: Mapping[str, Testbed] = field(default_factory=dict)
     roots: Mapping[RootChange, Testbed] = field(default_factory=dict)
     base: Image | None = None
+    suffix: str = ""
     apparatus: Apparatus = field(default_factory=Apparatus, compare=False)
 
     @property
@@ -258,10 +260,10 @@ def with_roots(bed: Testbed, images: Mapping[RootChange, Image], purpose: str) -
     with ExitStack() as stack:
 
         def extended(one: Testbed) -> Testbed:
-            roots = {
-                change: stack.enter_context(_on_root(one, image, f"{purpose}: {change}"))
-                for change, image in images.items()
-            }
+            roots = {}
+            for number, (change, image) in enumerate(images.items(), start=1):
+                root = stack.enter_context(_on_root(one, image, f"{purpose}: {change}"))
+                roots[change] = replace(root, suffix=f"-{image.name}-{number}")  # variants may have the same image
             return replace(one, roots=roots)
 
         if bed.guests:
@@ -273,7 +275,7 @@ def with_roots(bed: Testbed, images: Mapping[RootChange, Image], purpose: str) -
 
 @contextmanager
 def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
-    """Yield a testbed on the hosts of `bed` whose device under test has another root filesystem.
+    """Yield a testbed on the hosts of `bed` for a variant; its device under test has `image`.
 
     It has sessions of its own, and so its own daemons and namespaces. Roles that are not under test keep the root
     filesystem of `bed`."""

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lastro import registry
 from lastro.app.messages import say
+from lastro.app.own_parts import parts_at, require_used
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.duration import configuration
 from lastro.errors import InputError, Unavailable, did_you_mean
@@ -61,7 +63,7 @@ def testbed(
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as host_session,
-        _with_images(host_session, _needs_on(host_session, needs), changes, file, plans, purpose, on_wait) as bed,
+        _with_images(host_session, needs, changes, file, plans, purpose, on_wait) as bed,
     ):
         try:
             yield bed
@@ -72,7 +74,7 @@ def testbed(
 @contextmanager
 def _with_images(
     session: Session,
-    needs: rootfs.ImageAdditions,
+    needs: NeedsOn,
     changes: Sequence[RootChange],
     file: TestbedFile | None,
     plans: Sequence[GuestPlan],
@@ -80,8 +82,7 @@ def _with_images(
     wait: OnWait | None,
 ) -> Iterator[Testbed]:
     """Yield the testbed, as `placed` does, after all root filesystems have been built on this machine."""
-    image = image_of(session, needs)
-    roots = {change: image_of(session, needs, change=change) for change in changes}
+    image, roots = _images(session, needs, changes)
     more = [each for each in dict.fromkeys(roots.values()) if each != image]
     with (
         placed(session, image, file, plans, purpose, wait, more) as bed,
@@ -185,17 +186,30 @@ def _with_files(session: Session, function: OwnFunction, revision: str) -> OwnFu
     """Return `function` with its files; if they come from a repository, build them now. Raises: as `checkouts`."""
     if not function.repository:
         return function
-    checkout = checkouts.checkout_of(function, revision or function.revision, STATE_DIR / "checkouts", session.host)
+    source = checkouts.GitSource(f"function '{function.name}'", function.repository, function.build)
+    checkout = checkouts.checkout_of(source, revision or function.revision, STATE_DIR / "checkouts", session.host)
     if not checkout.exists:
-        say(f"building function '{function.name}' at commit {checkout.commit[:12]}, once …")
-    return checkouts.ensure(checkout, session.host)
+        say(f"building {source.what} at commit {checkout.commit[:12]}, once …")
+    built = function.in_checkout(str(checkouts.ensure(checkout, session.host)))
+    return replace(built, revision=checkout.commit)
 
 
 def build_images(session: Session, study: Study) -> None:
     """Build the root filesystems for the trials of a study that do not exist yet."""
-    needs = _needs_on(session, needs_of(study))
-    for change in (UNCHANGED, *root_changes(study)):
-        image_of(session, needs, change=change)
+    _images(session, needs_of(study), root_changes(study))
+
+
+def _images(
+    session: Session, needs: NeedsOn, changes: Sequence[RootChange]
+) -> tuple[rootfs.Image, dict[RootChange, rootfs.Image]]:
+    """Return the root filesystem that contains what `needs` returns, and {change: that of a variant with this change}.
+
+    A revision of parts may need others in it. Those that do not exist are built now."""
+    roots = {}
+    for change in (UNCHANGED, *changes):
+        with registry.instead(parts_at(change.parts).parts):
+            roots[change] = image_of(session, _needs_on(session, needs), change=change)
+    return roots.pop(UNCHANGED), roots
 
 
 def require_runnable(store: Store) -> None:
@@ -216,7 +230,6 @@ def require_runnable(store: Store) -> None:
 
 def needs_of(study: Study) -> NeedsOn:
     """Return a function that takes a host, and returns what a study's trials require in the root filesystem there."""
-    kind = scenario_of(study)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
     used_functions = [function for function in study.functions if function.name in used]
@@ -224,7 +237,7 @@ def needs_of(study: Study) -> NeedsOn:
     if all(revisions):  # no treatment has the revision that the study names
         used_functions = [replace(function, revision=revisions[0]) for function in used_functions]
     additions = rootfs.ImageAdditions(functions=tuple(used_functions))
-    return lambda host: kind.image_needs(host, configs).and_of(additions)
+    return lambda host: scenario_of(study).image_needs(host, configs).and_of(additions)
 
 
 @contextmanager
@@ -235,12 +248,15 @@ def scenario_on_host(
 
     If it needs a testbed, one is set up as in `testbed`, with the same meaning of the arguments, and its image has what
     the study requires."""
-    kind = scenario_of(study)
-    if not kind.needs_root:
-        with one_interrupt():
-            yield kind(None)
-        return
     names, changes = guest_names(study), root_changes(study)
+    if any(change.parts for change in changes):
+        require_used(study)
+    if not scenario_of(study).needs_root:
+        with one_interrupt():
+            scenario = _scenario(study, None)
+            scenario.roots = {change: _scenario(study, None, change) for change in changes}
+            yield scenario
+        return
     with (
         testbed(
             purpose, wait=wait, needs=needs_of(study), file=file, guests=names, changes=changes, beside=beside
@@ -248,10 +264,10 @@ def scenario_on_host(
         ExitStack() as stack,
     ):
 
-        def on(one: Testbed) -> Scenario:
-            scenario = kind(one)
+        def on(one: Testbed, change: RootChange = UNCHANGED) -> Scenario:
+            scenario = _scenario(study, one, change)
             stack.callback(scenario.close)
-            scenario.roots = {change: on(root) for change, root in one.roots.items()}
+            scenario.roots = {change: on(root, change) for change, root in one.roots.items()}
             return scenario
 
         guests = {name: on(guest_bed) for name, guest_bed in bed.guests.items()}
@@ -259,6 +275,15 @@ def scenario_on_host(
         scenario.guests = guests
         _require_programs(study, scenario)
         yield scenario
+
+
+def _scenario(study: Study, bed: Testbed | None, change: RootChange = UNCHANGED) -> Scenario:
+    """Return the study's scenario on a testbed, with the parts that a variant has with this change."""
+    versions = parts_at(change.parts).parts
+    with registry.instead(versions):
+        scenario = scenario_of(study)(bed)
+    scenario.versions = versions
+    return scenario
 
 
 def _require_programs(study: Study, scenario: Scenario) -> None:
@@ -273,7 +298,7 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
         checked.add(level)
         bed = scenario.at(config).testbed
         try:
-            with bed.host.recorded():
+            with bed.host.recorded(), scenario.at(config).with_its_parts():
                 for part in make_parts(Platform, level):
                     part.require_programs(bed)
         except Unavailable as error:
@@ -283,6 +308,6 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
 
 
 def root_changes(study: Study) -> list[RootChange]:
-    """Return the changes that a study's variants make to the root filesystem, each once; empty if there are none."""
+    """Return the changes of a study's variants that need testbeds of their own, each once; empty if there are none."""
     changes = (RootChange.of(configuration(study, treatment)) for treatment in design.treatments(study))
     return [change for change in dict.fromkeys(changes) if change]

@@ -86,7 +86,7 @@ class Executor:
         outcome, scenario = Outcome(), self.scenario.at(config)
         for failed in range(attempts):
             self._wait(config, failed + failed_attempts)
-            with scenario.attempt():
+            with scenario.with_its_parts(), scenario.attempt():
                 outcome = _outcome(scenario, config, {})
             if outcome.valid:
                 try:
@@ -101,10 +101,11 @@ class Executor:
         self.watcher.measuring()
         started_utc, started_s = utc_now(), time.monotonic()
         scenario = self.scenario.at(config)
-        with scenario.attempt() as transcript:
-            outcome = _outcome(scenario, config, calibrations)
-        outcome.notes["residuals"] = scenario.residuals(config)
-        preparation = [{**record, "prepares": True} for record in scenario.preparation(config)]
+        with scenario.with_its_parts():
+            with scenario.attempt() as transcript:
+                outcome = _outcome(scenario, config, calibrations)
+            outcome.notes["residuals"] = scenario.residuals(config)
+            preparation = [{**record, "prepares": True} for record in scenario.preparation(config)]
         took_s = time.monotonic() - started_s
         return AttemptResult(outcome, started_utc, took_s, preparation + transcript.records, self._taken_events())
 
