@@ -20,6 +20,7 @@ from typing import Any
 from lastro.errors import CommandFailed, CommandTimeout, GuestLost, HostError, LastroError, PlatformError
 from lastro.host.base import Host, Process
 from lastro.host.connections import SshTarget
+from lastro.host.files import SEARCHED
 from lastro.host.ledger import Session
 from lastro.host.testbed_file import GuestPlan
 from lastro.image import guest_host
@@ -104,7 +105,7 @@ def booted(near: Session, images: Sequence[Image], plan: GuestPlan) -> Iterator[
         for place in (home, scratch):
             stack.enter_context(near.owned("directory", str(place)))
         with host.recorded() as transcript:
-            _furnish(host, home, files, plan.hypervisor)
+            _furnish(host, home, files, plan)
             start = _Start(host, tuple(images), plan, files, home, scratch)
             accelerator, why_not, port, qemu = start.first_that_boots()
         stack.callback(qemu.stop)
@@ -165,7 +166,7 @@ def _in_turn(titles: Mapping[str, str]) -> str:
     return f"{len(titles)} guests in turn ({'; '.join(f'{name}: {title}' for name, title in titles.items())})"
 
 
-def _furnish(host: Host, home: Path, files: GuestHost, hypervisor: str) -> None:
+def _furnish(host: Host, home: Path, files: GuestHost, plan: GuestPlan) -> None:
     """Make the SSH keys for this boot, and the disk with the guest's files: a tar, so it needs no file system."""
     host.run(
         ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
@@ -175,12 +176,27 @@ def _furnish(host: Host, home: Path, files: GuestHost, hypervisor: str) -> None:
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
     host.write_text(str(home / "inside/sshd_config"), _SSHD.format(network=_NETWORK))
     host.write_text(str(home / "inside/profile"), files.profile)
-    host.write_text(str(home / "inside/start"), start_of(hypervisor))
+    host.write_text(str(home / "inside/start"), start_of(plan.hypervisor))
     content = [f"--directory={home}/inside", "."]
     if files.boots:  # sent by SSH, they would take most of a minute on an emulated processor
         store = files.boots.initramfs.parent
         content += [f"--directory={store}", *(str(file.relative_to(store)) for file in files.boots.to_send)]
     host.run(["tar", "--create", f"--file={home}/door.tar", *content])
+    programs = sorted({str(each.relative_to("/")) for path in plan.programs for each in _with_siblings(Path(path))})
+    if programs:
+        inside = "--transform=s,^,programs/,S"  # but not in targets of symbolic links
+        host.run(["tar", "--append", f"--file={home}/door.tar", "--numeric-owner", inside, "--directory=/", *programs])
+
+
+def _with_siblings(program: Path) -> list[Path]:
+    """Return a program of this machine with the programs beside it, such as containerd with its shims.
+
+    From a directory of the PATH, only the program itself is returned; nothing if it is not on this machine."""
+    if not program.is_file():
+        return []
+    if str(program.parent) in SEARCHED.split(":"):
+        return [program]
+    return [each for each in program.parent.iterdir() if each.is_file() and os.access(each, os.X_OK)]
 
 
 def _reach(home: Path, port: int, name: str = "") -> SshTarget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from lastro.platforms.base import Platform
 from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, guest_of, make_parts, scenario_of, schema
+from lastro.scenarios.base import Scenario, guest_of, make_parts, platform_levels, scenario_of, schema
 from lastro.shapes import MisshapenData, made
 from lastro.study import design
 from lastro.study.levels import functions_in, part_level
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from lastro.host.testbed_file import GuestPlan, TestbedFile
 
 NeedsOn = Callable[[Host], rootfs.ImageAdditions]
-_NOT_IN_A_GUEST = (
-    "nothing can be installed in a guest: compare guests with another `release` by the factor `guest`, or programs on"
-    " this machine or on one that ssh reaches"
+_IN_A_GUEST = (
+    "a guest gets the program of this machine with the programs beside it, and no libraries but those of its release:"
+    " build it static, or give the guest another `release`"
 )
 
 
@@ -50,16 +50,17 @@ def testbed(
     needs: NeedsOn = lambda host: rootfs.ImageAdditions(),
     file: TestbedFile | None = None,
     guests: Sequence[str] = (),
+    programs: Sequence[str] = (),
     changes: Sequence[RootChange] = (),
     beside: bool = False,
 ) -> Iterator[Testbed]:
     """Hold this machine, and yield a testbed whose root filesystem contains what `needs` returns.
 
     The hosts of a testbed `file` are held, too, and get the same root filesystem. If `file` has a guest, it boots on
-    this machine; if it has several, those named in `guests` boot. The `roots` of the testbed have the root filesystems
-    with `changes`. With `beside`, this machine is not held, since the process that started this one holds it. Raises:
-    InputError when `file` and `guests` do not match."""
-    plans = guests_to_boot(file, guests)
+    this machine; if it has several, those named in `guests` boot. They contain the `programs` of this machine. The
+    `roots` of the testbed have the root filesystems with `changes`. With `beside`, this machine is not held, since the
+    process that started this one holds it. Raises: InputError when `file` and `guests` do not match."""
+    plans = [replace(plan, programs=tuple(programs)) for plan in guests_to_boot(file, guests)]
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as host_session,
@@ -259,7 +260,14 @@ def scenario_on_host(
         return
     with (
         testbed(
-            purpose, wait=wait, needs=needs_of(study), file=file, guests=names, changes=changes, beside=beside
+            purpose,
+            wait=wait,
+            needs=needs_of(study),
+            file=file,
+            guests=names,
+            programs=_programs_of(study),
+            changes=changes,
+            beside=beside,
         ) as bed,
         ExitStack() as stack,
     ):
@@ -286,6 +294,17 @@ def _scenario(study: Study, bed: Testbed | None, change: RootChange = UNCHANGED)
     return scenario
 
 
+def _programs_of(study: Study) -> list[str]:
+    """Return the paths of the programs that a study's treatments choose for their platforms, each once."""
+    configs = (configuration(study, treatment) for treatment in design.treatments(study))
+    levels = dict.fromkeys(level for config in configs if "platform" in config for level in platform_levels(config))
+    paths = []
+    for level in levels:
+        with suppress(InputError, Unavailable):  # its treatments are unavailable
+            paths += [path for part in make_parts(Platform, level) for path in part.programs.values()]
+    return list(dict.fromkeys(paths))
+
+
 def _require_programs(study: Study, scenario: Scenario) -> None:
     """Raise InputError when a program that a variant chooses for a platform cannot be used."""
     checked: set[str] = set()
@@ -302,7 +321,7 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
                 for part in make_parts(Platform, level):
                     part.require_programs(bed)
         except Unavailable as error:
-            hint = error.hint if bed.guest is None else _NOT_IN_A_GUEST
+            hint = error.hint if bed.guest is None else _IN_A_GUEST
             where = f" on {bed.host.name}" if bed.host.remote else ""
             raise InputError(f"variant {variant}{where}: {error.message}", hint) from None
 

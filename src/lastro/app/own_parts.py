@@ -1,7 +1,8 @@
 """Parts of the user's own at a revision of their Git repository, for variants that compare two of them.
 
-A revision is checked out below Lastro's state, and its modules are imported under names of their own, so that several
-revisions take turns in one process. What a part imports is not: it must be the same for all revisions."""
+A revision is checked out below the state directory, and its modules are imported under names of their own, so that
+several revisions take turns in one process. They share the modules that they import, so these must not be code of the
+repository."""
 
 from __future__ import annotations
 

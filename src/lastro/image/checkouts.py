@@ -89,14 +89,15 @@ def ensure(checkout: Checkout, host: Host) -> Path:
         os.utime(checkout.directory)  # it was used (`stock`)
         return checkout.directory
     what = f"the checkout of {source.what}"
-    with workshop(store) as work, building(what, store, ""):
+    with building(what, store, ""), workshop(store) as work:
         tree, common = work / "tree", _git(source, host, "rev-parse", "--path-format=absolute", "--git-common-dir")
         argv = ["sh", "-ec", _CHECKOUT, "checkout", str(tree), str(common), checkout.commit]
         host.run(argv, timeout_s=_CHECKOUT_TIMEOUT_S)
         if source.build:
             _build(checkout, tree, host)
         shutil.rmtree(tree / ".git")  # it differs from checkout to checkout, and its objects may go
-        tree.rename(checkout.directory)
+        if not checkout.exists:  # another process may have made it in the meantime
+            tree.rename(checkout.directory)
     return checkout.directory
 
 

@@ -56,6 +56,9 @@ tar -x -f /dev/vdb -C lastro || fail "the keys cannot be read"
 for root in $roots; do
     put_root $(echo "$root" | tr : ' ')
 done
+if [ -d lastro/programs ]; then # what the guest has itself stays as it is
+    chroot . sh -c 'tar -c -C /lastro/programs . | tar -x -C / --skip-old-files --keep-directory-symlink'
+fi
 if [ "$modules" ]; then
     await "$modules"
     mkdir -p lib/modules

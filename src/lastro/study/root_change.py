@@ -1,8 +1,8 @@
 """The changes of a variant for which it has a testbed of its own. Pure.
 
 They are those of the root filesystem of instances: the Debian release, more packages, another root filesystem, or the
-revision of functions that are built from a repository. A revision of parts of the user's own is another one, since its
-instances and daemons are those of other code."""
+revision of functions that are built from a repository. The revision of the user's own parts is such a change, too,
+since other code starts the instances and daemons."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+import tarfile
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from lastro.builders.tables import captioned, results_table
 from lastro.cli._guest_adds import added, added_isolation, links_of
 from lastro.document import Title
 from lastro.errors import CommandFailed, HostError, StudyError
-from lastro.guest import _facts, _Start, booted
+from lastro.guest import _facts, _furnish, _Start, booted
 from lastro.host.connections import SshTarget
 from lastro.host.local import LocalHost
 from lastro.host.ssh import SshHost
@@ -258,6 +259,24 @@ def test_the_root_filesystems_of_variants_are_more_disks(tmp_path: Path) -> None
     roots = [word.split(":")[:3] for word in words if word.startswith("lastro.root=")]
     assert roots[1] == ["lastro.root=/dev/vde", "/dev/vdf", "/var/lib/lastro/rootfs/cdcdcdcdcdcd/rootfs"]
     assert len(roots) == 2 and "lastro.modules=/dev/vdg" in words
+
+
+@pytest.mark.processes
+def test_programs_of_this_machine_come_with_what_is_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "runc-1.2").mkdir()
+    for name, mode in (("runc", 0o755), ("shim", 0o755), ("notes", 0o644)):
+        (tmp_path / "runc-1.2" / name).write_text(name)
+        (tmp_path / "runc-1.2" / name).chmod(mode)
+    plan = replace(guest_of(load(Path("guest"))), programs=(f"{tmp_path}/runc-1.2/runc", "/bin/true", "/not/here"))
+    (tmp_path / "home").mkdir()
+    _furnish(LocalHost(), tmp_path / "home", start(tmp_path).files, plan)
+    with tarfile.open(tmp_path / "home/door.tar") as door:
+        names = door.getnames()
+    own = [name for name in names if name.startswith(f"programs{tmp_path}/runc-1.2/")]
+    assert sorted(Path(name).name for name in own) == ["runc", "shim"]
+    assert "programs/bin/true" in names and not any("not/here" in name for name in names)
+    assert plan.facts()["programs"].startswith(str(tmp_path))
+    assert "programs" not in replace(plan, programs=()).facts()
 
 
 def test_on_kvm_it_has_the_processor_and_the_mitigations_of_its_own(tmp_path: Path) -> None:
