@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 HEAD = ["| what | Lastro | raw tools | ratio | target | pairs |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
 
@@ -72,6 +75,19 @@ def interleaved(what: str, target: str, ours: Side, raw: Side, n: int, *, unit: 
             if pair:
                 (found.ours, found.raw)[which].append(value)
     return found
+
+
+def kept(path: Path, run: Callable[[Path], object]) -> Any:
+    """Return the content of the JSON file `path`. If it does not exist, store what `run` returns for a new campaign.
+
+    So a loop of campaigns that was stopped goes on. The directory of the campaign is `path` without its suffix."""
+    if not path.exists():
+        campaign, partial = path.with_suffix(""), path.with_suffix(".partial")
+        shutil.rmtree(campaign, ignore_errors=True)  # of a run that was stopped
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(run(campaign)))
+        partial.replace(path)
+    return json.loads(path.read_text())
 
 
 def show(ratios: Sequence[Ratio]) -> None:

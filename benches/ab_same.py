@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from multiprocessing import Process
 from pathlib import Path
+
+from _harness import kept
 
 PAIR = ["--a", "tcp_s=1", "--b", "tcp_s=1", "--only", "anomaly=none", "--only", "isolation=none"]
 BLOCKS = 5
@@ -50,22 +51,16 @@ def drifting() -> Iterator[None]:
         load.join()
 
 
-def outcome(path: Path, only: str, *, drift: bool) -> dict[str, object]:
-    """Run both variants once more unless `path` has the outcome. Return what `lastro ab --json` prints."""
-    if not path.exists():
-        campaign = path.with_suffix("")
-        shutil.rmtree(campaign, ignore_errors=True)  # of a run that was stopped
-        options = [*PAIR, "--only", only, "--blocks", str(BLOCKS), "--wait", "--json", "--output", str(campaign)]
-        command = [sys.executable, "-m", "lastro", "ab", "demo", *options]
-        with drifting() if drift else nullcontext():
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
-        if done.returncode not in EXITS:
-            sys.exit(f"{' '.join(command)}: {done.stderr}")
-        partial = path.with_suffix(".partial")
-        partial.write_text(done.stdout)
-        partial.replace(path)
-    outcome: dict[str, object] = json.loads(path.read_text())
-    return outcome
+def outcome(campaign: Path, only: str, *, drift: bool) -> dict[str, object]:
+    """Run both variants once more, and return what `lastro ab --json` prints."""
+    options = [*PAIR, "--only", only, "--blocks", str(BLOCKS), "--wait", "--json", "--output", str(campaign)]
+    command = [sys.executable, "-m", "lastro", "ab", "demo", *options]
+    with drifting() if drift else nullcontext():
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    if done.returncode not in EXITS:
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
 
 
 def table(outcomes: list[dict[str, object]]) -> list[str]:
@@ -87,11 +82,11 @@ def main() -> None:
     parser.add_argument("--only", default="platform=native")
     parser.add_argument("--drift", action="store_true", help="a second process takes ever more of a CPU in each run")
     given = parser.parse_args()
-    kept = given.directory / f"{given.only}{',drift' if given.drift else ''}"
-    kept.mkdir(parents=True, exist_ok=True)
+    directory = given.directory / f"{given.only}{',drift' if given.drift else ''}"
     outcomes = []
     for number in range(1, given.runs + 1):
-        outcomes.append(outcome(kept / f"{number}.json", given.only, drift=given.drift))
+        file = directory / f"{number}.json"
+        outcomes.append(kept(file, lambda campaign: outcome(campaign, given.only, drift=given.drift)))
         print(f"{number}: {outcomes[-1]['answer']}", file=sys.stderr, flush=True)
     print("\n".join(table(outcomes)))
 

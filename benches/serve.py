@@ -12,6 +12,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 from analysis import CHAIN, campaign
@@ -20,6 +24,7 @@ from lastro.results.samples import Outcome
 from lastro.results.store import Store
 
 _WARM_UP_S, _MEASURED_S, _TRIAL_S = 10.0, 60.0, 2.0
+_RETRY_S = 0.5
 _AGAIN = 50  # trials that are left to run
 
 
@@ -36,36 +41,58 @@ def rows() -> list[str]:
 
 
 def _percent(folder: Path, place: Path, running: bool) -> float:
-    argv = [sys.executable, "-m", "lastro", "serve", str(folder)]
-    server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    address, _, token = server.stdout.readline().strip().removeprefix("http://").partition("/?token=")
-    threading.Thread(target=_watch, args=(address, token), daemon=True).start()
-    ends_s = time.monotonic() + _WARM_UP_S + _MEASURED_S
-    try:
+    with served(folder, place.name) as pid:
+        ends_s = time.monotonic() + _WARM_UP_S + _MEASURED_S
         if running:
             threading.Thread(target=_run, args=(place, ends_s), daemon=True).start()
         time.sleep(_WARM_UP_S)
-        began_s, before_s = time.monotonic(), _cpu_s(server.pid)
+        began_s, before_s = time.monotonic(), cpu_s(pid)
         time.sleep(ends_s - began_s)
-        return 100 * (_cpu_s(server.pid) - before_s) / (time.monotonic() - began_s)
+        return 100 * (cpu_s(pid) - before_s) / (time.monotonic() - began_s)
+
+
+@contextmanager
+def served(folder: Path, name: str) -> Iterator[int]:
+    """Run `lastro serve` with a watcher of the campaign `name` in `folder`; yield the server's PID.
+
+    The campaign may begin later. The server has loaded its modules when the block begins."""
+    argv = [sys.executable, "-m", "lastro", "serve", str(folder)]
+    server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address, _, token = server.stdout.readline().strip().removeprefix("http://").partition("/?token=")
+        watcher = _Watcher(address, token)
+        watcher.read("/")
+        threading.Thread(target=watcher.watch, args=(f"/c/{name}/",), daemon=True).start()
+        yield server.pid
     finally:
         server.send_signal(signal.SIGINT)
         server.wait()
 
 
-def _watch(address: str, token: str) -> None:
-    """Do what the page's script does: fetch the page after each message."""
-    headers = {"Cookie": f"lastro-{address.rpartition(':')[2]}={token}"}
-    events = http.client.HTTPConnection(address)
-    events.request("GET", "/c/c/events", headers=headers)
-    answer = events.getresponse()
-    while answer.readline():
-        page = http.client.HTTPConnection(address)
-        page.request("GET", "/c/c/", headers=headers)
-        page.getresponse().read()
-        page.close()
-        answer.readline()
+@dataclass(frozen=True, slots=True)
+class _Watcher:
+    """Does what the page's script does. `address` is HOST:PORT of the server."""
+
+    address: str
+    token: str
+
+    def watch(self, page: str) -> None:
+        """Fetch a page after each message of its event stream, from when the page exists until the server ends."""
+        while (events := self._get(f"{page}events")).status != HTTPStatus.OK:
+            time.sleep(_RETRY_S)
+        while events.readline():
+            self.read(page)
+            events.readline()
+
+    def read(self, page: str) -> None:
+        self._get(page).read()
+
+    def _get(self, path: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(self.address)
+        headers = {"Cookie": f"lastro-{self.address.rpartition(':')[2]}={self.token}", "Connection": "close"}
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse()
 
 
 def _run(place: Path, ends_s: float) -> None:
@@ -80,7 +107,7 @@ def _run(place: Path, ends_s: float) -> None:
             store.finish(trial.number, outcome, started_utc="2026-11-28T12:00:00Z", duration_s=_TRIAL_S, transcript=[])
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     fields = stat_fields(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

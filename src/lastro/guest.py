@@ -10,15 +10,17 @@ import os
 import shlex
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from lastro.errors import CommandFailed, CommandTimeout, GuestLost, HostError, LastroError, PlatformError
 from lastro.host.base import Host, Process
 from lastro.host.connections import SshTarget
+from lastro.host.files import SEARCHED
 from lastro.host.ledger import Session
 from lastro.host.testbed_file import GuestPlan
 from lastro.image import guest_host
@@ -36,6 +38,7 @@ _PATIENCE_S = {"kvm": 30, "tcg": 420}
 _CONNECT_S = 40  # in software, sshd takes seconds for an exchange of keys, and longer where all parts are tried at once
 _POLL_S = 0.25
 _PORTS_TRIED = 5
+_FIRST_ROOT = 2  # the drive of the first root filesystem of instances, after the root of the guest and its keys
 # Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
 _LSM = {
     "apparmor": ("apparmor=1", "security=apparmor"),
@@ -84,8 +87,8 @@ class BootedGuest:
 
 
 @contextmanager
-def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest]:
-    """Boot a guest that contains `image`, the root filesystem of instances; end the guest after the block.
+def booted(near: Session, images: Sequence[Image], plan: GuestPlan) -> Iterator[BootedGuest]:
+    """Boot a guest that contains `images`, the root filesystems of instances; end the guest after the block.
 
     Raises: HostError when it boots neither on KVM nor in software; GuestLost when it ended or hung inside the block;
     ImageError when its files cannot be made."""
@@ -95,15 +98,15 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
         host.require("qemu-img", _REMEDY)
         with near.building():
             state, what = near.ledger.state, (plan.release, plan.kernel, plan.platforms, plan.hypervisor)
-            files = guest_host.ensure(image, state, host, *what)
+            files = guest_host.ensure(images, state, host, *what)
     called = "-".join(filter(None, ("guest", plan.name)))
     home, scratch = near.run_dir / called, near.scratch_dir / called
     with ExitStack() as stack:
         for place in (home, scratch):
             stack.enter_context(near.owned("directory", str(place)))
         with host.recorded() as transcript:
-            _furnish(host, home, files, plan.hypervisor)
-            start = _Start(host, image, plan, files, home, scratch)
+            _furnish(host, home, files, plan)
+            start = _Start(host, tuple(images), plan, files, home, scratch)
             accelerator, why_not, port, qemu = start.first_that_boots()
         stack.callback(qemu.stop)
         reach, facts = _reach(home, port, plan.name), _facts(plan, accelerator, why_not) | files.digests
@@ -163,7 +166,7 @@ def _in_turn(titles: Mapping[str, str]) -> str:
     return f"{len(titles)} guests in turn ({'; '.join(f'{name}: {title}' for name, title in titles.items())})"
 
 
-def _furnish(host: Host, home: Path, files: GuestHost, hypervisor: str) -> None:
+def _furnish(host: Host, home: Path, files: GuestHost, plan: GuestPlan) -> None:
     """Make the SSH keys for this boot, and the disk with the guest's files: a tar, so it needs no file system."""
     host.run(
         ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
@@ -173,12 +176,27 @@ def _furnish(host: Host, home: Path, files: GuestHost, hypervisor: str) -> None:
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
     host.write_text(str(home / "inside/sshd_config"), _SSHD.format(network=_NETWORK))
     host.write_text(str(home / "inside/profile"), files.profile)
-    host.write_text(str(home / "inside/start"), start_of(hypervisor))
+    host.write_text(str(home / "inside/start"), start_of(plan.hypervisor))
     content = [f"--directory={home}/inside", "."]
     if files.boots:  # sent by SSH, they would take most of a minute on an emulated processor
         store = files.boots.initramfs.parent
         content += [f"--directory={store}", *(str(file.relative_to(store)) for file in files.boots.to_send)]
     host.run(["tar", "--create", f"--file={home}/door.tar", *content])
+    programs = sorted({str(each.relative_to("/")) for path in plan.programs for each in _with_siblings(Path(path))})
+    if programs:
+        inside = "--transform=s,^,programs/,S"  # but not in targets of symbolic links
+        host.run(["tar", "--append", f"--file={home}/door.tar", "--numeric-owner", inside, "--directory=/", *programs])
+
+
+def _with_siblings(program: Path) -> list[Path]:
+    """Return a program of this machine with the programs beside it, such as containerd with its shims.
+
+    From a directory of the PATH, only the program itself is returned; nothing if it is not on this machine."""
+    if not program.is_file():
+        return []
+    if str(program.parent) in SEARCHED.split(":"):
+        return [program]
+    return [each for each in program.parent.iterdir() if each.is_file() and os.access(each, os.X_OK)]
 
 
 def _reach(home: Path, port: int, name: str = "") -> SshTarget:
@@ -192,7 +210,7 @@ class _Start:
     """The start of a guest. `home` is the directory of its SSH keys and console, `scratch` that of its disk layers."""
 
     host: Host
-    image: Image
+    images: tuple[Image, ...]
     plan: GuestPlan
     files: GuestHost
     home: Path
@@ -239,7 +257,7 @@ class _Start:
         raise AssertionError
 
     def _qemu(self, accelerator: str, port: int) -> Process:
-        layers = {"root": self.files.root, "instances": self.files.instances}
+        layers = {"root": self.files.root, **self._layers}
         self.host.run(["mkdir", "-p", str(self.scratch.parent), str(self.scratch)])
         for name, disk in layers.items():
             below = ["-b", str(disk), "-F", "raw"]
@@ -262,15 +280,21 @@ class _Start:
             "-device", f"virtio-rng-pci{self._translated}",
         ]  # fmt: skip
         drives = [f"format=qcow2,file={self.scratch}/root.qcow2", f"format=raw,readonly=on,file={self.home}/door.tar"]
-        drives.append(f"format=qcow2,file={self.scratch}/instances.qcow2")
-        shared = (self.image.tar, self.files.modules)
-        drives += [f"format=raw,readonly=on,file={file}" for file in shared if file]
+        for name, image in zip(self._layers, self.images, strict=True):
+            drives += [f"format=qcow2,file={self.scratch}/{name}.qcow2", f"format=raw,readonly=on,file={image.tar}"]
+        if self.files.modules:
+            drives.append(f"format=raw,readonly=on,file={self.files.modules}")
         for number, drive in enumerate(drives):
             argv += ["-drive", f"if=none,id=d{number},{drive}"]
             argv += ["-device", f"virtio-blk-pci,drive=d{number}{self._translated}"]
         net = f"net={_NETWORK}.0/24,host={_NETWORK}.2,restrict=on"
         argv += ["-netdev", f"user,id=door,{net},hostfwd=tcp:127.0.0.1:{port}-{_NETWORK}.15:22"]
         return [*argv, "-device", f"virtio-net-pci,netdev=door,romfile={self._translated}"]
+
+    @property
+    def _layers(self) -> dict[str, Path]:
+        """Return {name of a layer: disk below it} of the root filesystems of instances."""
+        return {f"instances-{number}": disk for number, disk in enumerate(self.files.instances)}
 
     @property
     def _translated(self) -> str:
@@ -293,14 +317,22 @@ class _Start:
         unguarded = ["mitigations=off", "tsc=reliable", "norandmaps"] if accelerator == "tcg" else []
         console = "hvc0" if self.files.xen else "ttyS0"
         words = [f"console={console}", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]
-        state = Path(_reach(self.home, 0).state)
-        tree = state / "rootfs" / self.image.name / "rootfs"
-        epoch = int(self.image.tree.stat().st_mtime)
-        words += [f"lastro.cgroups={self.plan.cgroups}", f"lastro.tree={tree}", f"lastro.epoch={epoch}"]
-        if self.files.boots:
-            words.append(f"lastro.disk={state}/guest/{self.files.instances.name}")
-            words += [] if self.plan.hypervisor in HYPERVISORS else [f"lastro.load={_FOR_MACHINES}"]
+        words += [f"lastro.cgroups={self.plan.cgroups}", *self._roots()]
+        if self.files.modules:
+            words.append(f"lastro.modules={_device(_FIRST_ROOT + 2 * len(self.images))}")
+        if self.files.boots and self.plan.hypervisor not in HYPERVISORS:
+            words.append(f"lastro.load={_FOR_MACHINES}")
         return words
+
+    def _roots(self) -> Iterator[str]:
+        """Yield the parameter that describes each root filesystem of instances: see `guest_host_init.sh`."""
+        state = Path(_reach(self.home, 0).state)
+        for number, (image, disk) in enumerate(zip(self.images, self.files.instances, strict=True)):
+            devices = [_device(_FIRST_ROOT + 2 * number + each) for each in (0, 1)]
+            epoch = int(image.tree.stat().st_mtime)
+            fields = [*devices, state / "rootfs" / image.name / "rootfs", epoch]
+            fields += [state / "guest" / disk.name] if self.files.boots else []
+            yield f"lastro.root={':'.join(map(str, fields))}"
 
     def _wait(self, qemu: Process, port: int, patience_s: int) -> None:
         """Wait until the guest's sshd answers. Raises: PlatformError when it does not within `patience_s` seconds."""
@@ -321,6 +353,11 @@ class _Start:
 def surely_emulated(plan: GuestPlan) -> bool:
     """Return whether a guest is certain to be emulated in software; False if only booting it can show whether it is."""
     return plan.accelerator == "tcg" or (plan.accelerator == "auto" and not _has_kvm())
+
+
+def _device(number: int) -> str:
+    """Return the name in the guest of the disk that is QEMU's drive `number`, counted from 0."""
+    return f"/dev/vd{ascii_lowercase[number]}"
 
 
 def _has_kvm() -> bool:

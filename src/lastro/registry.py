@@ -4,7 +4,10 @@ To add a part, add its module; no other file changes. Three places are scanned: 
 (`lastro.platforms`), the folders in the environment variable LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry
 points of the group with the package's name. A module of Lastro that cannot be imported is listed as a broken part; the
 reason is raised when the part is requested. The same is true of a module from the other two places that fails in any
-way."""
+way.
+
+A variant may use its own versions of the parts in LASTRO_PARTS (`versions_in`, `instead`): versions of a part are
+modules of different names in one process."""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ import pkgutil
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -42,7 +45,9 @@ KINDS = {
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _LONGEST = 300  # characters of a reason
+_CHOOSE = "choose a revision that has it"
 _foreign: dict[str, str] = {}  # {name of a module from outside Lastro: its file or entry point}
+_instead: PartsByKind = {}  # what `parts` returns inside `instead`
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,21 @@ class PartInfo:
     remedy: str | None = None
 
 
+PartsByKind = Mapping[str, Mapping[str, PartInfo]]
+
+
+def folders() -> list[Path]:
+    """Return the folders that LASTRO_PARTS names. Raises: InputError when one is not a directory."""
+    named = list(filter(None, os.environ.get("LASTRO_PARTS", "").split(os.pathsep)))
+    for folder in named:
+        if not Path(folder).is_dir():
+            raise InputError(
+                f"LASTRO_PARTS names {folder}, which is not a directory",
+                "name folders that hold parts, such as FOLDER/anomalies/mine.py, or unset it",
+            )
+    return list(map(Path, named))
+
+
 def _scanned(kind: str) -> Iterator[PartInfo]:
     """Yield all parts of a kind, from the three places in the module's docstring; a broken module yields one entry."""
     package = KINDS[kind]
@@ -71,17 +91,16 @@ def _scanned(kind: str) -> Iterator[PartInfo]:
                 yield from _parts_in(kind, importlib.import_module(origin), origin)
             except ImportError as error:
                 yield _broken(kind, module.name, origin, error)
-    for folder in filter(None, os.environ.get("LASTRO_PARTS", "").split(os.pathsep)):
-        if not Path(folder).is_dir():
-            raise InputError(
-                f"LASTRO_PARTS names {folder}, which is not a directory",
-                "name folders that hold parts, such as FOLDER/anomalies/mine.py, or unset it",
-            )
-        for file in sorted((Path(folder) / package).glob("*.py")):
-            yield from _from_elsewhere(kind, file.stem, str(file), partial(_load_file, package, file))
+    for folder in folders():
+        yield from _parts_of_folder(kind, folder)
     for entry in metadata.entry_points(group=f"lastro.{package}"):
         load = partial(importlib.import_module, entry.module)
         yield from _from_elsewhere(kind, entry.name, entry.value, load)
+
+
+def _parts_of_folder(kind: str, folder: Path, version: str = "") -> Iterator[PartInfo]:
+    for file in sorted((folder / KINDS[kind]).glob("*.py")):
+        yield from _from_elsewhere(kind, file.stem, str(file), partial(_load_file, KINDS[kind], file, version))
 
 
 def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], ModuleType]) -> list[PartInfo]:
@@ -151,9 +170,9 @@ def foreign() -> list[str]:
     return sorted(_foreign.values())
 
 
-def _load_file(package: str, file: Path) -> ModuleType:
+def _load_file(package: str, file: Path, version: str) -> ModuleType:
     """Import a module from a file, or return it if it was imported before. Raises: any exception of the module."""
-    name = f"lastro_parts_{package}_{file.stem}"
+    name = f"lastro_parts_{package}_{file.stem}{version and f'_{version}'}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
@@ -169,11 +188,55 @@ def _load_file(package: str, file: Path) -> ModuleType:
     return module
 
 
-@cache
-def parts(kind: str) -> dict[str, PartInfo]:
+def parts(kind: str) -> Mapping[str, PartInfo]:
     """Return all parts of a kind as {name: part}, sorted by name. Raises: InputError when two have the same name."""
+    return _instead.get(kind) or scan(kind)
+
+
+@cache
+def scan(kind: str) -> dict[str, PartInfo]:
+    """Find the parts of a kind, once in a process, and return them as `parts` does outside of `instead`."""
+    return _by_name(kind, _scanned(kind))
+
+
+def own(kind: str) -> dict[str, PartInfo]:
+    """Return the parts of a kind that are in the folders of LASTRO_PARTS, as {name: part}."""
+    files = {str(file) for folder in folders() for file in (folder / KINDS[kind]).glob("*.py")}
+    return {name: info for name, info in scan(kind).items() if info.origin in files}
+
+
+def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
+    """Return {kind: its parts} with the parts in `copies` in place of those in the folders of LASTRO_PARTS.
+
+    `copies` is {copy of such a folder: its version, a text that is part of the names of its modules}. A part that only
+    the present folders have is a broken part. Raises: InputError when two parts have the same name."""
+    found = {}
+    for kind in KINDS:
+        present = own(kind)
+        missing = {
+            name: replace(info, cls=None, broken=f"version {', '.join(copies.values())} lacks it", remedy=_CHOOSE)
+            for name, info in present.items()
+        }
+        others = [info for name, info in scan(kind).items() if name not in present]
+        new = [info for folder, version in copies.items() for info in _parts_of_folder(kind, folder, version)]
+        found[kind] = dict(sorted((missing | _by_name(kind, [*others, *new])).items()))
+    return found
+
+
+@contextmanager
+def instead(versions: PartsByKind) -> Iterator[None]:
+    """Have `parts` return these versions inside the block, in all threads; {} changes nothing."""
+    global _instead
+    before, _instead = _instead, versions or _instead
+    try:
+        yield
+    finally:
+        _instead = before
+
+
+def _by_name(kind: str, infos: Iterable[PartInfo]) -> dict[str, PartInfo]:
     by_name: dict[str, PartInfo] = {}
-    for info in _scanned(kind):
+    for info in infos:
         if info.name in by_name and by_name[info.name].cls is not info.cls:
             raise InputError(
                 f"two parts of kind {kind} are named '{info.name}': {by_name[info.name].origin} and {info.origin}",

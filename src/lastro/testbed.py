@@ -19,6 +19,7 @@ from lastro.host.shell import setting
 from lastro.host.undo import mount_point, mounts_below
 from lastro.image import rootfs
 from lastro.image.rootfs import Image
+from lastro.study.root_change import RootChange
 from lastro.validity import Window
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ class Testbed:
     `guest` has the facts of the guest if the host is one: a virtual machine on the controller.
     `rivals` are the PIDs, on the controller, of the other guests of the session.
     `guests` is {name: testbed} of all guests, if the testbed file names several.
-    `base` is the root filesystem of the roles that are not under test, if a variant changes that of the others.
+    `roots` maps each root filesystem that a variant changes to a testbed that has it, on the same hosts.
+    `base` is the root filesystem of the roles that are not under test, if a variant has a testbed of its own; `suffix`
+    then distinguishes what daemons keep for the variant from what they keep for others.
     `apparatus` records what runs on the host, except instances, while an instrument measures."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
@@ -71,7 +74,9 @@ class Testbed:
     controller: Session | None = None
     rivals: frozenset[int] = frozenset()
     guests: Mapping[str, Testbed] = field(default_factory=dict)
+    roots: Mapping[RootChange, Testbed] = field(default_factory=dict)
     base: Image | None = None
+    suffix: str = ""
     apparatus: Apparatus = field(default_factory=Apparatus, compare=False)
 
     @property
@@ -180,10 +185,13 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 
 @contextmanager
-def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str) -> Iterator[Testbed]:
+def guest_testbeds(
+    near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str, more: Sequence[Image] = ()
+) -> Iterator[Testbed]:
     """Boot guests, and yield a testbed with all roles in the first one; its `guests` has the testbed of each guest.
 
-    The guests end after the block. Raises: HostError when a guest does not boot, or ends inside the block.
+    Each guest contains `image` and the root filesystems in `more`. The guests end after the block. Raises: HostError
+    when a guest does not boot, or ends inside the block.
 
     While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in software,
     and a paused guest would lose its time and its connections. The meter of the host counts the CPU time of idle guests
@@ -194,7 +202,7 @@ def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purp
     beds, pids = dict[str, Testbed](), dict[str, int]()
     with ExitStack() as stack:
         for plan in plans:
-            machine = stack.enter_context(booted(near, image, plan))
+            machine = stack.enter_context(booted(near, (image, *more), plan))
             directory = machine.home / "ledger"
             guest_session = stack.enter_context(remote_session(near, machine.reach, purpose, directory=directory))
             guest_image = rootfs.sent(image, guest_session.host, guest_session.state / "rootfs")
@@ -244,6 +252,54 @@ def spread_testbed(
         dut = beds.pop("dut")
         with _dut(dut.session, "dut") as name:
             yield replace(dut, dut=name, others=beds, preparation=tuple(dut.host.transcript.records))
+
+
+@contextmanager
+def with_roots(bed: Testbed, images: Mapping[RootChange, Image], purpose: str) -> Iterator[Testbed]:
+    """Yield `bed`, and each of its guests, with a testbed for each changed root filesystem (`Testbed.roots`)."""
+    with ExitStack() as stack:
+
+        def extended(one: Testbed) -> Testbed:
+            roots = {}
+            for number, (change, image) in enumerate(images.items(), start=1):
+                root = stack.enter_context(_on_root(one, image, f"{purpose}: {change}"))
+                roots[change] = replace(root, suffix=f"-{image.name}-{number}")  # variants may have the same image
+            return replace(one, roots=roots)
+
+        if bed.guests:
+            guests = {name: extended(guest_bed) for name, guest_bed in bed.guests.items()}
+            yield replace(next(iter(guests.values())), guests=guests)
+        else:
+            yield extended(bed)
+
+
+@contextmanager
+def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
+    """Yield a testbed on the hosts of `bed` for a variant; its device under test has `image`.
+
+    It has sessions of its own, and so its own daemons and namespaces. Roles that are not under test keep the root
+    filesystem of `bed`."""
+    from lastro.host.remote import session_beside
+
+    with ExitStack() as stack:
+        sessions = {held.token: stack.enter_context(session_beside(held, bed.own, purpose)) for held in bed.sessions}
+
+        def moved(one: Testbed) -> Testbed:
+            own = sessions[one.session.token]
+            groups = _counting(own, detect(files=own.host.view))
+            return replace(one, host=own.host, session=own, cgroups=groups, apparatus=Apparatus())
+
+        dut = moved(bed)
+        dut_image = rootfs.sent(image, dut.host, dut.session.state / "rootfs")
+        with _guarded(dut.session, dut_image), _dut(dut.session, "dut") as name:
+            yield replace(
+                dut,
+                image=dut_image,
+                base=bed.image,
+                dut=name,
+                others={role: moved(other) for role, other in bed.others.items()},
+                preparation=(*(bed.preparation if bed.guest else ()), *dut.host.transcript.records),
+            )
 
 
 @contextmanager

@@ -178,7 +178,7 @@ def _draw() -> None:
 
 def _forget_parts() -> None:
     """Those of other folders."""
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     for name in [name for name in sys.modules if name.startswith("lastro_parts_")]:
         del sys.modules[name]
 

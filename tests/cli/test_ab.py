@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from lastro.results.store import Store
 
-from .conftest import Bench, Finished, finish, interrupt, is_error, lastro, start
+from .conftest import PARTS, Bench, Finished, finish, interrupt, is_error, lastro, start
 
 SAME, SLOWER, LITTLE = (
     ("--a", "step=400"),
@@ -43,6 +46,52 @@ def test_a_slower_variant_is_called_so_after_new_blocks_have_confirmed_it(bench:
     shown = lastro("ab", bench.directory, "--lang", "pt-BR", "--format", "md").out
     assert "b está mais lento em" in shown and "| variante |" in shown
     assert lastro("ab", bench.directory, "--metric", "delay").out.startswith("b is slower by "), "judged after the fact"
+
+
+@pytest.fixture
+def own_parts(bench: Bench) -> dict[str, str]:
+    """Return the environment of a command with parts in a repository: its second commit made the scenario slower."""
+    parts = bench.home / "code" / "parts"
+    shutil.copytree(PARTS, parts)
+    scenario = parts / "scenarios" / "synthetic.py"
+    for number, mean in ((1, "100.0"), (2, "70.0"), (3, "50.0")):
+        scenario.write_text((PARTS / "scenarios" / "synthetic.py").read_text().replace('"a": 100.0', f'"a": {mean}'))
+        if number < 3:  # the last change is not committed
+            who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+            for words in ("init --quiet", "add .", f"commit --quiet --message {number}", f"tag v{number}"):
+                subprocess.run(["git", *who, "-C", str(parts.parent), *words.split()], check=True)
+    return {"LASTRO_PARTS": str(parts), "LASTRO_STATE": str(bench.home / "state")}
+
+
+def test_two_revisions_of_a_part_run_in_the_same_blocks(bench: Bench, own_parts: dict[str, str]) -> None:
+    words = ("ab", study(bench), "-o", bench.directory, "--a", "parts=v1", "--b", "parts=HEAD")
+    done = lastro(*words, env=own_parts)
+    assert done.code == 4 and done.out.startswith("b is slower by "), done
+    with Store.open(bench.directory, readonly=True) as store:
+        commits = {revision: found["parts/"] for revision, found in store.provenance["parts"].items()}
+        by_variant = {
+            variant: fmean(each.measurements["speed"] for each in store.attempts() if each.treatment == index)
+            for index, variant in ((row.treatment.index, row.treatment.levels["variant"]) for row in store.treatments())
+        }
+    assert commits.keys() == {"v1", "HEAD"} and len(set(commits.values())) == 2
+    assert by_variant == {"a": pytest.approx(100, abs=10), "b": pytest.approx(70, abs=10)}, (
+        "not that of the working copy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "has no revision 'v9'"),
+        ({"LASTRO_PARTS": ""}, "no scenario is named 'synthetic'"),
+    ],
+)
+def test_a_revision_of_parts_that_cannot_be_is_one_error(
+    bench: Bench, own_parts: dict[str, str], change: dict[str, str], said: str
+) -> None:
+    words = ("ab", study(bench), "-o", bench.directory, "--b", "parts=v9")
+    is_error(lastro(*words, env=own_parts | change), 2, said)
+    assert not bench.directory.exists()
 
 
 def test_until_decided_it_stops_when_the_answer_is_there(bench: Bench) -> None:

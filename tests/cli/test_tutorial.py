@@ -44,9 +44,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("LASTRO_PARTS", "")
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     yield tmp_path
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_reader_sees_what_the_tutorial_shows(
         program, *words = shlex.split(command.line)
         if program == "export":
             monkeypatch.setenv(*words[0].split("=", 1))
-            registry.parts.cache_clear()
+            registry.scan.cache_clear()
             continue
         assert main(words) == (NO_ROOT if command.as_root else 0), command.line
         printed = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_the_folder_of_the_part_holds_one_file_and_makes_the_difference(
     assert [name for name in files if not name.endswith(".pyc")] == ["shaper.py"]
     assert main(["plan", "examples/shaper.toml"]) == 0
     monkeypatch.setenv("LASTRO_PARTS", "")
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     assert main(["plan", "examples/shaper.toml"]) == 2
     assert "no function is named 'shaper'" in capsys.readouterr().err
 

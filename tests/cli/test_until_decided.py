@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -83,6 +84,11 @@ def test_status_results_and_report_say_who_was_dropped_when_and_why(bench: Bench
     assert "What was decided when" in page and "slow: " in page and "the others stand with fewer blocks" in page
     shown = lastro("decide", bench.directory, "--all", "--lang", "pt-BR").out
     assert "O que foi decidido quando" in shown and "cumpre" in shown
+    with Store.open(bench.directory, readonly=True) as store:
+        trial_s = fmean(took_s for _, took_s in store.durations())
+        n_dropped = sum(len(each.dropped) for each in store.looks())
+    advised = lastro("advise-replicates", bench.directory, "--json").json
+    assert advised["block_s"] == pytest.approx((len(CANDIDATES) - n_dropped) * trial_s, rel=0.01) and n_dropped
     other = lastro("decide", bench.directory, "--sla", "speed >= 90", "--json").json
     assert other["looks"] == [] and other["recommended"], "other levels are judged by the same trials"
     ranked = lastro("decide", bench.directory, "--cost", "delay", "--json").json

@@ -54,7 +54,7 @@ def main() -> int:
         usual, *others = recipes.values()
         builds = [pool.submit(rootfs.ensure, recipe, state / "rootfs", host) for recipe in (usual, *others)]
         builds.append(pool.submit(guest.ensure, builds[0].result(), state / "guest", host))
-        asked = (builds[0].result(), state, host, rootfs.RELEASE, guest.KERNEL, IN_A_GUEST)
+        asked = ([builds[0].result()], state, host, rootfs.RELEASE, guest.KERNEL, IN_A_GUEST)
         builds.append(pool.submit(guest_host.ensure, *asked))
         for build in builds:
             build.result()

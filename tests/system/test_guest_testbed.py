@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import closing, suppress
@@ -30,7 +31,7 @@ from lastro.testbed import guest_testbeds
 
 from ..cli.conftest import finish, lastro, no_stragglers, start, study_text, until
 from ..support.images import IN_A_GUEST
-from ..support.scenarios import BUSY, SHORT, TOLERANT, attempted, configured
+from ..support.scenarios import BUSY, SHORT, TOLERANT, attempted, configured, xdp_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
@@ -139,6 +140,28 @@ def test_a_campaign_says_everywhere_that_it_is_of_a_guest(tmp_path: Path) -> Non
     script = lastro("show", tmp_path / "campaign", 1, "--commands")
     assert script.out.index("ssh-keygen") < script.out.index("qemu-system-x86_64") < script.out.index("crun --root")
     assert subprocess.run(["sh", "-n"], input=script.out, text=True, check=False).returncode == 0
+    assert not guests()
+
+
+@pytest.mark.slow
+def test_a_variant_has_another_disk_of_the_guest_and_a_program_of_this_machine(tmp_path: Path) -> None:
+    packages, own = ",".join(xdp_needs(LocalHost()).packages), tmp_path / "own" / "crun-copy"
+    own.parent.mkdir()
+    shutil.copy2(str(shutil.which("crun")), own)
+    words = write(tmp_path, {"function": ["none"]})
+    words += ["--b", f"packages={packages}", "--b", f"crun={own}", "--blocks", "2", "--margin", "90%"]
+    words += ["--metric", "throughput"]
+    done = finish(start("ab", *words, "-o", tmp_path / "campaign"), PATIENCE_S)
+    assert done.code in (0, 8), done.err
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert ran(store) == 4, done.err
+        files = store.provenance["root_filesystem"]
+        (variant,) = files["variants"].values()
+        trees = [f"/rootfs/{each['sha256'][:12]}/rootfs" for each in (files, variant)]
+    script = lastro("show", tmp_path / "campaign", 1, "--commands").out
+    assert all(f":/var/lib/lastro{tree}:" in script for tree in trees), "the guest boots with both"
+    scripts = [lastro("show", tmp_path / "campaign", number, "--commands").out for number in (1, 2)]
+    assert sorted(f"{own} --root" in text for text in scripts) == [False, True], "one variant runs it"
     assert not guests()
 
 

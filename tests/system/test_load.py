@@ -59,10 +59,10 @@ def running(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (parts / "functions" / "bottleneck.py").write_text(_BOTTLENECK)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("LASTRO_PARTS", str(parts))
-        registry.parts.cache_clear()
+        registry.scan.cache_clear()
         with closing(LoadScenario(testbed)) as made:
             yield made
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
 
 
 def short(**chosen: Any) -> dict[str, Any]:

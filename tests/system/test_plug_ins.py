@@ -26,9 +26,9 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     youki.write_text(youki.read_text().replace('binary = "youki"', 'binary = "runc"'))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("LASTRO_PARTS", str(parts))
-        registry.parts.cache_clear()
+        registry.scan.cache_clear()
         yield
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
 
 
 def test_they_are_parts_like_any_other() -> None:

@@ -18,6 +18,7 @@ from lastro.app.hosts import image_of
 from lastro.errors import ConnectionLost, HostBusy, PlatformError, Unavailable
 from lastro.host.files import LocalFiles
 from lastro.host.ledger import RUN_DIR, STATE_DIR, Session, session
+from lastro.host.local import LocalHost
 from lastro.host.lock import silently
 from lastro.host.remote import remote_session
 from lastro.host.testbed_file import parse
@@ -29,11 +30,12 @@ from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy.three_node import line
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.shared.pools import PlatformPool
-from lastro.testbed import Testbed, spread_testbed
+from lastro.study.root_change import RootChange
+from lastro.testbed import Testbed, spread_testbed, with_roots
 
-from ..cli.conftest import Process, lastro, no_stragglers, start
+from ..cli.conftest import Process, lastro, no_stragglers, start, study_text
 from ..support.products import one_of
-from ..support.scenarios import SHORT, configured
+from ..support.scenarios import SHORT, TOLERANT, configured, xdp_needs
 from ..support.sshmachine import Machine, cable, machines, run
 
 pytestmark = pytest.mark.root
@@ -186,6 +188,59 @@ def has(machine: Machine, image: Image) -> None:
     images.mkdir(parents=True, exist_ok=True)
     (images.parent / "lock").touch()  # by which a state directory is known
     (images / image.name).symlink_to(image.directory)
+
+
+def test_a_variant_has_its_root_filesystem_and_its_sessions_on_the_same_hosts(two: list[Machine]) -> None:
+    """Both run at the same time. When the connection of the second one is lost, the first one holds the host again."""
+    change = RootChange(packages=("xdp-tools",))
+    with session("tests", wait=silently) as near, ExitStack() as stack:
+        images = [image_of(near), image_of(near, xdp_needs(near.host))]
+        for machine in two:
+            for image in images:
+                has(machine, image)
+        plan = parse(text_of(*two), "testbed.toml")
+        bed = stack.enter_context(spread_testbed(near, images[0], plan, "tests", wait=None))
+        complete = stack.enter_context(with_roots(bed, {change: images[1]}, "tests"))
+        other = complete.roots[change]
+        assert [each.image.name for each in (complete, other, other.at("client"))] == [
+            images[0].name, images[1].name, images[0].name
+        ]  # fmt: skip
+        assert other.base == bed.image and other.at("client").session is other.at("server").session
+        tokens = {each.token for one in (complete, other) for each in one.sessions}
+        assert len(tokens) == 4 and other.dut != bed.dut
+        found = []
+        with ExitStack() as running:
+            for one in (complete, other):
+                runc = PlatformPool(one, running).get("runc")
+                instance = running.enter_context(runc.start(one, InstanceSpec("one", "probe")))
+                found.append(instance.run(["sh", "-c", "command -v xdp-filter"], check=False).returncode)
+        assert found == [127, 0], "the same name of an instance in two sessions"
+        first = holder(bed.session)
+        two[1].cut()
+        with pytest.raises(ConnectionLost):
+            other.host.run(["true"])
+        other.host.recover()
+        assert holder(bed.session) != first
+    assert all(nothing_is_left(machine) for machine in two)
+
+
+@pytest.mark.slow
+def test_variants_of_the_root_filesystem_run_on_a_remote_dut(two: list[Machine], file: Path, tmp_path: Path) -> None:
+    packages = xdp_needs(LocalHost()).packages
+    settings = {**SHORT["chain"], **TOLERANT, "udp_s": 0}
+    text = study_text({"platform": ["runc"]}, scenario="chain", **settings)
+    (tmp_path / "study.toml").write_text(text.replace("[factors]", 'metrics = ["latency_mean"]\n[factors]'))
+    words = ["--b", f"packages={','.join(packages)}", "--blocks", "2", "--margin", "90%", "--wait"]
+    done = lastro("ab", tmp_path / "study.toml", "--testbed", file, "-o", tmp_path / "campaign", *words)
+    assert done.code in (0, 8), done
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert not any(row.unavailable for row in store.treatments())
+        files = store.provenance["root_filesystem"]
+        (variant,) = files["variants"].values()
+        trees = [each["sha256"][:12] for each in (files, variant)]
+    scripts = [lastro("show", tmp_path / "campaign", number, "--commands").out for number in (1, 2)]
+    assert sorted([tree in script for tree in trees] for script in scripts) == [[False, True], [True, False]]
+    assert all(nothing_is_left(machine) for machine in two)
 
 
 def test_routers_converge_on_a_remote_dut_by_its_own_clock(two: list[Machine]) -> None:

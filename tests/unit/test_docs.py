@@ -182,9 +182,9 @@ def all_errors(kind: type[errors.LastroError]) -> Iterator[type[errors.LastroErr
 @pytest.fixture
 def example_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("LASTRO_PARTS", str(ROOT / "examples" / "parts"))
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     yield
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -35,10 +35,10 @@ ANOMALIES = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of a user's own parts, which nobody else sees afterwards."""
     monkeypatch.setenv("LASTRO_PARTS", str(tmp_path))
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     (tmp_path / "anomalies").mkdir()
     yield tmp_path
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     for module in [name for name in sys.modules if name.startswith("lastro_parts_")]:
         del sys.modules[module]
 
@@ -92,6 +92,25 @@ def test_a_name_taken_twice_is_an_error_that_names_both(folder: Path) -> None:
         InputError, match=r"two parts of kind anomaly are named 'cpu': lastro\.anomalies\.cpu and .*mine\.py"
     ):
         registry.parts("anomaly")
+
+
+def test_versions_of_a_part_take_turns_in_one_process(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    copies = {tmp_path_factory.mktemp("copy"): version for version in ("first", "second")}
+    for copy, version in {**copies, folder: "present"}.items():
+        (copy / "anomalies").mkdir(exist_ok=True)
+        text = PART.format(name="noise").replace("makes noise", version)
+        (copy / "anomalies" / "noise.py").write_text(text)
+    (folder / "anomalies" / "later.py").write_text(PART.format(name="later"))
+    found = []
+    for copy, version in copies.items():
+        with registry.instead(registry.versions_in({copy: version})):
+            found.append(registry.get("anomaly", "noise").summary)
+            assert registry.get("anomaly", "cpu") is registry.scan("anomaly")["cpu"].cls, "parts of Lastro stay"
+            with pytest.raises(Unavailable, match=f"version {version} lacks it"):
+                registry.get("anomaly", "later")
+    assert found == ["first", "second"] and registry.get("anomaly", "noise").summary == "present"
+    with registry.instead({}):
+        assert registry.get("anomaly", "later").name == "later"
 
 
 def test_a_missing_dependency_is_kept_and_raised_on_use(folder: Path) -> None:

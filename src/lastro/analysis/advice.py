@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView
+from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView, Row
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import log_ratio
 from lastro.stats.intervals import t_quantile
@@ -140,7 +140,7 @@ def advise(report: CampaignResults, precision: float | None = None) -> Advice:
         confidence=report.study.design.confidence,
         of_ratio=of_ratio,
         replicates=report.study.design.replicates,
-        block_s=_block_s(report),
+        block_s=_block_s(report, report.rows),
         metrics=tuple(
             _metric_advice(view, margins.get(view.metric.name, precision), of_ratio) for view in report.views
         ),
@@ -148,13 +148,13 @@ def advise(report: CampaignResults, precision: float | None = None) -> Advice:
     )
 
 
-def _block_s(report: CampaignResults) -> float | None:
-    """Return the duration of a block in seconds: the mean time of a finished trial, times the runnable treatments.
+def _block_s(report: CampaignResults, rows: Sequence[Row]) -> float | None:
+    """Return the duration in seconds of a block that has `rows`: the mean time of a finished trial, times the runnable.
 
     Invalid attempts count as time of the trial. None before any trial has finished."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
-    runnable = sum(row.status != "unavailable" for row in report.rows)
+    runnable = sum(row.status != "unavailable" for row in rows)
     return report.progress.measured_s / ended * runnable if ended else None
 
 
@@ -179,7 +179,8 @@ class DecisionAdvice:
     """The numbers of blocks that a decision by service levels still needs.
 
     `open` has the undecided candidates: all of them or, if a candidate is recommended, only those that may cost less
-    than it. `block_s` is the duration of a block of all treatments, in seconds; None before any trial has finished."""
+    than it. `block_s` is the duration in seconds of a block of all treatments that still get trials; None before any
+    trial has finished."""
 
     decision: SlaDecision
     open: tuple[OpenCandidate, ...]
@@ -199,7 +200,8 @@ def advise_on_decision(decision: SlaDecision) -> DecisionAdvice:
         )
         for at in relevant
     ]  # fmt: skip
-    return DecisionAdvice(decision, tuple(candidates), _block_s(decision.report))
+    rows = [row for row in decision.report.rows if decision.candidate_of(row.treatment) not in decision.without_trials]
+    return DecisionAdvice(decision, tuple(candidates), _block_s(decision.report, rows))
 
 
 # For a precision

@@ -141,13 +141,19 @@ class SlaDecision:
     looks: tuple[Look, ...] = ()
     cheapest: int | None = None
 
-    def candidate_of(self, treatment: Treatment) -> int:
-        """Return the index of the candidate that a treatment measures."""
-        return next(
-            number
-            for number, candidate in enumerate(self.candidates)
-            if all(str(treatment.levels[name]) == level for name, level in candidate.levels.items())
-        )
+    def candidate_of(self, treatment: Treatment) -> int | None:
+        """Return the index of the candidate that a treatment measures; None if its levels are not a candidate."""
+        for number, candidate in enumerate(self.candidates):
+            if all(str(treatment.levels[name]) == level for name, level in candidate.levels.items()):
+                return number
+        return None
+
+    @property
+    def without_trials(self) -> frozenset[int]:
+        """The indices of the candidates that get no more trials, since a look of an adaptive campaign dropped them."""
+        if self.report.study.design.allocation != "adaptive":
+            return frozenset()
+        return frozenset(dropped.candidate for look in self.looks for dropped in look.dropped)
 
     def nearest_limit(self, at: int) -> LimitOdds | None:
         """Return how candidate `at` compares with the limit that it holds with the lowest probability.

@@ -142,6 +142,8 @@ class FactorPairs:
         """Return the comparison of a level with `to`, by default the reference.
 
         Raises: KeyError when there is no such pair."""
+        if level == self.reference:
+            return self.effects[to].reversed()
         return self.effects[level] if to in ("", self.reference) else self.pairs[level, to]
 
     @property

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro.app.hosts import image_for
+from lastro.app.hosts import build_images
 from lastro.app.messages import say
 from lastro.app.provenance import changed_facts
 from lastro.app.waiting import wait_reporter
@@ -87,7 +87,7 @@ def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
     orders = {name: TestbedOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
     if scenario_of(study).needs_root:
         host_session = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
-        image_for(host_session, study)  # now, since each testbed would build it
+        build_images(host_session, study)  # now, since each testbed would build them
         return LocalWorkerPool(orders, host_session.ledger.clean)
     return LocalWorkerPool(orders)
 

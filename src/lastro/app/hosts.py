@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lastro import registry
 from lastro.app.messages import say
+from lastro.app.own_parts import parts_at, require_used
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.duration import configuration
 from lastro.errors import InputError, Unavailable, did_you_mean
@@ -19,7 +21,7 @@ from lastro.platforms.base import Platform
 from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, guest_of, make_parts, scenario_of, schema
+from lastro.scenarios.base import Scenario, guest_of, make_parts, platform_levels, scenario_of, schema
 from lastro.shapes import MisshapenData, made
 from lastro.study import design
 from lastro.study.levels import functions_in, part_level
@@ -27,13 +29,17 @@ from lastro.study.model import VARIANT, Study
 from lastro.study.own_function import OwnFunction
 from lastro.study.resolve import check_stored
 from lastro.study.root_change import UNCHANGED, RootChange
-from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed
+from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed, with_roots
 
 if TYPE_CHECKING:
     from lastro.host.lock import OnWait
     from lastro.host.testbed_file import GuestPlan, TestbedFile
 
 NeedsOn = Callable[[Host], rootfs.ImageAdditions]
+_IN_A_GUEST = (
+    "a guest gets the program of this machine with the programs beside it, and no libraries but those of its release:"
+    " build it static, or give the guest another `release`"
+)
 
 
 @contextmanager
@@ -44,25 +50,46 @@ def testbed(
     needs: NeedsOn = lambda host: rootfs.ImageAdditions(),
     file: TestbedFile | None = None,
     guests: Sequence[str] = (),
+    programs: Sequence[str] = (),
+    changes: Sequence[RootChange] = (),
     beside: bool = False,
 ) -> Iterator[Testbed]:
     """Hold this machine, and yield a testbed whose root filesystem contains what `needs` returns.
 
     The hosts of a testbed `file` are held, too, and get the same root filesystem. If `file` has a guest, it boots on
-    this machine; if it has several, those named in `guests` boot. With `beside`, this machine is not held, since the
+    this machine; if it has several, those named in `guests` boot. They contain the `programs` of this machine. The
+    `roots` of the testbed have the root filesystems with `changes`. With `beside`, this machine is not held, since the
     process that started this one holds it. Raises: InputError when `file` and `guests` do not match."""
-    plans = guests_to_boot(file, guests)
+    plans = [replace(plan, programs=tuple(programs)) for plan in guests_to_boot(file, guests)]
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as host_session,
-        placed(
-            host_session, image_of(host_session, _needs_on(host_session, needs)), file, plans, purpose, on_wait
-        ) as bed,
+        _with_images(host_session, needs, changes, file, plans, purpose, on_wait) as bed,
     ):
         try:
             yield bed
         finally:
             ignore()
+
+
+@contextmanager
+def _with_images(
+    session: Session,
+    needs: NeedsOn,
+    changes: Sequence[RootChange],
+    file: TestbedFile | None,
+    plans: Sequence[GuestPlan],
+    purpose: str,
+    wait: OnWait | None,
+) -> Iterator[Testbed]:
+    """Yield the testbed, as `placed` does, after all root filesystems have been built on this machine."""
+    image, roots = _images(session, needs, changes)
+    more = [each for each in dict.fromkeys(roots.values()) if each != image]
+    with (
+        placed(session, image, file, plans, purpose, wait, more) as bed,
+        with_roots(bed, roots, purpose) as complete,
+    ):
+        yield complete
 
 
 def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[GuestPlan]:
@@ -99,17 +126,19 @@ def placed(
     plans: Sequence[GuestPlan],
     purpose: str,
     wait: OnWait | None,
+    more: Sequence[rootfs.Image] = (),
 ) -> AbstractContextManager[Testbed]:
     """Return a context manager that yields the testbed: this machine if `file` is None, else as the file describes.
 
-    If `plans` has guests, all roles are in these guests. `session` holds this machine."""
+    If `plans` has guests, all roles are in these guests, which also contain the root filesystems in `more`. `session`
+    holds this machine."""
     if file is None:
         return local_testbed(session, image)
     if plans:
         what = "the guest" if len(plans) == 1 else f"{len(plans)} guests, one after the other"
         announce_builds(session, image, plans)
         say(f"booting {what}; in software, each takes about a minute …")
-        return guest_testbeds(session, image, plans, purpose)
+        return guest_testbeds(session, image, plans, purpose, more)
     return spread_testbed(session, image, file, purpose, wait)
 
 
@@ -158,15 +187,30 @@ def _with_files(session: Session, function: OwnFunction, revision: str) -> OwnFu
     """Return `function` with its files; if they come from a repository, build them now. Raises: as `checkouts`."""
     if not function.repository:
         return function
-    checkout = checkouts.checkout_of(function, revision or function.revision, STATE_DIR / "checkouts", session.host)
+    source = checkouts.GitSource(f"function '{function.name}'", function.repository, function.build)
+    checkout = checkouts.checkout_of(source, revision or function.revision, STATE_DIR / "checkouts", session.host)
     if not checkout.exists:
-        say(f"building function '{function.name}' at commit {checkout.commit[:12]}, once …")
-    return checkouts.ensure(checkout, session.host)
+        say(f"building {source.what} at commit {checkout.commit[:12]}, once …")
+    built = function.in_checkout(str(checkouts.ensure(checkout, session.host)))
+    return replace(built, revision=checkout.commit)
 
 
-def image_for(session: Session, study: Study) -> rootfs.Image:
-    """Return the root filesystem for the trials of a study; build it now if it does not exist."""
-    return image_of(session, _needs_on(session, needs_of(study)))
+def build_images(session: Session, study: Study) -> None:
+    """Build the root filesystems for the trials of a study that do not exist yet."""
+    _images(session, needs_of(study), root_changes(study))
+
+
+def _images(
+    session: Session, needs: NeedsOn, changes: Sequence[RootChange]
+) -> tuple[rootfs.Image, dict[RootChange, rootfs.Image]]:
+    """Return the root filesystem that contains what `needs` returns, and {change: that of a variant with this change}.
+
+    A revision of parts may need others in it. Those that do not exist are built now."""
+    roots = {}
+    for change in (UNCHANGED, *changes):
+        with registry.instead(parts_at(change.parts).parts):
+            roots[change] = image_of(session, _needs_on(session, needs), change=change)
+    return roots.pop(UNCHANGED), roots
 
 
 def require_runnable(store: Store) -> None:
@@ -187,7 +231,6 @@ def require_runnable(store: Store) -> None:
 
 def needs_of(study: Study) -> NeedsOn:
     """Return a function that takes a host, and returns what a study's trials require in the root filesystem there."""
-    kind = scenario_of(study)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
     used_functions = [function for function in study.functions if function.name in used]
@@ -195,7 +238,7 @@ def needs_of(study: Study) -> NeedsOn:
     if all(revisions):  # no treatment has the revision that the study names
         used_functions = [replace(function, revision=revisions[0]) for function in used_functions]
     additions = rootfs.ImageAdditions(functions=tuple(used_functions))
-    return lambda host: kind.image_needs(host, configs).and_of(additions)
+    return lambda host: scenario_of(study).image_needs(host, configs).and_of(additions)
 
 
 @contextmanager
@@ -206,29 +249,60 @@ def scenario_on_host(
 
     If it needs a testbed, one is set up as in `testbed`, with the same meaning of the arguments, and its image has what
     the study requires."""
-    kind = scenario_of(study)
-    if not kind.needs_root:
-        with one_interrupt():
-            yield kind(None)
-        return
     names, changes = guest_names(study), root_changes(study)
-    if changes and file is not None:
-        raise InputError(
-            f"variants of the root filesystem ({changes[0]}) are measured on this machine alone",
-            "leave out the testbed file",
-        )
+    if any(change.parts for change in changes):
+        require_used(study)
+    if not scenario_of(study).needs_root:
+        with one_interrupt():
+            scenario = _scenario(study, None)
+            scenario.roots = {change: _scenario(study, None, change) for change in changes}
+            yield scenario
+        return
     with (
-        testbed(purpose, wait=wait, needs=needs_of(study), file=file, guests=names, beside=beside) as bed,
+        testbed(
+            purpose,
+            wait=wait,
+            needs=needs_of(study),
+            file=file,
+            guests=names,
+            programs=_programs_of(study),
+            changes=changes,
+            beside=beside,
+        ) as bed,
         ExitStack() as stack,
     ):
-        guests = {name: kind(guest_scenario) for name, guest_scenario in bed.guests.items()}
-        scenario = next(iter(guests.values()), None) or kind(bed)
+
+        def on(one: Testbed, change: RootChange = UNCHANGED) -> Scenario:
+            scenario = _scenario(study, one, change)
+            stack.callback(scenario.close)
+            scenario.roots = {change: on(root, change) for change, root in one.roots.items()}
+            return scenario
+
+        guests = {name: on(guest_bed) for name, guest_bed in bed.guests.items()}
+        scenario = next(iter(guests.values()), None) or on(bed)
         scenario.guests = guests
-        for guest_scenario in guests.values() or [scenario]:
-            stack.callback(guest_scenario.close)
         _require_programs(study, scenario)
-        scenario.roots = {change: stack.enter_context(_on_root(study, change, bed, purpose)) for change in changes}
         yield scenario
+
+
+def _scenario(study: Study, bed: Testbed | None, change: RootChange = UNCHANGED) -> Scenario:
+    """Return the study's scenario on a testbed, with the parts that a variant has with this change."""
+    versions = parts_at(change.parts).parts
+    with registry.instead(versions):
+        scenario = scenario_of(study)(bed)
+    scenario.versions = versions
+    return scenario
+
+
+def _programs_of(study: Study) -> list[str]:
+    """Return the paths of the programs that a study's treatments choose for their platforms, each once."""
+    configs = (configuration(study, treatment) for treatment in design.treatments(study))
+    levels = dict.fromkeys(level for config in configs if "platform" in config for level in platform_levels(config))
+    paths = []
+    for level in levels:
+        with suppress(InputError, Unavailable):  # its treatments are unavailable
+            paths += [path for part in make_parts(Platform, level) for path in part.programs.values()]
+    return list(dict.fromkeys(paths))
 
 
 def _require_programs(study: Study, scenario: Scenario) -> None:
@@ -243,29 +317,16 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
         checked.add(level)
         bed = scenario.at(config).testbed
         try:
-            with bed.host.recorded():
+            with bed.host.recorded(), scenario.at(config).with_its_parts():
                 for part in make_parts(Platform, level):
                     part.require_programs(bed)
         except Unavailable as error:
-            raise InputError(f"variant {variant}: {error.message}", error.hint) from None
-
-
-@contextmanager
-def _on_root(study: Study, change: RootChange, bed: Testbed, purpose: str) -> Iterator[Scenario]:
-    """Yield the study's scenario on the same machine with another root filesystem.
-
-    The scenario has its own session, daemons and namespaces, in addition to those of `bed`. Roles that are not under
-    test keep the root filesystem of `bed`."""
-    with ExitStack() as stack:
-        root_session = stack.enter_context(session(f"{purpose}: {change}", beside=True))
-        image = image_of(root_session, _needs_on(root_session, needs_of(study)), change=change)
-        other = stack.enter_context(local_testbed(root_session, image))
-        scenario = scenario_of(study)(replace(other, base=bed.image))
-        stack.callback(scenario.close)
-        yield scenario
+            hint = error.hint if bed.guest is None else _IN_A_GUEST
+            where = f" on {bed.host.name}" if bed.host.remote else ""
+            raise InputError(f"variant {variant}{where}: {error.message}", hint) from None
 
 
 def root_changes(study: Study) -> list[RootChange]:
-    """Return the changes that a study's variants make to the root filesystem, each once; empty if there are none."""
+    """Return the changes of a study's variants that need testbeds of their own, each once; empty if there are none."""
     changes = (RootChange.of(configuration(study, treatment)) for treatment in design.treatments(study))
     return [change for change in dict.fromkeys(changes) if change]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lastro import registry
 from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, matches_any, named_facts, recorded
 from lastro.app.messages import say
+from lastro.app.own_parts import parts_at
 from lastro.builders.data.encoder import pick
 from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
@@ -38,7 +39,7 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
     """Return the provenance of a campaign at its start: facts of all hosts, the root filesystem and the tools."""
     if not scenario.needs_root:
         without_tools = facts.collect(LocalHost(), {})  # without networks and instances, no tool is used
-        return {**without_tools, "controller": facts.controller()}
+        return {**without_tools, **_revisions(scenario), "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     commands = version_commands(configs)
     with scenario.testbed.attempt():
@@ -50,7 +51,7 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
             scenario.testbed, host_facts, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
         )
         for change, root_scenario in scenario.roots.items():
-            with root_scenario.testbed.attempt():
+            with root_scenario.with_its_parts(), root_scenario.testbed.attempt():
                 root_facts = root_scenario.facts([config for config in configs if RootChange.of(config) == change])
             tools = {"image_tools": root_facts["image_tools"]} if "image_tools" in root_facts else {}
             chapters["root_filesystem"]["variants"][str(change)] |= tools
@@ -153,8 +154,8 @@ def _roles(testbed: Testbed, file: TestbedFile) -> dict[str, Any]:
 def identity(scenario: Scenario) -> dict[str, Any]:
     """Collect only the facts that must be equal for trials to be comparable, which takes little time."""
     if not scenario.needs_root:
-        return facts.machine(LocalHost())
-    facts_by_chapter = _identity_of(scenario.testbed)
+        return {**facts.machine(LocalHost()), **_revisions(scenario)}
+    facts_by_chapter = {**_identity_of(scenario.testbed), **_revisions(scenario)}
     if beds := {name: guest_scenario.testbed for name, guest_scenario in scenario.guests.items()}:
         machines = {name: facts.machine(bed.host)["host"] for name, bed in beds.items()}
         cpus_differ = len({guest_machine["cpus"] for guest_machine in machines.values()}) > 1
@@ -168,6 +169,12 @@ def identity(scenario: Scenario) -> dict[str, Any]:
             str(change): _files(root_scenario.testbed) for change, root_scenario in scenario.roots.items()
         }
     return facts_by_chapter
+
+
+def _revisions(scenario: Scenario) -> dict[str, Any]:
+    """Return {"parts": {revision: {folder in its repository: commit}}} of the parts that variants choose; else {}."""
+    revisions = dict.fromkeys(change.parts for change in scenario.roots if change.parts)
+    return {"parts": {revision: dict(parts_at(revision).commits) for revision in revisions}} if revisions else {}
 
 
 def _identity_of(bed: Testbed) -> dict[str, Any]:

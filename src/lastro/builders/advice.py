@@ -233,8 +233,8 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
     yield Paragraph(
         say(
             "With so many more blocks, a candidate is decided on with these probabilities; the time is that of the "
-            "second number, with all candidates. `lastro run --until decided` stops by itself. For a precision of "
-            "ratios: --precision 5%."
+            "second number, with all candidates that still get trials. `lastro run --until decided` stops by itself. "
+            "For a precision of ratios: --precision 5%."
         )
     )
 

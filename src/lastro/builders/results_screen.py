@@ -63,7 +63,7 @@ def _tally(report: CampaignResults) -> str:
         for state in ("valid", "invalid", "unavailable", "running", "pending")
         if counts.get(state)
     ]
-    treatments, trials = formats.count(len(report.rows), "treatment"), formats.count(progress.n_trials, "trial")
+    treatments, trials = ENGLISH.count(len(report.rows), "treatment"), ENGLISH.count(progress.n_trials, "trial")
     return f"{treatments}, {trials}: {', '.join(states)}"
 
 
@@ -72,7 +72,7 @@ def _shown(
 ) -> Iterator[str]:
     """Yield how many treatments the table shows, if not all, and its order, if it is that of the decision."""
     if n_shown < len(report.rows):
-        yield f"{n_shown} of {formats.count(len(report.rows), 'treatment')} shown"
+        yield f"{n_shown} of {ENGLISH.count(len(report.rows), 'treatment')} shown"
     if decision and not (choice and choice.sort):
         by_cost = ", the cheapest at the top" if decision.question.cost else ""
         yield f"sorted by the service levels: what holds them first{by_cost}"
@@ -179,7 +179,7 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
         sentences.append(f"× is the ratio to the baseline{with_interval}.")
     if n := max((sum(cell.decision != "unknown" for cell in view.cells) for view in report.views), default=0):
         corrected = (
-            f"corrected for the {formats.count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
+            f"corrected for the {ENGLISH.count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
         )
         sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
     pending = [NOT_RUN] if any(row.status == "pending" for row in report.rows) else []
@@ -194,7 +194,7 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
     yield from _reasons_of_ratios(report)
     for number, gap in enumerate(report.gaps, 1):
         where = f"{gap.where}: " if gap.where else ""
-        yield f"[{number}] {where}{gap.reason} ({formats.count(len(gap.treatments), 'treatment')})"
+        yield f"[{number}] {where}{gap.reason} ({ENGLISH.count(len(gap.treatments), 'treatment')})"
         if gap.remedy:
             yield f"    remedy: {gap.remedy}"
     reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)

@@ -74,7 +74,8 @@ class Executor:
     def reach(self) -> bool:
         """Run a command that does nothing on each host, and return True. Raises: TrialError if one does not answer."""
         for scenario in self.scenario.guests.values() or [self.scenario]:
-            scenario.require_reachable()
+            for each in (scenario, *scenario.roots.values()):
+                each.require_reachable()
         return True
 
     def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> CalibrationResult:
@@ -85,7 +86,7 @@ class Executor:
         outcome, scenario = Outcome(), self.scenario.at(config)
         for failed in range(attempts):
             self._wait(config, failed + failed_attempts)
-            with scenario.attempt():
+            with scenario.with_its_parts(), scenario.attempt():
                 outcome = _outcome(scenario, config, {})
             if outcome.valid:
                 try:
@@ -100,10 +101,11 @@ class Executor:
         self.watcher.measuring()
         started_utc, started_s = utc_now(), time.monotonic()
         scenario = self.scenario.at(config)
-        with scenario.attempt() as transcript:
-            outcome = _outcome(scenario, config, calibrations)
-        outcome.notes["residuals"] = scenario.residuals(config)
-        preparation = [{**record, "prepares": True} for record in scenario.preparation(config)]
+        with scenario.with_its_parts():
+            with scenario.attempt() as transcript:
+                outcome = _outcome(scenario, config, calibrations)
+            outcome.notes["residuals"] = scenario.residuals(config)
+            preparation = [{**record, "prepares": True} for record in scenario.preparation(config)]
         took_s = time.monotonic() - started_s
         return AttemptResult(outcome, started_utc, took_s, preparation + transcript.records, self._taken_events())
 

@@ -1,12 +1,13 @@
-"""Answers whether b is worse than a. What differs may be a program, a root filesystem, a version of a function of your
-own, a setting of the kernel's network, or any setting or option of a part. Both run in
-the same blocks of one campaign, in random order, so that no change of the host or of the day can pass for a change of
-the variant.
+"""Answers whether b is worse than a. What differs may be a program, a root filesystem, a version of a function or of
+another part of your own, a setting of the kernel's network, or any setting or option of a part. Both run in the same
+blocks of one campaign, in random order, so that no change of the host or of the day can pass for a change of the
+variant.
 
   lastro ab study.toml --a runc=/opt/runc-1.1/runc --b runc=/opt/runc-1.2/runc
   lastro ab study.toml --b net.ipv4.tcp_congestion_control=reno        a is the study as it is
   lastro ab study.toml --b release=trixie --b packages=jq,curl         or --b rootfs=DIRECTORY, an OCI image
   lastro ab study.toml --a git=v1.0 --b git=HEAD                       of functions that are built from a repository
+  lastro ab study.toml --b parts=HEAD~1                                of parts in the folders of LASTRO_PARTS
   lastro ab study.toml --a cpus=1 --b cpus=2 --until decided --within 20min
   lastro ab study.toml           a study with the factor `variant` and its tables [variants.NAME]
   lastro ab DIR                  the answer of a campaign once more; `lastro resume DIR` continues it
@@ -42,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, of in (("a", "a, the reference"), ("b", "b, which is judged")):
         parser.add_argument(
             f"--{name}", metavar="NAME=VALUE", action="append", default=[], dest=f"of_{name}",
-            help=f"what differs in {of}: runc=/PATH, release=NAME, git=REVISION, net.ipv4.x=VALUE, or a setting such as"
-            " cpus=1; repeatable",
+            help=f"what differs in {of}: runc=/PATH, release=NAME, git=REVISION, parts=REVISION, net.ipv4.x=VALUE, or a"
+            " setting such as cpus=1; repeatable",
         )  # fmt: skip
     hosts_arguments(parser)
     parser.add_argument("--profile", metavar="P", help="one of the study's profiles")

@@ -123,5 +123,5 @@ def _build_guest(session: Session, image: Image) -> None:
     assert plan is not None, "the word stands for a guest"
     announce_builds(session, image, [plan])
     guest_host.ensure(
-        image, session.ledger.state, session.host, plan.release, plan.kernel, plan.platforms, plan.hypervisor
+        [image], session.ledger.state, session.host, plan.release, plan.kernel, plan.platforms, plan.hypervisor
     )

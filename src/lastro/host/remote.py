@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from lastro.host import facts
 from lastro.host.base import Process
 from lastro.host.connections import LOST, SshTarget
 from lastro.host.files import OWNER_VARIABLE
-from lastro.host.ledger import Ledger, OwnedObject, Session, opened
+from lastro.host.ledger import Ledger, OwnedObject, Session, opened, session
 from lastro.host.lock import LockHolder, OnWait
 from lastro.host.ssh import SshHost
 from lastro.host.state_dirs import close_to_others
@@ -62,6 +62,31 @@ def remote_session(
         ledger.clean(host, Path(reach.state))
         with _original_error(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
             yield held
+
+
+@contextmanager
+def session_beside(held: Session, near: Session, purpose: str) -> Iterator[Session]:
+    """Yield one more session on the host that `held` holds; `near` is this machine's session.
+
+    Both may have instances and daemons at the same time. On a remote host, the new session has its own connection; when
+    it reconnects, so does `held`, which then holds the host again. Raises: HostError when the host cannot be used."""
+    if not isinstance(held.host, SshHost):
+        with session(purpose, state=held.state, beside=True) as local:
+            yield local
+        return
+    holder, token = held.host, secrets.token_hex(3)
+    host = SshHost(holder.reach, near.run_dir / f"ssh-{token}", token, near.token)
+
+    def hold_again() -> None:
+        with suppress(ConnectionLost):  # it may not have noticed the loss yet
+            holder.run(["true"])
+        holder.recover()
+
+    with closing(host):
+        host.connect()
+        host.again = hold_again
+        with _original_error(), opened(Session(held.ledger, token, host, held.state), purpose) as other:
+            yield other
 
 
 @contextmanager

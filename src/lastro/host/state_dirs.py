@@ -25,7 +25,8 @@ close() { # DIRECTORY MODE GROUP
     [ "$(stat -L -c %g:%a -- "$1")" = "$3:$2" ] || { chgrp -- "$3" "$1"; chmod -- "$2" "$1"; }
 }
 is_state() {
-    [ -z "$(ls -A -- "$1")" ] || [ -f "$1/ledger.db" ] || [ -f "$1/lock" ] || [ -d "$1/rootfs/recipes" ]
+    [ -z "$(ls -A -- "$1")" ] || [ -f "$1/ledger.db" ] || [ -f "$1/lock" ] || [ -d "$1/rootfs/recipes" ] ||
+        [ -d "$1/checkouts" ]
 }
 is_run() { ! ls -A -- "$1" | grep -qvxE '[0-9a-f]{6}'; }
 close "$state" 710 "$group" is_state

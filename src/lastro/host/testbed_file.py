@@ -178,7 +178,8 @@ class GuestPlan:
     `kernel` is a Debian package or an absolute path. A package may include its release, as for apt:
     `linux-image-amd64/trixie`; otherwise it is from `release`. `cpus` is 0 for all CPUs of this machine. `accelerator`
     is auto (KVM if a guest boots on it), kvm or tcg (software). The guest's userland contains the requirements of
-    `platforms`; some platforms need a certain `hypervisor`. `name` is empty if there is only one guest."""
+    `platforms`; some platforms need a certain `hypervisor`. `name` is empty if there is only one guest. `programs` are
+    programs of this machine that the guest also contains, at the same paths."""
 
     kernel: str
     release: str
@@ -190,12 +191,13 @@ class GuestPlan:
     platforms: tuple[str, ...] = PLATFORMS
     hypervisor: str = "none"
     name: str = ""
+    programs: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        """Return the plan as a chapter of provenance: {key: value}, without the name."""
-        facts = asdict(self) | {"platforms": ", ".join(self.platforms)}
+        """Return the plan as a chapter of provenance: {key: value}, without the name, and programs only if any."""
+        facts = asdict(self) | {name: ", ".join(getattr(self, name)) for name in ("platforms", "programs")}
         del facts["name"]
-        return facts
+        return facts if self.programs else {key: value for key, value in facts.items() if key != "programs"}
 
 
 @dataclass(frozen=True, slots=True)

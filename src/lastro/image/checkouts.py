@@ -1,4 +1,4 @@
-"""Functions that are built from a Git repository: a checkout for each commit, stored with what was built in it.
+"""Checkouts of the user's Git repositories: one for each commit, stored with what was built in it.
 
 A checkout uses the objects of the user's repository, but has its own index, references and configuration. So the
 repository and its working copy do not change. Changes in the working copy that are not committed are not built. The
@@ -11,13 +11,12 @@ import os
 import re
 import shlex
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, InputError
 from lastro.host.base import Host
 from lastro.image.workshop import building, workshop
-from lastro.study.own_function import OwnFunction
 
 _BUILD_TIMEOUT_S = 1800.0
 _CHECKOUT_TIMEOUT_S = 600.0
@@ -29,10 +28,21 @@ git -c advice.detachedHead=false checkout --quiet --detach "$3\""""
 
 
 @dataclass(frozen=True, slots=True)
-class Checkout:
-    """A commit of a function's repository, and the directory of its checkout, which may not exist yet."""
+class GitSource:
+    """A directory in a Git repository, and the command that runs at the top of a checkout; empty for none.
 
-    function: OwnFunction
+    `what` says in messages what is built from it: "function 'limiter'"."""
+
+    what: str
+    repository: str
+    build: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A commit of a repository, and the directory of its checkout, which may not exist yet."""
+
+    source: GitSource
     commit: str
     directory: Path
 
@@ -40,59 +50,61 @@ class Checkout:
     def exists(self) -> bool:
         return self.directory.is_dir()
 
-    @property
-    def built(self) -> OwnFunction:
-        """The function as built from this checkout: its files are in `directory`, and its revision is `commit`."""
-        return replace(self.function.in_checkout(str(self.directory)), revision=self.commit)
 
-
-def checkout_of(own: OwnFunction, revision: str, store: Path, host: Host) -> Checkout:
+def checkout_of(source: GitSource, revision: str, store: Path, host: Host) -> Checkout:
     """Return the checkout of a revision, in a directory below `store` that may not exist yet.
 
     Raises: InputError if there is no such repository or revision, or Git is not installed."""
+    what, place = source.what, source.repository
     if host.which("git") is None:
-        raise InputError(
-            f"function '{own.name}': git, which reads its repository, is not installed", "apt-get install git"
-        )
-    if not Path(own.repository).is_dir():
-        raise InputError(f"function '{own.name}': {own.repository} is not a directory", "name a Git repository")
+        raise InputError(f"{what}: git, which reads the repository, is not installed", "apt-get install git")
+    if not Path(place).is_dir():
+        raise InputError(f"{what}: {place} is not a directory", "name a Git repository")
+    if _git(source, host, "rev-parse", "--git-dir") is None:
+        raise InputError(f"{what}: {place} is not a Git repository", "git init makes one")
     asked = f"{revision}^{{commit}}"
-    if _git(own, host, "rev-parse", "--git-dir") is None:
-        raise InputError(f"function '{own.name}': {own.repository} is not a Git repository", "git init makes one")
-    commit = _git(own, host, "rev-parse", "--verify", "--quiet", "--end-of-options", asked)
+    commit = _git(source, host, "rev-parse", "--verify", "--quiet", "--end-of-options", asked)
     if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit):
         raise InputError(
-            f"function '{own.name}': {own.repository} has no revision '{revision}'",
-            f"git -C {shlex.quote(own.repository)} log --oneline --all shows which it has",
+            f"{what}: {place} has no revision '{revision}'",
+            f"git -C {shlex.quote(place)} log --oneline --all shows which it has",
         )
-    key = hashlib.sha256("\0".join([commit, *own.build]).encode()).hexdigest()[:16]
-    return Checkout(own, commit, store / key)
+    key = hashlib.sha256("\0".join([commit, *source.build]).encode()).hexdigest()[:16]
+    return Checkout(source, commit, store / key)
 
 
-def ensure(checkout: Checkout, host: Host) -> OwnFunction:
-    """Return the function with the files of a checkout. If the checkout does not exist, make it and build the function.
+def working_copy(source: GitSource, host: Host) -> tuple[Path, str]:
+    """Return the top of the working copy of a repository, and the path of the source's directory below it."""
+    words = ("rev-parse", "--show-toplevel", "--show-prefix")
+    top, _, below = (_git(source, host, *words) or source.repository).partition("\n")
+    return Path(top), below
+
+
+def ensure(checkout: Checkout, host: Host) -> Path:
+    """Return the directory of a checkout; if it does not exist, make it, and build there what the source asks for.
 
     Raises: ImageError, with the last lines of a build that failed."""
-    own, store = checkout.function, checkout.directory.parent
+    source, store = checkout.source, checkout.directory.parent
     if checkout.exists:
         os.utime(checkout.directory)  # it was used (`stock`)
-        return checkout.built
-    what = f"the checkout of function '{own.name}'"
-    with workshop(store) as work, building(what, store, ""):
-        tree, common = work / "tree", _git(own, host, "rev-parse", "--path-format=absolute", "--git-common-dir")
+        return checkout.directory
+    what = f"the checkout of {source.what}"
+    with building(what, store, ""), workshop(store) as work:
+        tree, common = work / "tree", _git(source, host, "rev-parse", "--path-format=absolute", "--git-common-dir")
         argv = ["sh", "-ec", _CHECKOUT, "checkout", str(tree), str(common), checkout.commit]
         host.run(argv, timeout_s=_CHECKOUT_TIMEOUT_S)
-        if own.build:
+        if source.build:
             _build(checkout, tree, host)
         shutil.rmtree(tree / ".git")  # it differs from checkout to checkout, and its objects may go
-        tree.rename(checkout.directory)
-    return checkout.built
+        if not checkout.exists:  # another process may have made it in the meantime
+            tree.rename(checkout.directory)
+    return checkout.directory
 
 
 def _build(checkout: Checkout, tree: Path, host: Host) -> None:
-    own = checkout.function
-    asked = f"function '{own.name}': {shlex.join(own.build)} at commit {checkout.commit[:12]}"
-    argv = ["sh", "-c", 'cd "$0" && exec "$@" 2>&1', str(tree), *own.build]
+    source = checkout.source
+    asked = f"{source.what}: {shlex.join(source.build)} at commit {checkout.commit[:12]}"
+    argv = ["sh", "-c", 'cd "$0" && exec "$@" 2>&1', str(tree), *source.build]
     try:
         done = host.run(argv, timeout_s=_BUILD_TIMEOUT_S, check=False)
     except CommandTimeout as error:
@@ -105,9 +117,9 @@ def _build(checkout: Checkout, tree: Path, host: Host) -> None:
         )
 
 
-def _git(own: OwnFunction, host: Host, *words: str) -> str | None:
+def _git(source: GitSource, host: Host, *words: str) -> str | None:
     """Return the output of a Git command in the user's repository, regardless of its owner; None if Git fails."""
     try:
-        return host.run(["git", "-c", "safe.directory=*", "-C", own.repository, *words]).text.strip()
+        return host.run(["git", "-c", "safe.directory=*", "-C", source.repository, *words]).text.strip()
     except CommandFailed:
         return None

@@ -50,32 +50,38 @@ _APPLETS = (
 class GuestHost:
     """The files to boot. Disks are shared between guests, so use layers over them.
 
-    `root` is the disk with the userland of the host. `instances` is the disk with the root filesystem of instances.
+    `root` is the disk with the userland of the host. `instances` are the disks with the root filesystems of instances.
     `modules` is the disk with the kernel's modules; None for a kernel with everything built in."""
 
     kernel: Path
     initramfs: Path
     root: Path
-    instances: Path
+    instances: tuple[Path, ...]
     modules: Path | None
     profile: str  # of AppArmor, as text; empty if there is none
     digests: dict[str, str]  # of the userland and the kernel, for provenance
-    boots: guest.Guest | None = None  # by its platforms that are virtual machines; `instances` is their disk, too
+    boots: guest.Guest | None = None  # by its platforms that are virtual machines; `instances` are their disks, too
     xen: Path | None = None  # loads the kernel
 
 
 def ensure(
-    image: Image, state: Path, host: Host, release: str, kernel: str, platforms: Sequence[str], hypervisor: str = "none"
+    images: Sequence[Image],
+    state: Path,
+    host: Host,
+    release: str,
+    kernel: str,
+    platforms: Sequence[str],
+    hypervisor: str = "none",
 ) -> GuestHost:
     """Return the files; make them if necessary (about two minutes in all).
 
-    `image` is the root filesystem of instances.
+    `images` are the root filesystems of instances: that of the study, and those of its variants.
     `kernel` is a Debian package, as PACKAGE or PACKAGE/RELEASE if it comes from another Debian release than `release`.
     Or it is the absolute path of a bzImage that has everything built in.
     `platforms` and `hypervisor` are those that the guest must be able to run; its userland has what they require.
 
     Raises: ImageError with the last output of the tool that failed."""
-    store, own = state / "guest", kernel.startswith("/")
+    image, store, own = images[0], state / "guest", kernel.startswith("/")
     package, origin = _package(release, kernel)
     with building("the guest that is the host", store, image.snapshot):
         debian = guest.ensure_kernel(store, host, origin, image.snapshot, package, _MODULES)
@@ -90,7 +96,7 @@ def ensure(
             booted,
             guest.ensure_initramfs(debian, store, _INSIDE, _APPLETS),
             guest.ensure_disk(userland, store, host),
-            guest.ensure_disk(image, store, host),
+            tuple(guest.ensure_disk(each, store, host) for each in images),
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
             {"userland_sha256": userland.digest, "kernel_sha256": _sha256(booted)},

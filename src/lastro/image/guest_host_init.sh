@@ -1,6 +1,6 @@
 #!/bin/sh
 # Start of a guest that is the host of a testbed, from an initramfs. The machine that remains has busybox as its first
-# process and sshd as its only service. Disks: its root, the door (keys, as a tar), the root filesystem of instances and
+# process and sshd as its only service. Disks: its root, the door (keys, as a tar), each root filesystem of instances and
 # its tar, and the modules of its kernel unless they are built in.
 export PATH=/bin
 mount -t proc proc /proc
@@ -9,42 +9,60 @@ mount -t devtmpfs dev /dev
 exec >/dev/console 2>&1
 fail() { echo "lastro: $*"; poweroff -f; }
 
-cgroups=v2 tree="" epoch=0 disk="" load=""
+cgroups=v2 roots="" modules="" load=""
 for word in $(cat /proc/cmdline); do
     case $word in
         lastro.cgroups=*) cgroups=${word#*=} ;;
-        lastro.tree=*) tree=${word#*=} ;;   # where Lastro looks for the root filesystem of instances
-        lastro.epoch=*) epoch=${word#*=} ;; # when that was built
-        lastro.disk=*) disk=${word#*=} ;;   # where it looks for the disk of virtual machines
+        lastro.root=*) roots="$roots ${word#*=}" ;;
+        lastro.modules=*) modules=${word#*=} ;;
         lastro.load=*) load=${word#*=} ;;   # modules, with commas; those of another processor do not load
     esac
 done
 modprobe -q -a $(cat /sys/bus/pci/devices/*/modalias 2>/dev/null | sort -u)
 modprobe -q -a $(cat /sys/bus/virtio/devices/*/modalias 2>/dev/null | sort -u) ext4
-tries=0
-until [ -b /dev/vdd ]; do
-    [ $((tries += 1)) -lt 2000 ] || fail "its disks did not appear"
-    sleep 0.005
-done
+await() { # DISK
+    tries=0
+    until [ -b "$1" ]; do
+        [ $((tries += 1)) -lt 2000 ] || fail "its disk $1 did not appear"
+        sleep 0.005
+    done
+}
+# Mount a root filesystem of instances where Lastro looks for it. EPOCH is when it was built, COPY where Lastro looks for
+# the disk of virtual machines, if it starts any.
+put_root() { # DISK TAR TREE EPOCH [COPY]
+    await "$1"
+    await "$2"
+    mkdir -p "./$3"
+    mount -t ext4 "$1" "./$3" || fail "the root filesystem of instances cannot be mounted"
+    rmdir "./$3/lost+found" # which a new ext4 has, and the root filesystem has not
+    touch -d "@$4" "./$3"
+    mount -o remount,ro "$1" "./$3"
+    ln -s "$2" "./$3.tar" # beside the tree, as on every host
+    if [ "$5" ]; then # kernel and initramfs came with the keys
+        mkdir -p "./${5%/*}"
+        ln -s "$1" "./$5"
+        for file in lastro/kernel-* lastro/initramfs-*; do
+            [ ! -e "$file" ] || mv "$file" "./${5%/*}"
+        done
+    fi
+}
+await /dev/vda
+await /dev/vdb
 mount -t ext4 /dev/vda /root || fail "its root cannot be mounted"
 cd /root
-mkdir -p lastro "./$tree" var/lib/lastro/rootfs/recipes
+mkdir -p lastro var/lib/lastro/rootfs/recipes
 chmod 700 lastro
 tar -x -f /dev/vdb -C lastro || fail "the keys cannot be read"
-# A new ext4 has a directory that the root filesystem has not.
-mount -t ext4 /dev/vdc "./$tree" || fail "the root filesystem of instances cannot be mounted"
-rmdir "./$tree/lost+found"
-touch -d "@$epoch" "./$tree"
-mount -o remount,ro /dev/vdc "./$tree"
-ln -s /dev/vdd "./$tree.tar" # beside the tree, as on every host
-if [ -b /dev/vde ]; then
-    mkdir -p lib/modules
-    mount -t ext4 -o ro,noload /dev/vde lib/modules
+for root in $roots; do
+    put_root $(echo "$root" | tr : ' ')
+done
+if [ -d lastro/programs ]; then # what the guest has itself stays as it is
+    chroot . sh -c 'tar -c -C /lastro/programs . | tar -x -C / --skip-old-files --keep-directory-symlink'
 fi
-if [ "$disk" ]; then # it is that of the instances; kernel and initramfs came with the keys
-    mkdir -p "./${disk%/*}"
-    ln -s /dev/vdc "./$disk"
-    mv lastro/kernel-* lastro/initramfs-* "./${disk%/*}"
+if [ "$modules" ]; then
+    await "$modules"
+    mkdir -p lib/modules
+    mount -t ext4 -o ro,noload "$modules" lib/modules
 fi
 
 mount -t tmpfs -o mode=755 run run

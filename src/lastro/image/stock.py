@@ -1,7 +1,7 @@
 """The root filesystems in the state directory, when each was last used, and the removal of old ones.
 
-What was made from a root filesystem is removed with it: the disk of virtual machines, and the data root of a private
-Docker daemon. Checkouts of functions are listed and removed in the same way."""
+What was made from a root filesystem is removed with it: the disk of virtual machines, and what private daemons keep
+for a variant that has it. Checkouts are listed and removed in the same way."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _images(state: Path) -> Iterator[Kept]:
     for directory in (state / "rootfs").glob("*"):
         if _IMAGE.fullmatch(directory.name) and (directory / "rootfs.tar").is_file():
             name = directory.name
-            more = [*(state / "guest").glob(f"disk-{name}-*"), *state.glob(f"docker*-{name}*")]
+            more = [path for kind in ("guest/disk", "docker*", "containerd") for path in state.glob(f"{kind}-{name}*")]
             yield Kept(name, _described(directory / "rootfs"), (directory, *more), directory.stat().st_mtime)
 
 
@@ -85,7 +85,7 @@ def _described(tree: Path) -> str:
 def _checkouts(state: Path) -> Iterator[Kept]:
     for directory in (state / "checkouts").glob("*"):
         if _CHECKOUT.fullmatch(directory.name):
-            yield Kept(directory.name, "checkout of a function", (directory,), directory.stat().st_mtime)
+            yield Kept(directory.name, "checkout of a repository", (directory,), directory.stat().st_mtime)
 
 
 def _disk_bytes(path: Path) -> int:

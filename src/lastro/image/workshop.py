@@ -140,7 +140,8 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
         why = named[1] if named else error.message
         raise ImageError(f"{what} could not be built: {why}", _remedy(error, store, snapshot)) from error
     except OSError as error:
-        raise ImageError(f"{what} could not be stored in {store}: {error}", "free some space") from error
+        hint = "free some space, or name another directory in LASTRO_STATE"
+        raise ImageError(f"{what} could not be stored in {store}: {error}", hint) from error
 
 
 def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -> str:

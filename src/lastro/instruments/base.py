@@ -19,6 +19,7 @@ from lastro.study.parts import Part
 WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, even with a read-only root
 KILLED = 128 + 9
 _INTERPRETERS = ("sh", "php")
+_OF_ENV_WITH_VALUE = ("-C", "-u")  # options of env(1) that the next word belongs to
 PREPARATION_LIMIT_S = 600.0
 _FEWEST_MESSAGES = 5  # a workload that takes less time than this number of messages is timed imprecisely
 TIME_HOST = Metric(
@@ -213,11 +214,14 @@ def failure(
 
 
 def _tool_name(argv: Sequence[str], name: str) -> str:
-    """Return the name of the program in `argv`, without its directory; `env` and its variables are skipped.
+    """Return the name of the program in `argv`, without its directory; `env`, its options and variables are skipped.
 
     If the program is an interpreter, such as sh, return `name` instead, unless it is empty."""
-    words = [word for word in argv if "=" not in word and not word.startswith(("-", "/"))]
-    program = (words[1] if words[0] == "env" and len(words) > 1 else words[0]).rpartition("/")[2]
+    words = list(argv)
+    if words[0] == "env":
+        while len(words) > 1 and (words[0] == "env" or words[0].startswith("-") or "=" in words[0]):
+            del words[: 2 if words[0] in _OF_ENV_WITH_VALUE else 1]
+    program = words[0].rpartition("/")[2]
     return name if name and program in _INTERPRETERS else program
 
 

@@ -43,7 +43,7 @@ class Containerd:
         self._testbed = testbed
         self.home = testbed.run_dir / "containerd"
         self.instances = self.home / "instances"
-        self.root = testbed.session.state / "containerd"
+        self.root = testbed.session.state / f"containerd{testbed.suffix}"
         self.cgroup = f"{testbed.session.cgroup}/containerd-daemon"
         self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")
         self._process: Process | None = None

@@ -151,8 +151,7 @@ class Docker(Platform):
         for option in self.options:
             if not option.prints and self.chosen[option.name] != option.default:
                 name += f"-{self.chosen[option.name]}"
-        if testbed.base:
-            name += f"-{testbed.image.name}"
+        name += testbed.suffix
         name += ("-remapped" if remapped else "") + ("-network" if bridge else "")
         return Daemon(
             testbed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -223,22 +223,31 @@ class Scenario(Declaration, OnTestbed):
     """The base class of scenarios; one object serves a session.
 
     If several guests share the treatments of a campaign, `guests` maps the name of each guest to its scenario, and
-    this object is one of these scenarios. `roots` has one scenario for each root filesystem that a variant changes."""
+    this object is one of these scenarios. `roots` has one scenario for each change of a variant that needs a testbed of
+    its own. `versions` are the parts that this object uses, if they are those of a revision."""
 
     guests: Mapping[str, Scenario] = {}
     roots: Mapping[RootChange, Scenario] = {}
+    versions: registry.PartsByKind = {}
 
     def at(self, config: Config) -> Scenario:
         """Return the scenario object that runs a treatment: that of its guest or of its variant's root filesystem.
 
         If neither applies, it is this object."""
-        return self.roots.get(RootChange.of(config)) or self.guests.get(guest_of(config), self)
+        scenario = self.guests.get(guest_of(config), self)
+        return scenario.roots.get(RootChange.of(config), scenario)
+
+    def with_its_parts(self) -> AbstractContextManager[None]:
+        """Have all code use the parts of this object (`versions`) inside the block."""
+        return registry.instead(self.versions)
 
     def availability_at(self, config: Config) -> Availability:
         """Return whether the treatment's host can run it; unavailable if `availability` returns an invalid object."""
         if self.guests and (name := guest_of(config)) not in self.guests:
             return Availability(f"the testbed has no guest named '{name}'", f"add a table [guests.{name}] to its file")
-        answer: object = self.at(config).availability(config)
+        scenario = self.at(config)
+        with scenario.with_its_parts():
+            answer: object = scenario.availability(config)
         if not isinstance(answer, Availability):
             wrong: object = (answer,)
         elif isinstance(answer.reason, str | None) and isinstance(answer.remedy, str | None):

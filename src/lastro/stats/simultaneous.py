@@ -6,7 +6,7 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Estimate, Interval, t_quantile
@@ -68,6 +68,10 @@ class Pair:
     scale: float
     strata: int
     alpha: float
+
+    def reversed(self) -> Pair:
+        """Return the comparison of the same levels in the other direction."""
+        return replace(self, comparison=self.comparison.reversed())
 
     @property
     def relative(self) -> bool:

@@ -100,11 +100,10 @@ class Fraction:
     def chains(self) -> dict[str, str]:
         """Return {effect: its shortest aliases} for main effects and interactions of two factors, all as text.
 
-        An effect that is an alias of an earlier effect is left out. The design must be a fraction, not a full
-        factorial."""
+        An effect that is an alias of an earlier effect is left out. Empty for a full factorial."""
         chains = {}
         for effect in (*combinations(self.names, 1), *combinations(self.names, 2)):
-            if not self.repeats(effect):
+            if self and not self.repeats(effect):
                 aliases = self.aliases(effect)
                 shortest = [alias for alias in aliases if len(alias) == len(aliases[0])]
                 chains[self.text(effect)] = ", ".join(map(self.text, shortest))

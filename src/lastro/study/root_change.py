@@ -1,7 +1,8 @@
-"""The changes of a variant to the root filesystem of instances. Pure.
+"""The changes of a variant for which it has a testbed of its own. Pure.
 
-They are the Debian release, more packages, another root filesystem, or the revision of functions that are built from a
-repository."""
+They are those of the root filesystem of instances: the Debian release, more packages, another root filesystem, or the
+revision of functions that are built from a repository. The revision of the user's own parts is such a change, too,
+since other code starts the instances and daemons."""
 
 from __future__ import annotations
 
@@ -21,22 +22,25 @@ _REVISION = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._/@{}^~+-]{0,99}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RootChange:
-    """The changes of one variant to the root filesystem; false if there are none.
+    """The changes of one variant for which it has a testbed of its own; false if there are none.
 
     An empty field leaves the root filesystem as it is in the study. `release` is a Debian release. `packages` are
     Debian packages to add. `rootfs` is a directory, or an OCI image as Podman writes it, that replaces all files. `git`
-    is the revision from which functions are built. The fields have the names of the keys in study files."""
+    is the revision from which functions are built, and `parts` that of the parts in the folders of LASTRO_PARTS. The
+    fields have the names of the keys in study files."""
 
     release: str = ""
     packages: tuple[str, ...] = ()
     rootfs: str = ""
     git: str = ""
+    parts: str = ""
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> RootChange:
         """Return the changes in a treatment's configuration, in which packages are one text, separated by commas."""
-        release, packages, rootfs, git = (str(config.get(item.name, "")) for item in fields(cls))
-        return cls(release, tuple(name.strip() for name in packages.split(",") if name.strip()), rootfs, git)
+        texts = {item.name: str(config.get(item.name, "")) for item in fields(cls)}
+        packages = tuple(name.strip() for name in texts.pop("packages").split(",") if name.strip())
+        return cls(packages=packages, **texts)
 
     def __bool__(self) -> bool:
         return self != UNCHANGED
@@ -63,7 +67,7 @@ def checked(name: str, value: object) -> str:
     (text,) = values
     if name == "release" and not _RELEASE.fullmatch(text):
         raise FieldError(f"{shown(text)} is not the name of a Debian release", "such as bookworm or trixie")
-    if name == "git" and (not _REVISION.fullmatch(text) or ".." in text):
+    if name in ("git", "parts") and (not _REVISION.fullmatch(text) or ".." in text):
         raise FieldError(f"{shown(text)} is not a revision of Git", "such as v1.0, a branch, HEAD~1, or a commit")
     if name == "rootfs" and not text.isprintable():
         raise FieldError(f"{shown(text)} is not a directory or an image")

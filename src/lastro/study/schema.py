@@ -226,6 +226,7 @@ class VariantTable(StrictTable):
         default="", description="Another root filesystem: a directory, relative to the study file, or an OCI image."
     )
     git: OneLine = Field(default="", description="The revision of functions with a `repository`.")
+    parts: OneLine = Field(default="", description="The revision of the parts in the folders of LASTRO_PARTS.")
 
 
 class StudyFile(StrictTable):

@@ -72,8 +72,8 @@ def change_of_program(schema: ScenarioSchema, name: str, path: Level) -> Changes
 
 
 def change_of_root(schema: ScenarioSchema, name: str, value: object, functions: Iterable[OwnFunction]) -> Changes:
-    """Return a change of the root filesystem of instances. Raises: FieldError if it is not possible."""
-    if not schema.roots:
+    """Return a change of the root filesystem of instances or of parts. Raises: FieldError if it is not possible."""
+    if not schema.roots and name != "parts":
         raise FieldError(f"scenario {schema.name} starts no instances, which have a root filesystem", "change another")
     if name == "git" and not any(each.repository for each in functions):
         raise FieldError(

@@ -192,11 +192,6 @@ def direction_text(metric: Metric, say: Language = ENGLISH) -> str:
     return say(DIRECTIONS[metric.better])
 
 
-def count(n: int, noun: str) -> str:
-    """Return '1 trial' or '2,160 trials'."""
-    return f"{n:,} {noun if n == 1 else noun + 's'}"
-
-
 # Numbers in figures
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))

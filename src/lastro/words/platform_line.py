@@ -60,10 +60,11 @@ def _against_best(factor: FactorPairs, metric: Metric) -> FactorPairs:
         return factor
     loss = {factor.reference: 0.0} | {level: _loss(pair, metric) for level, pair in factor.effects.items()}
     best = min(loss, key=loss.__getitem__)
-    if best == factor.reference or any((level, best) not in factor.pairs for level in factor.levels if level != best):
+    others = [level for level in factor.levels if level != best]
+    known = {factor.reference, *(level for level, to in factor.pairs if to == best)}
+    if best == factor.reference or not known.issuperset(others):
         return factor
-    effects = {level: factor.pairs[level, best] for level in factor.levels if level != best}
-    return replace(factor, reference=best, effects=effects)
+    return replace(factor, reference=best, effects={level: factor.of(level, best) for level in others})
 
 
 def _loss(pair: Pair, metric: Metric) -> float:
@@ -84,7 +85,7 @@ class PlatformLine:
     kinds: Mapping[str, Set[str]]
 
     def text(self) -> str:
-        phrases = PairPhrases(self.factor, self.findings.metric, self.say, self.findings.shared)
+        phrases = PairPhrases(self.factor, self.findings.metric, self.say, self.findings.margin, self.findings.shared)
         averaged = any(pair.strata > 1 for pair in self.factor.effects.values())
         text = N_("Against {reference}, {metric}: {clauses}.")
         if averaged:

@@ -10,7 +10,7 @@ import pytest
 from lastro.errors import ImageError, InputError
 from lastro.host.local import LocalHost
 from lastro.image import checkouts
-from lastro.study.own_function import OwnFunction
+from lastro.image.checkouts import GitSource
 
 pytestmark = pytest.mark.processes
 
@@ -23,7 +23,7 @@ def git(place: Path, *words: str) -> str:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> OwnFunction:
+def own(tmp_path: Path) -> GitSource:
     """A repository with two commits, of which the first has a tag, and a change that is not committed."""
     place = tmp_path / "code"
     place.mkdir()
@@ -36,37 +36,35 @@ def own(tmp_path: Path) -> OwnFunction:
             git(place, "tag", tag)
     (place / "version").write_text("3\n")
     build = ("sh", "-c", "mkdir out && cp version out/ && echo built >&2")
-    return OwnFunction("mine", directory="out", command=("/x",), repository=str(place), build=build)
+    return GitSource("function 'mine'", str(place), build)
 
 
-def test_each_revision_is_built_once_and_the_repository_stays_as_it_is(own: OwnFunction, tmp_path: Path) -> None:
+def test_each_revision_is_built_once_and_the_repository_stays_as_it_is(own: GitSource, tmp_path: Path) -> None:
     place, store = Path(own.repository), tmp_path / "checkouts"
     before = (git(place, "status", "--porcelain"), sorted(place.rglob("*")))
     old, new = (checkouts.checkout_of(own, revision, store, HOST) for revision in ("v1", "HEAD"))
     assert not old.exists
     built = [checkouts.ensure(each, HOST) for each in (old, new)]
-    assert [Path(each.directory, "version").read_text() for each in built] == ["1\n", "2\n"]
-    assert [each.revision for each in built] == [git(place, "rev-parse", name).strip() for name in ("v1", "HEAD")]
+    assert [(each / "out/version").read_text() for each in built] == ["1\n", "2\n"]
+    assert [each.commit for each in (old, new)] == [git(place, "rev-parse", name).strip() for name in ("v1", "HEAD")]
     assert (git(place, "status", "--porcelain"), sorted(place.rglob("*"))) == before
     assert checkouts.checkout_of(own, "v1", store, HOST).exists and len(list(store.iterdir())) == 2
-    Path(built[0].directory, "version").write_text("kept\n")
-    assert Path(checkouts.ensure(old, HOST).directory, "version").read_text() == "kept\n", "it is not built again"
+    (built[0] / "out/version").write_text("kept\n")
+    assert (checkouts.ensure(old, HOST) / "out/version").read_text() == "kept\n", "it is not built again"
 
 
-def test_what_is_wrong_is_one_clear_error(own: OwnFunction, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_clear_error(own: GitSource, tmp_path: Path) -> None:
     store, bare = tmp_path / "checkouts", tmp_path / "bare"
     bare.mkdir()
     with pytest.raises(InputError, match="has no revision 'v9'"):
         checkouts.checkout_of(own, "v9", store, HOST)
     for place, said in (("nowhere", "is not a directory"), ("bare", "is not a Git repository")):
         with pytest.raises(InputError, match=said):
-            checkouts.checkout_of(OwnFunction("mine", repository=str(tmp_path / place)), "HEAD", store, HOST)
+            checkouts.checkout_of(GitSource("it", str(tmp_path / place)), "HEAD", store, HOST)
 
 
-def test_a_build_that_fails_is_told_with_its_last_lines_and_leaves_nothing(own: OwnFunction, tmp_path: Path) -> None:
-    failing = OwnFunction(
-        "mine", directory="out", repository=own.repository, build=("sh", "-c", "echo no rule; echo stop >&2; exit 2")
-    )
+def test_a_build_that_fails_is_told_with_its_last_lines_and_leaves_nothing(own: GitSource, tmp_path: Path) -> None:
+    failing = GitSource("it", own.repository, ("sh", "-c", "echo no rule; echo stop >&2; exit 2"))
     found = checkouts.checkout_of(failing, "v1", tmp_path / "checkouts", HOST)
     with pytest.raises(ImageError, match="ended with exit code 2: no rule / stop"):
         checkouts.ensure(found, HOST)

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+import tarfile
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from lastro.builders.tables import captioned, results_table
 from lastro.cli._guest_adds import added, added_isolation, links_of
 from lastro.document import Title
 from lastro.errors import CommandFailed, HostError, StudyError
-from lastro.guest import _facts, _Start, booted
+from lastro.guest import _facts, _furnish, _Start, booted
 from lastro.host.connections import SshTarget
 from lastro.host.local import LocalHost
 from lastro.host.ssh import SshHost
@@ -142,9 +143,9 @@ def test_a_guest_of_virtual_machines_has_what_they_boot_and_modules_for_them(tmp
     boots = Guest("6.1", *map(Path, ("/s/kernel-1/vmlinuz", "/s/kernel-1/vmlinux", "/s/i.cpio", "/s/disk")))
     made = start(tmp_path)
     words = replace(made, files=replace(made.files, boots=boots)).command_line("tcg")
-    assert "lastro.disk=/var/lib/lastro/guest/instances.img" in words
+    assert any(word.startswith("lastro.root=") and word.endswith(":/var/lib/lastro/guest/disk-1.img") for word in words)
     assert "lastro.load=kvm_amd,kvm_intel,vhost_net" in words
-    assert not [word for word in made.command_line("tcg") if word.startswith(("lastro.disk", "lastro.load"))]
+    assert not [word for word in made.command_line("tcg") if word.startswith("lastro.load") or "guest/disk" in word]
 
 
 def test_a_guest_with_xen_is_loaded_by_it_and_starts_its_daemons(tmp_path: Path) -> None:
@@ -224,9 +225,11 @@ def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
 
 def start(tmp_path: Path, **changes: Any) -> _Start:
     (tmp_path / "image/rootfs").mkdir(parents=True)
-    files = GuestHost(*map(Path, ("/k", "/i", "/root.img", "/instances.img", "/modules.img")), profile="", digests={})
+    kernel, initramfs, root, disk, modules = map(Path, ("/k", "/i", "/root.img", "/disk-1.img", "/modules.img"))
+    files = GuestHost(kernel, initramfs, root, (disk,), modules, profile="", digests={})
     plan = replace(guest_of(load(Path("guest"))), **changes)
-    return _Start(LocalHost(), Image("ab" * 32, tmp_path / "image"), plan, files, Path("/run/x"), Path("/scratch/x"))
+    images = (Image("ab" * 32, tmp_path / "image"),)
+    return _Start(LocalHost(), images, plan, files, Path("/run/x"), Path("/scratch/x"))
 
 
 def test_it_is_booted_without_a_network_but_its_door(tmp_path: Path) -> None:
@@ -235,11 +238,45 @@ def test_it_is_booted_without_a_network_but_its_door(tmp_path: Path) -> None:
     assert "-accel tcg,thread=multi -cpu max -smp 3 -m 1024M" in text
     assert "restrict=on,hostfwd=tcp:127.0.0.1:4022-198.19.255.15:22" in text and argv.count("-netdev") == 1
     drives = [word.partition("file=")[2] for word in argv if word.startswith("if=none")]
-    assert drives[:3] == ["/scratch/x/root.qcow2", "/run/x/door.tar", "/scratch/x/instances.qcow2"]
+    assert drives[:3] == ["/scratch/x/root.qcow2", "/run/x/door.tar", "/scratch/x/instances-0.qcow2"]
     assert drives[3:] == [f"{tmp_path}/image/rootfs.tar", "/modules.img"]
     words = argv[argv.index("-append") + 1].split()
     assert {"apparmor=1", "security=apparmor", "mitigations=off", "lastro.cgroups=v2"} <= set(words)
-    assert "lastro.tree=/var/lib/lastro/rootfs/abababababab/rootfs" in words
+    epoch = int((tmp_path / "image/rootfs").stat().st_mtime)
+    tree = "/var/lib/lastro/rootfs/abababababab/rootfs"
+    assert f"lastro.root=/dev/vdc:/dev/vdd:{tree}:{epoch}" in words and "lastro.modules=/dev/vde" in words
+
+
+def test_the_root_filesystems_of_variants_are_more_disks(tmp_path: Path) -> None:
+    one = start(tmp_path)
+    (tmp_path / "new/rootfs").mkdir(parents=True)
+    images = (*one.images, Image("cd" * 32, tmp_path / "new"))
+    files = replace(one.files, instances=(*one.files.instances, Path("/disk-2.img")))
+    argv = replace(one, images=images, files=files).argv("tcg", 4022)
+    drives = [word.partition("file=")[2] for word in argv if word.startswith("if=none")]
+    assert drives[4:] == ["/scratch/x/instances-1.qcow2", f"{tmp_path}/new/rootfs.tar", "/modules.img"]
+    words = argv[argv.index("-append") + 1].split()
+    roots = [word.split(":")[:3] for word in words if word.startswith("lastro.root=")]
+    assert roots[1] == ["lastro.root=/dev/vde", "/dev/vdf", "/var/lib/lastro/rootfs/cdcdcdcdcdcd/rootfs"]
+    assert len(roots) == 2 and "lastro.modules=/dev/vdg" in words
+
+
+@pytest.mark.processes
+def test_programs_of_this_machine_come_with_what_is_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "runc-1.2").mkdir()
+    for name, mode in (("runc", 0o755), ("shim", 0o755), ("notes", 0o644)):
+        (tmp_path / "runc-1.2" / name).write_text(name)
+        (tmp_path / "runc-1.2" / name).chmod(mode)
+    plan = replace(guest_of(load(Path("guest"))), programs=(f"{tmp_path}/runc-1.2/runc", "/bin/true", "/not/here"))
+    (tmp_path / "home").mkdir()
+    _furnish(LocalHost(), tmp_path / "home", start(tmp_path).files, plan)
+    with tarfile.open(tmp_path / "home/door.tar") as door:
+        names = door.getnames()
+    own = [name for name in names if name.startswith(f"programs{tmp_path}/runc-1.2/")]
+    assert sorted(Path(name).name for name in own) == ["runc", "shim"]
+    assert "programs/bin/true" in names and not any("not/here" in name for name in names)
+    assert plan.facts()["programs"].startswith(str(tmp_path))
+    assert "programs" not in replace(plan, programs=()).facts()
 
 
 def test_on_kvm_it_has_the_processor_and_the_mitigations_of_its_own(tmp_path: Path) -> None:
@@ -532,11 +569,11 @@ def test_a_guest_that_is_lost_says_why(
         host=LocalHost("t"), run_dir=tmp_path, scratch_dir=tmp_path, ledger=SimpleNamespace(state=tmp_path),
         building=nullcontext, owned=lambda *_: nullcontext(),
     )  # fmt: skip
-    with pytest.raises(HostError, match=re.escape(said)), booted(near, cast(Any, None), guest_of(load(Path("guest")))):
+    with pytest.raises(HostError, match=re.escape(said)), booted(near, (), guest_of(load(Path("guest")))):
         raise HostError("the guest cannot be reached: Connection timed out")
     if alive:  # a stall that it survived is not why something else fails
         with (
             pytest.raises(HostError, match=r"^no part can run$"),
-            booted(near, cast(Any, None), guest_of(load(Path("guest")))),
+            booted(near, (), guest_of(load(Path("guest")))),
         ):
             raise HostError("no part can run")

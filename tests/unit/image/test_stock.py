@@ -38,7 +38,7 @@ def state(tmp_path: Path) -> Path:
 def test_all_are_listed_the_last_used_first(state: Path) -> None:
     found = stock.kept(state)
     assert [each.name for each in found] == ["c" * 16, NEW, OLD]
-    assert [each.what for each in found] == ["checkout of a function", "Debian 13", "Debian 13, with mine"]
+    assert [each.what for each in found] == ["checkout of a repository", "Debian 13", "Debian 13, with mine"]
     assert found[1].n_bytes > 10_000
 
 

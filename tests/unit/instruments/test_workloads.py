@@ -150,6 +150,8 @@ def test_an_end_that_was_not_a_good_one_has_its_reason() -> None:
         (["env", "OMP_NUM_THREADS=2", "sh", "-c", "john --test 2>&1"], "john"),
         (["sh", "-c", "gzip -6 -n -c a > b"], "gzip"),
         (["bonnie++", "-d", "/x"], "bonnie++"),
+        (["/usr/local/bin/tool", "/x/y"], "tool"),
+        (["env", "-u", "HOME", "/opt/tool", "A=1", "bench"], "tool"),
     ],
 )
 def test_a_reason_names_the_tool_and_not_the_shell_around_it(argv: list[str], tool: str) -> None:

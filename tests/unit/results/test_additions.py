@@ -36,9 +36,9 @@ def own_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[st
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "scenarios" / "mesh.py").write_text(PART)
     monkeypatch.setenv("LASTRO_PARTS", str(tmp_path))
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     yield "mesh"
-    registry.parts.cache_clear()
+    registry.scan.cache_clear()
     sys.modules.pop("lastro_parts_scenarios_mesh", None)
 
 

@@ -29,6 +29,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.study import design
 from lastro.study.json_schema import json_schema
 from lastro.study.load import parse as parse_study
+from lastro.study.root_change import RootChange
 
 TWO = """kind = "guest"
 memory = "1G"
@@ -126,6 +127,10 @@ def test_a_treatment_runs_in_the_guest_that_it_names() -> None:
     first.guests = guests
     assert cast(Any, first.at({"guest": "new"})).which == "new" and first.at({"guest": "old"}) is first
     assert first.availability_at({"guest": "new"})
+    for name, guest in guests.items():
+        guest.roots = {RootChange(release="trixie"): Named(f"{name} with Debian 13")}
+    assert cast(Any, first.at({"guest": "new", "release": "trixie"})).which == "new with Debian 13"
+    assert cast(Any, first.at({"guest": "new", "release": "sid"})).which == "new", "which no variant changes"
     lost = first.availability_at({"guest": "lost"})
     assert "no guest named 'lost'" in str(lost.reason) and "[guests.lost]" in str(lost.remedy)
     alone = Named("alone")
@@ -197,7 +202,7 @@ def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
 
 def files_of(place: Path, release: str, kernel: str) -> guest_host.GuestHost:
-    return guest_host.ensure(cast(Any, SimpleNamespace(snapshot="")), place, cast(Any, None), release, kernel, ())
+    return guest_host.ensure(cast(Any, [SimpleNamespace(snapshot="")]), place, cast(Any, None), release, kernel, ())
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        if _asks_for_text(config):
+        if _only_records_digest(config):
             return 0.0
         n, hello_s = len(read_topology(TOPOLOGY.of(config)).names), HELLO_S.of(config)
         exchange_s = DEAD_HELLOS * hello_s + (2 if TIMERS.of(config) == "fast" else 6) + QUIET_S.of(config)
@@ -180,7 +180,7 @@ class RoutingScenario(OnLinks):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome, level = Outcome(), TOPOLOGY.of(config)
         text = {"sha256": recorded_digest} if (recorded_digest := digest(level)) else {}
-        if _asks_for_text(config):
+        if _only_records_digest(config):
             return Outcome(notes={**text})
         require_same(level, calibrations.get(f"topology/{level}"))
         topology, router = read_topology(level), ROUTERS[IMPLEMENTATION.of(config)]
@@ -229,6 +229,6 @@ def _boot_s(config: Config, n: int) -> float:
     return n * ((start_s(config) + 0.25) / 2 + 0.15)
 
 
-def _asks_for_text(config: Config) -> bool:
+def _only_records_digest(config: Config) -> bool:
     """Return whether this is the configuration of the run that records a topology file's digest, not of a trial."""
     return set(config) == {TOPOLOGY.name}

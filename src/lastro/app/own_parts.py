@@ -1,0 +1,107 @@
+"""Parts of the user's own at a revision of their Git repository, for variants that compare two of them.
+
+A revision is checked out below the state directory, and its modules are imported under names of their own, so that
+several revisions take turns in one process. They share the modules that they import, so these must not be code of the
+repository."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from lastro import registry
+from lastro.app.messages import say
+from lastro.campaign.duration import configuration
+from lastro.errors import InputError
+from lastro.host.ledger import STATE_DIR
+from lastro.host.local import LocalHost
+from lastro.image import checkouts
+from lastro.study import design
+from lastro.study.model import Study
+
+_VERSION_CHARS = 12  # of a commit, in the names of modules
+
+
+@dataclass(frozen=True, slots=True)
+class OwnParts:
+    """All parts, with those of a revision in place of those in LASTRO_PARTS; {} for the parts as they are.
+
+    `commits` is {folder of LASTRO_PARTS, as a path in its repository: commit of the revision}."""
+
+    parts: registry.PartsByKind = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def parts_at(revision: str) -> OwnParts:
+    """Return the parts at a revision; an empty text stands for the parts as they are.
+
+    Raises: InputError when LASTRO_PARTS names no folder, a folder is not in a Git repository or not in the revision, or
+    a part imports other code of its repository."""
+    if not revision:
+        return OwnParts()
+    if not (folders := registry.folders()):
+        raise InputError(
+            f"parts = {revision}: there are no parts of your own", "name their folders in the variable LASTRO_PARTS"
+        )
+    host, copies, commits = LocalHost(), dict[Path, str](), dict[str, str]()
+    tops = list[Path]()
+    for folder in folders:
+        source = checkouts.GitSource(f"the parts in {folder}", str(folder))
+        checkout = checkouts.checkout_of(source, revision, STATE_DIR / "checkouts", host)
+        if not checkout.exists:
+            say(f"checking out {source.what} at commit {checkout.commit[:_VERSION_CHARS]}, once …")
+        top, below = checkouts.working_copy(source, host)
+        copy = checkouts.ensure(checkout, host) / below
+        if not copy.is_dir():
+            raise InputError(f"{source.what} are not in revision '{revision}'", "name a revision that has this folder")
+        copies[copy], commits[below or top.name] = checkout.commit[:_VERSION_CHARS], checkout.commit
+        tops.append(top)
+    parts = registry.versions_in(copies)
+    for info in (info for of_kind in parts.values() for info in of_kind.values()):
+        if info.cls and any(Path(info.origin).is_relative_to(copy) for copy in copies):
+            _require_alone(info, tops)
+    return OwnParts(parts, commits)
+
+
+def _require_alone(info: registry.PartInfo, tops: list[Path]) -> None:
+    """Raise InputError if the module of a part imports a module of the working copies `tops`, except Lastro's own."""
+    assert info.cls is not None
+    for module in _imported(sys.modules[info.cls.__module__]):
+        file = Path(getattr(module, "__file__", None) or "/")
+        if module.__name__.partition(".")[0] != "lastro" and any(file.resolve().is_relative_to(top) for top in tops):
+            raise InputError(
+                f"{info.origin} imports {module.__name__} from {file}, which is the same for all variants",
+                "keep the code that differs in the file of the part",
+            )
+
+
+def _imported(module: ModuleType) -> Iterator[ModuleType]:
+    """Yield the modules that a module has imported, or from which it has imported a name."""
+    for value in vars(module).values():
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str) and name != module.__name__ and name in sys.modules:
+            yield sys.modules[name]
+
+
+def require_used(study: Study) -> None:
+    """Raise InputError if no treatment of a study uses a part from LASTRO_PARTS, since no variant could change it."""
+    own = {kind: registry.own(kind).keys() for kind in registry.KINDS}
+    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    words = {kind: {word for config in configs for word in _names(config.get(kind, ""))} for kind in registry.KINDS}
+    words["scenario"] = {study.scenario}
+    if not any(own[kind] & words[kind] for kind in registry.KINDS):
+        raise InputError(
+            "variants change the revision of parts, and the study uses no part from the folders of LASTRO_PARTS",
+            f"they have {', '.join(sorted(name for names in own.values() for name in names)) or 'none'}",
+        )
+
+
+def _names(level: object) -> list[str]:
+    """Return the words of a level that may be names of parts, of all hops of a chain, with those of options."""
+    return re.findall(r"[a-z0-9][a-z0-9._-]*", str(level))

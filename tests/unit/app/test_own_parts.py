@@ -1,0 +1,122 @@
+"""Parts at a revision of their repository: what cannot be compared is one error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lastro import registry
+from lastro.app import own_parts
+from lastro.app.provenance import changed_facts
+from lastro.errors import InputError
+from lastro.scenarios.base import schemas
+from lastro.study.load import parse
+
+pytestmark = pytest.mark.processes
+
+PART = """
+from lastro.anomalies.base import Anomaly
+{imports}
+
+class Noise(Anomaly):
+    name = "noise"
+    summary = "{summary}"
+
+    def argv(self, demand):
+        return ["true"]
+"""
+STUDY = """
+[study]
+name = "x"
+scenario = "chain"
+[factors]
+anomaly = ["none", "{anomaly}"]
+[settings]
+platform = "runc"
+attachment = "veth-direct"
+function = "none"
+"""
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of parts in a repository without a commit."""
+    folder = tmp_path / "code" / "parts"
+    (folder / "anomalies").mkdir(parents=True)
+    git(folder.parent, "init", "--quiet")
+    monkeypatch.setenv("LASTRO_PARTS", str(folder))
+    monkeypatch.setattr(own_parts, "STATE_DIR", tmp_path / "state")
+    forget()
+    yield folder
+    forget()
+
+
+def forget() -> None:
+    registry.scan.cache_clear()
+    own_parts.parts_at.cache_clear()
+    for module in [name for name in sys.modules if name.startswith(("lastro_parts_", "helper_of_parts"))]:
+        del sys.modules[module]
+
+
+def git(place: Path, *words: str) -> None:
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", *who, "-C", str(place), *words], check=True, capture_output=True)
+
+
+def commit(folder: Path, tag: str, imports: str = "") -> None:
+    (folder / "anomalies" / "noise.py").write_text(PART.format(summary=tag, imports=imports))
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", tag)
+    git(folder, "tag", tag)
+
+
+def test_each_revision_is_checked_out_once_and_has_its_own_code(parts: Path) -> None:
+    for tag in ("v1", "v2"):
+        commit(parts, tag)
+    found = {tag: own_parts.parts_at(tag) for tag in ("v1", "v2")}
+    assert {tag: each.parts["anomaly"]["noise"].summary for tag, each in found.items()} == {"v1": "v1", "v2": "v2"}
+    assert [list(each.commits) for each in found.values()] == [["parts/"]] * 2
+    assert own_parts.parts_at("v1") is found["v1"] and own_parts.parts_at("").parts == {}
+
+
+def test_code_that_all_revisions_would_share_is_refused(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (parts.parent / "helper_of_parts.py").write_text("LOUD = 1\n\ndef louder():\n    return 2\n")
+    monkeypatch.syspath_prepend(str(parts.parent))
+    commit(parts, "v1", "from helper_of_parts import louder")
+    with pytest.raises(InputError, match=r"noise\.py imports helper_of_parts from .*code/helper_of_parts\.py"):
+        own_parts.parts_at("v1")
+
+
+def test_what_is_not_in_the_revision_or_in_no_repository_is_one_error(
+    parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (parts.parent / "README").write_text("no parts yet\n")
+    git(parts.parent, "add", "README")
+    git(parts.parent, "commit", "--quiet", "--message", "first")
+    git(parts.parent, "tag", "v0")
+    with pytest.raises(InputError, match="are not in revision 'v0'"):
+        own_parts.parts_at("v0")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("LASTRO_PARTS", str(tmp_path / "elsewhere"))
+    with pytest.raises(InputError, match="is not a Git repository"):
+        own_parts.parts_at("v1")
+    monkeypatch.setenv("LASTRO_PARTS", "")
+    with pytest.raises(InputError, match="no parts of your own"):
+        own_parts.parts_at("v1")
+
+
+def test_a_study_must_use_a_part_that_can_differ(parts: Path) -> None:
+    commit(parts, "v1")
+    own_parts.require_used(parse(STUDY.format(anomaly="noise"), "x.toml", schemas()))
+    with pytest.raises(InputError, match="uses no part") as wrong:
+        own_parts.require_used(parse(STUDY.format(anomaly="cpu"), "x.toml", schemas()))
+    assert "noise" in str(wrong.value.hint)
+
+
+def test_another_commit_of_the_same_revision_is_another_condition() -> None:
+    before, now = ({"parts": {"HEAD": {"parts/": digit * 40}}} for digit in "ab")
+    assert changed_facts(before, now) == {"parts.HEAD.parts/": ("a" * 40, "b" * 40)}
