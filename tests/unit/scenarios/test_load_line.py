@@ -76,6 +76,9 @@ def test_goals_and_bounds_are_those_of_the_study() -> None:
     assert (bounds_of(config(), 200_000).begin_fps, bounds_of(config(), 200_000).most_fps) == (200_000, 1_000_000)
     sockperf = bounds_of(config(instrument="sockperf", probe_s=1.5))
     assert (sockperf.first_s, sockperf.final_s, sockperf.sum_s) == (1, 2, 3)
+    assert (bounds_of(config()).warm_up_s, bounds_of(config(instrument="sockperf", warm_up_s=0.5)).warm_up_s) == (1, 1)
+    longer, none = (LoadScenario.duration_s(config(warm_up_s=length_s)) for length_s in (3, 0))
+    assert longer - LoadScenario.duration_s(config()) == pytest.approx(2) and longer - none > 3
     declared = {metric.name for metric in METRICS}
     assert {
         f"{goal}{end}" for goal in ("pdr", "ndr", "own") for end in ("", "_upper", "_conditional", "_exceed")

@@ -1,10 +1,10 @@
 """The load line: how many frames a second a function carries at a goal of loss, while a neighbour may misbehave.
 
-A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was
-sent and what arrived. The first goal is PDR, the partial drop rate: at most 0.5 % of the frames are lost. NDR, the
-non-drop rate, allows no loss. The loss may exceed either goal in a part of the time (RFC 9971). After the search,
-the chain carries its PDR for a while, and the CPU time of each role is read. Finally, latency is measured at
-fractions of the PDR and at other loads."""
+A search is one observation. It begins with a warm-up, which does not count. Its probes offer a rate for a time, and
+read from the counters of interfaces what was sent and what arrived. The first goal is PDR, the partial drop rate: at
+most 0.5 % of the frames are lost. NDR, the non-drop rate, allows no loss. The loss may exceed either goal in a part of
+the time (RFC 9971). After the search, the chain carries its PDR for a while, and the CPU time of each role is read.
+Finally, latency is measured at fractions of the PDR and at other loads."""
 
 from __future__ import annotations
 
@@ -120,13 +120,13 @@ class LoadScenario(OnChain):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         bounds = bounds_of(config)
-        per_goal = bounds.binary_probes if SEARCH.of(config) == "binary" else 4
-        n_goals = len(goals_of(config))
+        n_probes, offered_s = bounds.expected(SEARCH.of(config), len(goals_of(config)))
         generator = chosen_class(LoadGenerator, config)
         around_s = generator.starts_s + _PROBE_S
-        searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
-        waits_s = SETTLE_S.of(config) + generator.step_s + COST_S.of(config) + 2 * around_s + latency_s(config)
-        return searching_s + waits_s + _AROUND_S + starts_s(config)
+        others_s = bounds.warm_up_s + COST_S.of(config) + generator.step_s  # with a probe that has hardly any frames
+        n_probes += 2 + bool(bounds.warm_up_s)
+        waits_s = SETTLE_S.of(config) + latency_s(config)
+        return offered_s + others_s + n_probes * around_s + waits_s + _AROUND_S + starts_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Return the specification without the generator's CPU, for a function or a neighbour; see `steering.apart`.
@@ -175,7 +175,7 @@ class LoadScenario(OnChain):
             steered = steer(standing.chain, STEERING.of(config))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
             longest_s = bounds.sum_s if SEARCH.of(config) == "binary" else bounds.final_s
-            asked = keep_addresses(standing.chain, max(longest_s, COST_S.of(config)))
+            asked = keep_addresses(standing.chain, max(longest_s, bounds.warm_up_s, COST_S.of(config)))
             outcome.add_condition(steered | asked | short_buffer(self.testbed.host, part_name(config, "instrument")))
             rest(SETTLE_S.of(config))
             measure(self.testbed, config, standing, bounds, outcome)

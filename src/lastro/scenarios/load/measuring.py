@@ -38,6 +38,9 @@ EXCEED_PERCENT = Setting("exceed_percent", 50.0, "time at a load in which loss m
 WIDTH_PERCENT = Setting(
     "width_percent", 1.0, "width of an interval, relative to its upper end", 0.1, 50, by_profile=True
 )
+WARM_UP_S = Setting(
+    "warm_up_s", 1.0, "length of a probe at the largest load before the search, which does not count; 0: none", 0, DAY_S
+)
 FIRST_PROBE_S = Setting(
     "first_probe_s", 0.2, "length of the first, coarse probes; sockperf rounds up to whole seconds", 0.1, DAY_S
 )
@@ -47,8 +50,8 @@ MOST_FPS = Setting("most_fps", 1_000_000, "largest load, in frames a second", 20
 SEARCH_LIMIT_S = Setting("search_limit_s", 300.0, "time after which a search without a result ends", 1, DAY_S)
 COST_S = Setting("cost_s", 2.0, "time at the PDR in which CPU is measured", 0.5, DAY_S)
 SEARCH_SETTINGS = (
-    SEARCH, OWN_GOAL, EXCEED_PERCENT, WIDTH_PERCENT, FIRST_PROBE_S, PROBE_S, DECIDING_S, LEAST_FPS, MOST_FPS,
-    SEARCH_LIMIT_S,
+    SEARCH, OWN_GOAL, EXCEED_PERCENT, WIDTH_PERCENT, WARM_UP_S, FIRST_PROBE_S, PROBE_S, DECIDING_S, LEAST_FPS,
+    MOST_FPS, SEARCH_LIMIT_S,
 )  # fmt: skip
 _PDR_LOSS = 0.005
 _MOST_QUEUED = 0.01  # of the frames of a probe: the usual width of an interval
@@ -73,9 +76,9 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
 
     The search begins at that ceiling. It may later exceed the ceiling, since a busy host may have lowered it."""
     step_s = chosen_class(LoadGenerator, config).step_s
-    first_s, final_s, sum_s = (
+    warm_up_s, first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
-        for seconds in (FIRST_PROBE_S.of(config), PROBE_S.of(config), DECIDING_S.of(config))
+        for seconds in (each.of(config) for each in (WARM_UP_S, FIRST_PROBE_S, PROBE_S, DECIDING_S))
     )
     return Bounds(
         least_fps=LEAST_FPS.of(config),
@@ -86,6 +89,7 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
         sum_s=sum_s,
         limit_s=SEARCH_LIMIT_S.of(config),
         begin_fps=math.inf if ceiling_fps is None else ceiling_fps,
+        warm_up_s=warm_up_s,
     )
 
 
@@ -173,7 +177,8 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
 
     If a goal is met at the largest load, its rate is a lower bound without an upper end, and a caveat marks it. For
     a goal that no load met, there is only a caveat. If the generator limited the load, the rates are flagged.
-    `queue` is the length in frames of the queue in front of the function; 0 if it is not known."""
+    `queue` is the length in frames of the queue in front of the function; 0 if it is not known. The warm-up is
+    noted, and is in no series."""
     open_intervals = [interval for interval in searched.intervals if interval.upper_fps is None]
     steps = [probe.as_note() for probe in searched.probes]
     for each in searched.intervals:
@@ -196,6 +201,8 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
         values = dict.fromkeys(rates, searched.most_fps)
         outcome.notes |= Ceiling(values, limited=True).as_notes()
     outcome.notes |= {"most_fps": searched.most_fps, "generator_reached_its_limit": searched.limited, "probes": steps}
+    if searched.warm_up:
+        outcome.notes["warm_up"] = searched.warm_up.as_note()
     outcome.series += _series(searched.probes)
 
 

@@ -80,7 +80,7 @@ class Bounds:
     Loads lie between `least_fps` and `most_fps`. An interval is at most `width` wide, as a fraction of its upper
     end. Probes last from `first_s` to `final_s`. A load is classified by probes of `sum_s` seconds together. A
     search that takes longer than `limit_s` fails. The first loads are at most `begin_fps`, the generator's ceiling
-    if it is known."""
+    if it is known. Before the search, the largest of them is offered for `warm_up_s`; 0 means no warm-up."""
 
     least_fps: float
     most_fps: float
@@ -90,11 +90,23 @@ class Bounds:
     sum_s: float = 3.0
     limit_s: float = 600.0
     begin_fps: float = math.inf
+    warm_up_s: float = 0.0
 
-    @property
-    def binary_probes(self) -> int:
-        """The largest number of probes that a binary search for one goal needs."""
-        return 2 + math.ceil(math.log2(max(2.0, 1 / self.width)))
+    def expected(self, method: str, n_goals: int) -> tuple[int, float]:
+        """Estimate (number of probes, seconds in which they offer load) of a search whose goals lie far apart.
+
+        Binary search begins with both ends of the range; the goals are taken to be met at a tenth of it. Multiple
+        loss ratio search decides on two loads for each goal, of which half of the probes are enough. Before, it decides
+        on coarser loads, for a shorter time."""
+        if method == "binary":
+            n_probes = n_goals * (2 + math.ceil(math.log2(10 / self.width)))
+            return n_probes, n_probes * self.sum_s
+        between_s = math.sqrt(self.first_s * self.sum_s)
+        probes = [(3 + 3 * n_goals, self.first_s)]
+        for sum_s in (between_s, self.sum_s):
+            probe_s = min(self.final_s, sum_s)
+            probes.append((2 * n_goals * math.ceil(sum_s / 2 / probe_s), probe_s))
+        return sum(n for n, _ in probes), sum(n * probe_s for n, probe_s in probes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +132,14 @@ class SearchResult:
     """The result of a search, and all its probes in order.
 
     `most_fps` is the largest load of the search. `limited` is true if the generator, not the study, limited it.
-    Each goal is in `intervals` or in `unmet`."""
+    Each goal is in `intervals` or in `unmet`. `warm_up` is the probe before the search; None without a warm-up."""
 
     intervals: tuple[GoalInterval, ...]
     probes: tuple[Probe, ...]
     most_fps: float
     limited: bool
     unmet: tuple[UnmetGoal, ...] = ()
+    warm_up: Probe | None = None
 
     def of(self, goal: str) -> GoalInterval | None:
         """Return the interval of the goal with this name; None if no load met it."""
@@ -235,8 +248,10 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy. It
     is repeated more often if the generator has sent clearly more before. If the generator still does not reach the
     rate, the search begins again with a lower largest load. The first largest load is `begin_fps`; it is doubled as
-    long as a goal is met there. Raises: InstrumentError when the generator holds no rate, or when the search takes
-    too long."""
+    long as a goal is met there. A warm-up comes first, and decides nothing. Raises: InstrumentError when the
+    generator holds no rate, or when the search takes too long."""
+    most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
+    warm_up = measure(most, bounds.warm_up_s) if bounds.warm_up_s else None
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
@@ -254,7 +269,6 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
                 break
         raise _GeneratorLimit(min(best, rate_fps))
 
-    most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
     while n_limits < _MOST_LIMITS and most > bounds.least_fps:
         try:
             ends = METHODS[method](goals, replace(bounds, most_fps=most), measure_patiently)
@@ -265,7 +279,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
         intervals = tuple(end for end in ends if isinstance(end, GoalInterval))
         if n_limits or most == bounds.most_fps or all(each.upper_fps for each in intervals):
             unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
-            return SearchResult(intervals, tuple(probes), most, bool(n_limits), unmet)
+            return SearchResult(intervals, tuple(probes), most, bool(n_limits), unmet, warm_up)
         most = min(2 * most, bounds.most_fps)
     last = probes[-1]
     raise InstrumentError(
