@@ -14,9 +14,14 @@ from typing import Any
 
 import pytest
 
+from lastro import papers
 from lastro.errors import InputError, InstrumentError
+from lastro.scenarios.base import schemas
+from lastro.scenarios.load import search as search_module
 from lastro.scenarios.load.goals import Goal, own_goal
+from lastro.scenarios.load.measuring import bounds_of, goals_of
 from lastro.scenarios.load.search import METHODS, Bounds, GoalInterval, Probe, SearchResult, search
+from lastro.study.load import load
 
 PDR, NDR = Goal("pdr", 0.005), Goal("ndr", 0.0)
 GOALS = (PDR, NDR)
@@ -213,6 +218,27 @@ def test_the_time_of_a_search_is_what_plans_expect(
     n_probes, offered_s = bounds.expected(method, len(GOALS))
     assert len(found.probes) == pytest.approx(n_probes, rel=0.3)
     assert sum(probe.duration_s for probe in found.probes) == pytest.approx(offered_s, rel=0.3)
+
+
+def test_the_profile_paper_searches_as_csit_does() -> None:
+    """The defaults of the library are CSIT's, except for its time limit, which is in CSIT's keywords."""
+    from MLRsearch import Config, SearchGoal
+
+    study = load(papers.find("load"), schemas()).with_profile("paper")
+    config = study.config({factor.name: factor.levels[0] for factor in study.factors})
+    bounds, csit = bounds_of(config), SearchGoal()
+    assert (bounds.width, bounds.first_s, bounds.final_s, bounds.sum_s, bounds.warm_up_s, bounds.limit_s) == (
+        csit.relative_width,
+        csit.initial_trial_duration,
+        csit.final_trial_duration,
+        csit.duration_sum,
+        Config().warmup_duration,
+        1200,
+    )
+    assert (csit.preceding_targets, csit.expansion_coefficient) == (search_module._PRECEDING, search_module._EXPANSION)
+    assert [(goal.name, goal.loss_ratio, goal.exceed_ratio) for goal in goals_of(config)] == [
+        ("pdr", 0.005, csit.exceed_ratio), ("ndr", csit.loss_ratio, csit.exceed_ratio),
+    ]  # fmt: skip
 
 
 def test_a_slope_is_cut_where_it_crosses_each_goal() -> None:
