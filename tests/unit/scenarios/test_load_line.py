@@ -67,6 +67,25 @@ def test_on_kernels_of_their_own_two_that_keep_cpus_busy_leave_one_to_the_functi
     _require_supported(config(instrument="sockperf", platform=platform), [0, 1])
 
 
+@pytest.mark.parametrize(
+    ("chosen", "reason", "hint"),
+    [
+        ({"chains": 2}, "sockperf keeps CPU 0 busy for one chain, and cannot share it with the other", "chains = 1"),
+        ({"chains": 4, "direction": "both"}, "busy for one direction of each chain, and cannot share it with 7 others",
+         'chains = 1 and direction = "forward"'),
+        ({"chains": 4, "platform": "kvm"}, "busy for each chain, and Lastro may use only 4 for all 4 and the function",
+         "chains = 1"),
+    ],
+)  # fmt: skip
+def test_generators_that_keep_cpus_busy_cannot_serve_several_chains(
+    chosen: dict[str, Any], reason: str, hint: str
+) -> None:
+    with pytest.raises(Unavailable, match=reason) as caught:
+        _require_supported(config(instrument="sockperf", **chosen), [0, 1, 2, 3])
+    assert caught.value.hint == f'use instrument = "trafgen", or {hint}'
+    _require_supported(config(**{**chosen, "instrument": "trafgen"}), [0, 1, 2, 3])
+
+
 def test_goals_and_bounds_are_those_of_the_study() -> None:
     assert [(goal.name, goal.loss_ratio, goal.exceed_ratio) for goal in goals_of(config(exceed_percent=20))] == [
         ("pdr", 0.005, 0.2), ("ndr", 0.0, 0.2),
@@ -77,6 +96,8 @@ def test_goals_and_bounds_are_those_of_the_study() -> None:
     sockperf = bounds_of(config(instrument="sockperf", probe_s=1.5))
     assert (sockperf.first_s, sockperf.final_s, sockperf.sum_s) == (1, 2, 3)
     assert (bounds_of(config()).warm_up_s, bounds_of(config(instrument="sockperf", warm_up_s=0.5)).warm_up_s) == (1, 1)
+    assert LoadScenario.duration_s(config(at="none")) < LoadScenario.duration_s(config(chains=4))
+    assert LoadScenario.duration_s(config(chains=4)) < LoadScenario.duration_s(config()), "it measures no latency"
     longer, none = (LoadScenario.duration_s(config(warm_up_s=length_s)) for length_s in (3, 0))
     assert longer - LoadScenario.duration_s(config()) == pytest.approx(2) and longer - none > 3
     declared = {metric.name for metric in METRICS}

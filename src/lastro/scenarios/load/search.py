@@ -31,10 +31,13 @@ _PRECEDING = 2  # coarser targets before the final one
 class Probe:
     """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
 
-    Rates are frames a second, over all directions. `rate_fps` was asked for. `sent` includes frames that the first link
-    did not take. `lost_at` has the frames lost at each hop. `late` of the received frames arrived from queues after the
-    generator had ended. With two directions, `least_part` is the smaller of the two fractions of the asked rate that
-    were sent. `waited_s` is the CPU time in which generators waited by keeping CPUs busy."""
+    Rates are frames a second, over all directions and chains. `rate_fps` was asked for. `sent` includes frames that
+    the first link did not take. `lost_at` has the frames lost at each hop. `late` of the received frames arrived from
+    queues after the generator had ended. `waited_s` is the CPU time in which generators waited by keeping CPUs busy.
+
+    With several senders, `least_part` is the smallest of the fractions of their asked rates that were sent, and
+    `overlap` the fraction of the time of sending in which all of them sent. With several chains, `worst_loss` is the
+    largest fraction of its frames that one of them lost."""
 
     rate_fps: float
     duration_s: float
@@ -45,10 +48,23 @@ class Probe:
     late: int = 0
     least_part: float | None = None
     waited_s: float = 0.0
+    overlap: float | None = None
+    worst_loss: float | None = None
 
     @property
     def loss_ratio(self) -> float:
+        """The fraction of the frames that were lost; with several chains, that of the chain that lost most."""
+        if self.worst_loss is not None:
+            return self.worst_loss
         return max(0.0, 1 - self.received / self.sent) if self.sent else 1.0
+
+    @property
+    def lost(self) -> int:
+        """The frames that were lost; with several chains, as if each had lost as much as the worst."""
+        lost = (
+            self.sent - self.received if self.worst_loss is None else math.ceil(round(self.worst_loss * self.sent, 6))
+        )
+        return max(0, lost)
 
     @property
     def sent_fps(self) -> float:
@@ -56,7 +72,7 @@ class Probe:
 
     @property
     def part_sent(self) -> float:
-        """The fraction of the asked rate that was sent; with two directions, the smaller of their fractions."""
+        """The fraction of the asked rate that was sent; with several senders, the smallest of their fractions."""
         return self.sent_fps / self.rate_fps if self.least_part is None else self.least_part
 
     @property
@@ -164,7 +180,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
                 intended_duration=intended_duration,
                 intended_load=intended_load,
                 offered_count=probe.sent,
-                forwarding_count=min(probe.received, probe.sent),
+                loss_count=probe.lost,
             )
 
     wanted = {

@@ -6,6 +6,7 @@ that reach the function to other CPUs, with a queue that overflows. Source: netw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lastro.host.base import Host
@@ -82,12 +83,15 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     return found
 
 
-def queue_frames(chain: Chain) -> int:
-    """Return the length in frames of the host's queue in front of the function; 0 if there is none or it is unknown."""
-    function, others = chain.instances["function"], chain.source.testbed.usable_cpus[1:]
+def queue_frames(chains: Sequence[Chain]) -> int:
+    """Return the length in frames of the host's queues in front of the functions; 0 if there is none or it is unknown.
+
+    Each CPU has one, and the frames of a chain wait in that of one CPU."""
+    function, others = chains[0].instances["function"], chains[0].source.testbed.usable_cpus[1:]
     if function.takes_taps or not function.shares_kernel or not others:
         return 0
-    return int(function.testbed.host.view.read([_LONGEST_QUEUE]).get(_LONGEST_QUEUE, 0))
+    longest = int(function.testbed.host.view.read([_LONGEST_QUEUE]).get(_LONGEST_QUEUE, 0))
+    return min(len(chains), len(others)) * longest
 
 
 def short_buffer(host: Host, instrument: str) -> dict[str, str]:
