@@ -131,7 +131,8 @@ def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
     host = RecordingHost()
     bed = SimpleNamespace(host=host, usable_cpus=[0, 1, 40])
     instance = SimpleNamespace(takes_taps=False, shares_kernel=True, testbed=bed, netns="N2")
-    chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"])
+    veth = SimpleNamespace(wired=False)
+    chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"], attachment=veth)
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "1, 40, by receive packet steering"}
     assert host.commands == [["nsenter", "--net=/run/netns/N2", "unshare", "--mount", "sh", "-e"]]
     files = " ".join(f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in ("in0", "out0"))
@@ -143,5 +144,9 @@ def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
     assert mixed == {"CPUs of the function's kernel": "1, 40, by receive packet steering; function2: its own"}
     chain.instances["function"] = machine
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "its own"}
+    veth.wired = True
+    assert steer(cast(Any, chain), "apart") == {
+        "CPUs of the function's kernel": "those that the interrupts of its network cards choose"
+    }
     assert len(host.commands) == 2
     assert _mask([0]) == "00000001" and _mask([31, 32]) == "00000001,80000000"
