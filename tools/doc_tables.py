@@ -200,6 +200,7 @@ TABLES = {
     "application_metrics": partial(metrics_table, application.ApplicationScenario.metrics),
     "load_settings": partial(settings_table, load_line.LoadScenario.settings),
     "load_metrics": partial(metrics_table, load_line.LoadScenario.metrics),
+    "load_chains_metrics": partial(metrics_table, load_line.SIDE_BY_SIDE),
     "uplink_settings": partial(settings_table, uplink.UplinkScenario.settings),
     "uplink_metrics": partial(metrics_table, uplink.UplinkScenario.metrics),
     "proxy_settings": partial(settings_table, proxy.ProxyScenario.settings),

@@ -33,8 +33,8 @@ def lacks_ipvlan() -> bool:
 
 ABSENT = {"ipvlan"} if lacks_ipvlan() else set()
 for name in sorted(
-    registry.names("attachment") - {"docker-nat", "host", "podman-nat"} - ABSENT
-):  # these join no two instances
+    registry.names("attachment") - {"card", "docker-nat", "host", "podman-nat"} - ABSENT
+):  # cards are the user's; the others join no two instances
     title = "".join(map(str.capitalize, name.split("-")))
     globals()[f"Test{title}"] = type(
         f"Test{title}", (AttachmentContract,), {"attachment": name, "__module__": __name__, **PROPERTIES.get(name, {})}

@@ -14,9 +14,14 @@ from typing import Any
 
 import pytest
 
+from lastro import papers
 from lastro.errors import InputError, InstrumentError
+from lastro.scenarios.base import schemas
+from lastro.scenarios.load import search as search_module
 from lastro.scenarios.load.goals import Goal, own_goal
+from lastro.scenarios.load.measuring import bounds_of, goals_of
 from lastro.scenarios.load.search import METHODS, Bounds, GoalInterval, Probe, SearchResult, search
+from lastro.study.load import load
 
 PDR, NDR = Goal("pdr", 0.005), Goal("ndr", 0.0)
 GOALS = (PDR, NDR)
@@ -184,6 +189,56 @@ def test_a_search_in_which_one_probe_decides_has_no_exceed_ratio() -> None:
         assert [each.exceed_ratio is not None for each in found.intervals] == [known, known]
     never = search("mlrsearch", (Goal("ndr", 0.0, 0.0),), Bounds(1_000, 1_000_000, sum_s=2), function(step(50_000)))
     assert of(never, "ndr").exceed_ratio == 0, "two probes had to meet it"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_warm_up_takes_the_first_burst_and_decides_nothing(method: str) -> None:
+    """The function loses frames in its first probe alone."""
+
+    def found(warm_up_s: float) -> SearchResult:
+        first = iter([0.01])
+        bounds = replace(BOUNDS, sum_s=1, warm_up_s=warm_up_s)
+        return search(method, GOALS, bounds, function(lambda *_: next(first, 0.0)))
+
+    cold, warm = found(0), found(0.5)
+    assert cold.warm_up is None and of(cold, "pdr").lower_fps < BOUNDS.most_fps
+    assert warm.warm_up and (warm.warm_up.rate_fps, warm.warm_up.duration_s) == (BOUNDS.most_fps, 0.5)
+    assert warm.warm_up not in warm.probes and of(warm, "ndr").lower_fps == BOUNDS.most_fps
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("width", "first_s", "final_s", "sum_s"), [(0.01, 0.2, 1, 3), (0.005, 1, 1, 21), (0.01, 1, 60, 180)]
+)
+def test_the_time_of_a_search_is_what_plans_expect(
+    method: str, width: float, first_s: float, final_s: float, sum_s: float
+) -> None:
+    bounds = Bounds(1_000, 1_000_000, width, first_s, final_s, sum_s, limit_s=1e9)
+    found = search(method, GOALS, bounds, function(lambda rate_fps, _: max(0.0, (rate_fps - 1e5) / 1e6)))
+    n_probes, offered_s = bounds.expected(method, len(GOALS))
+    assert len(found.probes) == pytest.approx(n_probes, rel=0.3)
+    assert sum(probe.duration_s for probe in found.probes) == pytest.approx(offered_s, rel=0.3)
+
+
+def test_the_profile_paper_searches_as_csit_does() -> None:
+    """The defaults of the library are CSIT's, except for its time limit, which is in CSIT's keywords."""
+    from MLRsearch import Config, SearchGoal
+
+    study = load(papers.find("load"), schemas()).with_profile("paper")
+    config = study.config({factor.name: factor.levels[0] for factor in study.factors})
+    bounds, csit = bounds_of(config), SearchGoal()
+    assert (bounds.width, bounds.first_s, bounds.final_s, bounds.sum_s, bounds.warm_up_s, bounds.limit_s) == (
+        csit.relative_width,
+        csit.initial_trial_duration,
+        csit.final_trial_duration,
+        csit.duration_sum,
+        Config().warmup_duration,
+        1200,
+    )
+    assert (csit.preceding_targets, csit.expansion_coefficient) == (search_module._PRECEDING, search_module._EXPANSION)
+    assert [(goal.name, goal.loss_ratio, goal.exceed_ratio) for goal in goals_of(config)] == [
+        ("pdr", 0.005, csit.exceed_ratio), ("ndr", csit.loss_ratio, csit.exceed_ratio),
+    ]  # fmt: skip
 
 
 def test_a_slope_is_cut_where_it_crosses_each_goal() -> None:

@@ -65,8 +65,8 @@ SHORT: dict[str, dict[str, Any]] = {
     "lifecycle": {"attachment": "veth-bridge", "instances": 2, "settle_s": 0},
     "load": {
         "attachment": "veth-direct", "function": "none", "instrument": "trafgen", "settle_s": 0, "most_fps": 20_000,
-        "first_probe_s": 0.2, "probe_s": 0.2, "deciding_s": 0.6, "cost_s": 0.5, "width_percent": 20,
-        "at": "50%, 2kpps", "latency_s": 1, "own_delay_s": 1, "one_way": "yes",
+        "warm_up_s": 0.2, "first_probe_s": 0.2, "probe_s": 0.2, "deciding_s": 0.6, "cost_s": 0.5,
+        "width_percent": 20, "at": "50%, 2kpps", "latency_s": 1, "own_delay_s": 1, "one_way": "yes",
     },
     "proxy": {
         "attachment": "nat", "instrument": "curl", "proxies": 2, "clients": 2, "requests": 20, "object_bytes": 100_000,

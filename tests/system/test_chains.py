@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from lastro.results.topology import Topology
 from lastro.scenarios.base import make_parts
 from lastro.scenarios.chain import ChainScenario, measuring
 from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load import measuring as load_measuring
 from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.scenarios.shared.flow import crossings, difference
 from lastro.scenarios.shared.on_chain import StandingChain
@@ -146,6 +147,28 @@ def test_copies_of_a_chain_stand_side_by_side_on_every_link(
                 assert bool(wrong) is (each is not chain), "each flow stays in its own chain"
 
 
+def loaded_chains(**chosen: Any) -> dict[str, Any]:
+    parts = {"platform": "native", "function": "firewall>nat", "isolation": "none", "anomaly": "none"}
+    return configured(LoadScenario, **{**SHORT["load"], **parts, "chains": 2, "min_overlap_percent": 0.0, **chosen})
+
+
+def test_chains_share_a_load_and_each_has_its_witnesses(testbed: Testbed) -> None:
+    with closing(LoadScenario(testbed)) as scenario:
+        outcome = attempted(scenario, loaded_chains())
+    assert outcome.valid, outcome.invalid_because
+    measured, moved = outcome.measurements, cast(Any, outcome.notes["witness"])["trafgen"]
+    assert measured["pdr_per_chain"] == measured["pdr"] / 2 and 0 < measured["chains_overlap"] <= 100
+    assert measured["memory_per_chain"] == pytest.approx(measured["chain_memory"] / 2)
+    assert measured["worst_loss"] >= 0
+    sent = [moved[f"source{tail}.out0"]["tx_packets"] for tail in ("", "-2")]
+    assert sent[0] == pytest.approx(sent[1], rel=0.01, abs=5), "each chain is offered the same part"
+    assert moved["sink-2.in0"]["rx_packets"] == pytest.approx(sent[1], rel=0.05)
+    probes: Any = outcome.notes["probes"]
+    assert "in the function2-2" in probes[0]["lost_at"] and 0 <= probes[0]["overlap"] <= 1
+    drawn = Topology.of(outcome.notes)
+    assert drawn is not None and [load.source for load in drawn.loads] == ["source", "source-2"]
+
+
 # Chains that are not what they should be
 
 
@@ -207,6 +230,20 @@ def test_a_chain_that_was_changed_is_never_valid(
         expected = f"{'chain 2: ' if chosen else ''}{phase}: function2's own counter"
         assert any(reason.startswith(expected) for reason in reasons), outcome.invalid_because
     assert not [reason for reason in reasons if reason.startswith("chain 1")], "the other chain is as it should be"
+
+
+def test_a_loaded_chain_that_was_changed_is_never_valid(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = load_measuring.measure
+
+    def changed(testbed: Testbed, config: Any, standing: StandingChain, *rest: Any) -> None:
+        removed(standing.chains[1])
+        measure(testbed, config, standing, *rest)
+
+    monkeypatch.setattr("lastro.scenarios.load.measure", changed)
+    with closing(LoadScenario(testbed)) as scenario, scenario.attempt():
+        outcome = scenario.run(loaded_chains(most_fps=2_000), {})
+    reasons = [reason for reason in outcome.invalid_because if "own counter" in reason]
+    assert reasons and all(reason.startswith("chain 2: trafgen: function2's own counter") for reason in reasons)
 
 
 @pytest.mark.slow

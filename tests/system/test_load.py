@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from lastro.instruments.load_generator import Traffic
 from lastro.instruments.trafgen import Trafgen
 from lastro.platforms.native import Native
 from lastro.results.samples import GOAL_NOT_MET, Outcome
+from lastro.results.topology import Topology
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.addresses import keep_addresses
@@ -202,6 +204,61 @@ def test_a_rate_above_any_ceiling_is_the_generator_s_limit(running: LoadScenario
     probes = outcome.notes["probes"]
     assert isinstance(probes, list) and not probes[0]["reached"] and probes[0]["lasted_s"] < 2
     assert 1_000 < outcome.measurements["pdr"] < 5_000_000
+
+
+# Network cards
+
+CABLES = (("wire-c", "wire-1"), ("wire-2", "wire-s"))
+
+
+@pytest.fixture
+def cabled(testbed: Testbed) -> Iterator[Testbed]:
+    """A testbed whose file names four cards: ends of two veth pairs, one of which is down."""
+    ends = [end for cable in CABLES for end in cable]
+    for a, b in CABLES:
+        testbed.host.run(["ip", "link", "add", "name", a, "type", "veth", "peer", "name", b])
+    try:
+        for end in ends[1:]:
+            testbed.host.run(["ip", "link", "set", "dev", end, "up"])
+        client, server = (replace(testbed, cards={"dut": end}) for end in ("wire-c", "wire-s"))
+        others = {"client": client, "server": server}
+        yield replace(testbed, cards={"client": "wire-1", "server": "wire-2"}, others=others)
+    finally:
+        for a, _ in CABLES:
+            testbed.host.run(["ip", "link", "del", "dev", a], check=False)
+
+
+def card_states(testbed: Testbed) -> dict[str, tuple[bool, int, list[str]]]:
+    """Return {card: whether it is up, its most segments, its addresses and offloads} of the host's own network."""
+    states = {}
+    for end in (end for cable in CABLES for end in cable):
+        (shown,) = testbed.host.run_json(["ip", "-d", "-j", "address", "show", "dev", end])
+        offloads = testbed.host.run(["ethtool", "--show-offload", end]).text.splitlines()
+        addresses = [each["local"] for each in shown["addr_info"] if each["scope"] == "global"]
+        states[end] = "UP" in shown["flags"], shown["gso_max_segs"], addresses + offloads
+    return states
+
+
+def test_a_load_crosses_cards_that_come_back_as_they_were(cabled: Testbed) -> None:
+    before = card_states(cabled)
+    assert [up for up, *_ in before.values()] == [False, True, True, True]
+    with closing(LoadScenario(cabled)) as scenario:
+        wanted = short(attachment="card", function="firewall", most_fps=4_000)
+        found = scenario.availability(wanted)
+        assert found, found.reason
+        assert card_states(cabled) == before
+        outcome = attempted(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+    assert outcome.measurements["frame_mean"] == pytest.approx(60, abs=0.5)
+    drawn = Topology.of(outcome.notes)
+    assert drawn is not None and [link.attachment for link in drawn.links] == ["card", "card"]
+    assert card_states(cabled) == before
+
+
+def test_cards_that_no_file_names_are_unavailable(running: LoadScenario) -> None:
+    found = running.availability(short(attachment="card"))
+    assert found.reason == "no testbed file names the network card of the client for its link to the dut"
+    assert found.remedy and "pass it with --testbed" in found.remedy
 
 
 # Bad days

@@ -45,8 +45,9 @@ class Attachment(Part):
     `laid` may make the links in any way: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in. `remedy` is
     what to do on a host that cannot provide the attachment. `no_transit` is the reason why an instance cannot forward
     packets over its links; None if it can. If `router_prefix` is set, the link of each port ends at a device of the
-    DUT, named as in `Segment.ends` but with this prefix. If `apart` is true, each link gets its own switch, and
-    all links are made and removed together; only a `SeparableLinks` attachment can do that."""
+    DUT, named as in `Segment.ends` but with this prefix. `wired` links leave the host, so the CPU of a
+    sender does not carry its packets on to the receiver. If `apart` is true, each link gets its own switch, and all
+    links are made and removed together; only a `SeparableLinks` attachment can do that."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
@@ -54,6 +55,7 @@ class Attachment(Part):
     no_transit: ClassVar[str | None] = None
     router_prefix: ClassVar[str | None] = None
     apart: bool = False
+    wired: ClassVar[bool] = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
     node: Testbed | None = None  # where laid links end, by names of their own; None: in the DUT, as in `Segment.ends`

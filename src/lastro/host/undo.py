@@ -18,11 +18,31 @@ NETNS_DIR = Path("/run/netns")
 _MOUNTS = "/proc/self/mountinfo"
 _LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # name of a network interface, as in a testbed file
 
-CARD_BACK = """if ip -n "$2" link show dev "$1" >/dev/null 2>&1; then
-    ip -n "$2" address flush dev "$1" || :
-    ip -n "$2" link set dev "$1" netns $$
-fi
-[ "$3" != up ] || ! ip link show dev "$1" >/dev/null 2>&1 || ip link set dev "$1" up"""
+# Names of offloads in `ethtool --show-offload`, with those for `ethtool --offload`; each may depend on those before it.
+CARD_FEATURES = {
+    "rx-checksumming": "rx",
+    "tx-checksumming": "tx",
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+}
+_CARD_STATE = re.compile(rf"(?:(?:{'|'.join(CARD_FEATURES.values())}|segs[0-9]{{1,5}}|up)(?:,|\Z))+")
+# Arguments: a card, its name in a namespace, the namespace, and the words of its state.
+CARD_BACK = """for inside in "$2" "$1"; do
+    if ip -n "$3" link show dev "$inside" >/dev/null 2>&1; then
+        ip -n "$3" address flush dev "$inside" || :
+        ip -n "$3" link set dev "$inside" netns $$ name "$1"
+        break
+    fi
+done
+ip link show dev "$1" >/dev/null 2>&1 || exit 0
+for was in $(echo "$4" | tr , " "); do
+    case "$was" in
+    up) ip link set dev "$1" up ;;
+    segs*) ip link set dev "$1" gso_max_segs "${was#segs}" || : ;;
+    *) ethtool --offload "$1" "$was" on || : ;;
+    esac
+done"""
 
 
 HOLDS = "LASTRO_HOLDS"  # the variable of a process that keeps the mount namespace of a directory
@@ -136,19 +156,25 @@ def _undo_mount(host: Host, name: str) -> None:
 
 
 def _is_own_interface(owner: Owner, name: str) -> bool:
-    link, _, place = name.partition("@")
-    netns, _, state = place.partition(":")
-    return re.fullmatch(_LINK, link) is not None and _of_netns(owner, netns) and state in ("", "up")
+    link, inside, netns, state = _moved_card(name)
+    names_are_links = all(re.fullmatch(_LINK, each) for each in (link, inside))
+    return names_are_links and _of_netns(owner, netns) and (not state or _CARD_STATE.fullmatch(state) is not None)
 
 
 def _undo_interface(host: Host, name: str) -> None:
     """Move a network card back from a role's namespace, without the role's addresses.
 
-    `name` is `LINK@NAMESPACE`, or `LINK@NAMESPACE:up` if the card was up before. It is not an error if the card does
-    not exist, or is already back."""
+    `name` is `LINK@NAMESPACE`, `LINK=NAME@NAMESPACE` if the card has another name there, each with `:STATE` for what to
+    switch on again. It is not an error if the card does not exist, or is already back."""
+    host.run(["sh", "-e", "-c", CARD_BACK, "back", *_moved_card(name)])
+
+
+def _moved_card(name: str) -> tuple[str, str, str, str]:
+    """Return (card, its name in the namespace, the namespace, the words of its state) of an object in the ledger."""
     link, _, place = name.partition("@")
+    card, renamed, inside = link.partition("=")
     netns, _, state = place.partition(":")
-    host.run(["sh", "-e", "-c", CARD_BACK, "back", link, netns, state])
+    return card, inside if renamed else card, netns, state
 
 
 def _undo_zpool(host: Host, name: str) -> None:

@@ -97,8 +97,8 @@ MEANINGS = {
         "was dropped. A percentile of the answered packets alone would hide them."
     ),
     OTHER_TRAFFIC: N_(
-        "latency is measured with one flow of frames of one size over IPv4, in one direction: this treatment’s traffic "
-        "is another, so it has no latency."
+        "latency is measured on a single chain with one flow of frames of one size over IPv4, in one direction: this "
+        "treatment’s traffic is another, so it has no latency."
     ),
     GOAL_NOT_MET: N_(
         "in some trial, no load of the search met this goal, or the PDR that this value needs: too many frames were "

@@ -18,8 +18,8 @@ from lastro.testing.attachments import unstarted
 from ...support.links import attachment
 from ...support.recording import RecordingHost, answer
 
-# Three join no two instances, and plug-ins make the links of `cni`.
-ATTACHMENTS = sorted(registry.names("attachment") - {"cni", "docker-nat", "host", "podman-nat"})
+# Three join no two instances, plug-ins make the links of `cni`, and cards exist.
+ATTACHMENTS = sorted(registry.names("attachment") - {"card", "cni", "docker-nat", "host", "podman-nat"})
 
 
 def chain_of(*, takes_taps: bool = False) -> list[Segment]:

@@ -50,10 +50,13 @@ def test_roles_have_hosts_cpus_and_cards() -> None:
     assert told["server"]["reached"] == "this machine"
 
 
-def test_the_example_is_sound() -> None:
+def test_the_examples_are_sound() -> None:
     plan = load(EXAMPLES / "testbeds" / "three-machines.toml")
     identity = plan.roles["dut"].reach.identity if plan.roles["dut"].reach else None
     assert identity and Path(identity).is_absolute()
+    cards = load(EXAMPLES / "testbeds" / "cards.toml").roles
+    assert all(each.reach is None for each in cards.values())
+    assert len({card for each in cards.values() for card in each.links.values()}) == 4
 
 
 @pytest.mark.parametrize(

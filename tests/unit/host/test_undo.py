@@ -31,7 +31,12 @@ OWN = {
     "cgroup": [f"/lastro/{TOKEN}", f"/lastro/{TOKEN}/one/payload"],
     "directory": [f"/run/lastro/{TOKEN}", f"/run/lastro/{TOKEN}/one", f"{STATE}/scratch/{TOKEN}/a b"],
     "mount": [TREE],
-    "interface": [f"eth1@lastro-{TOKEN}-client", f"enp3s0f1@lastro-{TOKEN}-dut:up"],
+    "interface": [
+        f"eth1@lastro-{TOKEN}-client",
+        f"enp3s0f1@lastro-{TOKEN}-dut:up",
+        f"eth1=out0@lastro-{TOKEN}-source-1",
+        f"eth1=out0@lastro-{TOKEN}-source-1:rx,tx,tso,gso,gro,segs65535,up",
+    ],
     "zpool": [f"lastro-{TOKEN}-lxd"],
     "xen": [f"lastro-{TOKEN}-one"],
     "openvz": ["1a570a1b-2c00-4000-8000-0123456789ab"],
@@ -66,7 +71,8 @@ HOSTILE = {
     "mount": ["/proc", "/home", f"{STATE}/rootfs", TREE + "/..", TREE + "/etc", f"{STATE}/rootfs/../../x/rootfs"],
     "interface": [
         "eth0", "eth0@", f"eth0@lastro-{TOKEN}-x:down", "eth0@default", "eth0@lastro-ffffff-x:up",
-        f"-x@lastro-{TOKEN}-x", f"$(reboot)@lastro-{TOKEN}-x",
+        f"-x@lastro-{TOKEN}-x", f"$(reboot)@lastro-{TOKEN}-x", f"eth0=@lastro-{TOKEN}-x", f"eth0=a/b@lastro-{TOKEN}-x",
+        f"eth0=in0@lastro-{TOKEN}-x:up;reboot", f"eth0@lastro-{TOKEN}-x:up\n", f"eth0@lastro-{TOKEN}-x:lro",
     ],
     "zpool": ["rpool", "lastro-ffffff-lxd", f"lastro-{TOKEN}-lxd/x", f"lastro-{TOKEN}-"],
     "xen": ["Domain-0", "lastro-ffffff-x", f"lastro-{TOKEN}-"],

@@ -51,6 +51,13 @@ def test_cpus_are_those_in_the_time_of_the_load() -> None:
     assert found["psi_cpu"] == pytest.approx(100 * 0.9 / METERS_S), "stalls are counted all the time"
 
 
+def test_the_cpus_of_several_chains_are_added_up() -> None:
+    found_by = meters()
+    found_by.usage.used = {**found_by.usage.used, "source-2": Usage(cpu_s=1.0), "sink-2": Usage(cpu_s=0.3)}
+    found = costs(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), found_by)
+    assert found["source_cpus"] == pytest.approx(3.0 / LOAD_S) and found["sink_cpus"] == pytest.approx(0.4 / LOAD_S)
+
+
 def test_a_neighbour_that_runs_all_the_time_has_its_own_rate() -> None:
     """It keeps one CPU busy, also while the generator sleeps."""
     found, alone = cost_of(neighbour_s=METERS_S), cost_of()

@@ -67,6 +67,25 @@ def test_on_kernels_of_their_own_two_that_keep_cpus_busy_leave_one_to_the_functi
     _require_supported(config(instrument="sockperf", platform=platform), [0, 1])
 
 
+@pytest.mark.parametrize(
+    ("chosen", "reason", "hint"),
+    [
+        ({"chains": 2}, "sockperf keeps CPU 0 busy for one chain, and cannot share it with the other", "chains = 1"),
+        ({"chains": 4, "direction": "both"}, "busy for one direction of each chain, and cannot share it with 7 others",
+         'chains = 1 and direction = "forward"'),
+        ({"chains": 4, "platform": "kvm"}, "busy for each chain, and Lastro may use only 4 for all 4 and the function",
+         "chains = 1"),
+    ],
+)  # fmt: skip
+def test_generators_that_keep_cpus_busy_cannot_serve_several_chains(
+    chosen: dict[str, Any], reason: str, hint: str
+) -> None:
+    with pytest.raises(Unavailable, match=reason) as caught:
+        _require_supported(config(instrument="sockperf", **chosen), [0, 1, 2, 3])
+    assert caught.value.hint == f'use instrument = "trafgen", or {hint}'
+    _require_supported(config(**{**chosen, "instrument": "trafgen"}), [0, 1, 2, 3])
+
+
 def test_goals_and_bounds_are_those_of_the_study() -> None:
     assert [(goal.name, goal.loss_ratio, goal.exceed_ratio) for goal in goals_of(config(exceed_percent=20))] == [
         ("pdr", 0.005, 0.2), ("ndr", 0.0, 0.2),
@@ -76,6 +95,11 @@ def test_goals_and_bounds_are_those_of_the_study() -> None:
     assert (bounds_of(config(), 200_000).begin_fps, bounds_of(config(), 200_000).most_fps) == (200_000, 1_000_000)
     sockperf = bounds_of(config(instrument="sockperf", probe_s=1.5))
     assert (sockperf.first_s, sockperf.final_s, sockperf.sum_s) == (1, 2, 3)
+    assert (bounds_of(config()).warm_up_s, bounds_of(config(instrument="sockperf", warm_up_s=0.5)).warm_up_s) == (1, 1)
+    assert LoadScenario.duration_s(config(at="none")) < LoadScenario.duration_s(config(chains=4))
+    assert LoadScenario.duration_s(config(chains=4)) < LoadScenario.duration_s(config()), "it measures no latency"
+    longer, none = (LoadScenario.duration_s(config(warm_up_s=length_s)) for length_s in (3, 0))
+    assert longer - LoadScenario.duration_s(config()) == pytest.approx(2) and longer - none > 3
     declared = {metric.name for metric in METRICS}
     assert {
         f"{goal}{end}" for goal in ("pdr", "ndr", "own") for end in ("", "_upper", "_conditional", "_exceed")
@@ -107,7 +131,8 @@ def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
     host = RecordingHost()
     bed = SimpleNamespace(host=host, usable_cpus=[0, 1, 40])
     instance = SimpleNamespace(takes_taps=False, shares_kernel=True, testbed=bed, netns="N2")
-    chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"])
+    veth = SimpleNamespace(wired=False)
+    chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"], attachment=veth)
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "1, 40, by receive packet steering"}
     assert host.commands == [["nsenter", "--net=/run/netns/N2", "unshare", "--mount", "sh", "-e"]]
     files = " ".join(f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in ("in0", "out0"))
@@ -119,5 +144,9 @@ def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
     assert mixed == {"CPUs of the function's kernel": "1, 40, by receive packet steering; function2: its own"}
     chain.instances["function"] = machine
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "its own"}
+    veth.wired = True
+    assert steer(cast(Any, chain), "apart") == {
+        "CPUs of the function's kernel": "those that the interrupts of its network cards choose"
+    }
     assert len(host.commands) == 2
     assert _mask([0]) == "00000001" and _mask([31, 32]) == "00000001,80000000"

@@ -10,11 +10,18 @@ import pytest
 
 from lastro.errors import InstrumentError
 from lastro.functions.base import PATHS
+from lastro.instruments.base import Watch
 from lastro.instruments.load_generator import SentLoad, Traffic
+from lastro.results.samples import Outcome
 from lastro.scenarios.load import probing
 from lastro.scenarios.load import probing as probing_module
+from lastro.scenarios.load.goals import Goal
+from lastro.scenarios.load.measuring import _judge_overlap
 from lastro.scenarios.load.probing import BOTH, Prober, TooManyFrames
-from lastro.scenarios.load.search import REACHED, Probe
+from lastro.scenarios.load.search import METHODS, REACHED, Bounds, Probe, search
+from lastro.validity import Window
+
+from ...support.loading import config
 
 
 def counters(sent: int, received: int, refused: int = 0, size: int = 60) -> dict[str, dict[str, int]]:
@@ -31,6 +38,16 @@ def counters(sent: int, received: int, refused: int = 0, size: int = 60) -> dict
 
 
 Counted = dict[str, dict[str, int]]
+
+
+def chain_of(number: int = 0, *copies: Any) -> Any:
+    """A chain of the trial, whose instances are the trial's names of their roles."""
+    tail = f"-{number + 1}" if number else ""
+    roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
+    ends = {role: f"{role}{tail}" for role in ("source", "sink")}
+    chain = SimpleNamespace(path=PATHS["4"].beside(number), instances=roles, trial_role=lambda role: f"{role}{tail}")
+    vars(chain).update(ends, all=(chain, *copies))
+    return chain
 
 
 def both_ways(there: int, back: int) -> Counted:
@@ -54,9 +71,8 @@ def prober(
     monkeypatch.setattr(probing.time, "sleep", lambda _: None)
     reported = {"source": SentLoad(sent, sent, 1.0, None, 0.25), "sink": SentLoad(back, back, 1.0, None, 0.5)}
     generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
-    roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
-    chain = SimpleNamespace(path=PATHS["4"], instances=roles, source="source", sink="sink")
-    return Prober(cast(Any, None), cast(Any, chain), cast(Any, generator), Traffic.of("64"), directions)
+    bed = SimpleNamespace(apparatus=SimpleNamespace(windows=[]))
+    return Prober(cast(Any, bed), chain_of(), cast(Any, generator), Traffic.of("64"), directions)
 
 
 def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +81,7 @@ def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch)
     assert (probe.sent, probe.received, probe.loss_ratio, probe.reached) == (10_000, 9_000, pytest.approx(0.1), True)
     assert probe.lost_at == {"to the function": 100, "in the function": 900, "from the function": 0}
     assert found.size_reasons() == []
-    assert found.carried_bytes == 9_000 * 46 and found.mean_bytes == 60 and probe.waited_s == 0.25
+    assert found.carried_bytes(0) == 9_000 * 46 and found.mean_bytes == 60 and probe.waited_s == 0.25
 
 
 def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +157,7 @@ def test_late_frames_are_those_of_their_own_probe(monkeypatch: pytest.MonkeyPatc
     found = prober(monkeypatch, held, 10_000, "forward", counters(10_000, 9_600), end, end, end)
     probe = found.probe(10_000, 1)
     assert (probe.sent, probe.received, probe.late) == (10_000, 9_980, 980)
-    assert found.carried_bytes == 9_980 * 46
+    assert found.carried_bytes(0) == 9_980 * 46
 
 
 def test_a_probe_without_loss_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +211,7 @@ def test_a_ping_before_a_probe_reminds_switches_of_an_end_that_only_receives(
     pings: list[Sequence[str]] = []
     found = prober(monkeypatch, counters(10_000, 10_000), 10_000, "forward")
     monkeypatch.setattr(probing_module, "_REFRESH_S", refresh_s)
-    monkeypatch.setattr(found._chain, "source", SimpleNamespace(run=lambda argv, **_: pings.append(argv)))
+    monkeypatch.setattr(found._chains[0], "source", SimpleNamespace(run=lambda argv, **_: pings.append(argv)))
     assert found.probe(10_000, 1).loss_ratio == 0
     assert [argv[0] for argv in pings] == n_pings * ["ping"]
 
@@ -204,3 +220,81 @@ def test_segments_beyond_the_frame_are_a_reason(monkeypatch: pytest.MonkeyPatch)
     found = prober(monkeypatch, counters(10_000, 10_000, size=600), 10_000, "forward")
     found.probe(10_000, 1)
     assert found.size_reasons() == ["function.in0 received frames of 600.0 B on average instead of 60.0 B"]
+
+
+# Several chains
+
+
+def two_chains(monkeypatch: pytest.MonkeyPatch, received: tuple[int, int], windows: Sequence[Window]) -> Prober:
+    """A prober of two chains, each of which sends 5,000 frames; the commands of the generators run in `windows`."""
+    counted = counters(5_000, received[0])
+    counted |= {port.replace(".", "-2."): each for port, each in counters(5_000, received[1]).items()}
+    zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
+    now = iter([zero, counted, counted])
+    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
+    monkeypatch.setattr(probing.time, "sleep", lambda _: None)
+    bed, left = SimpleNamespace(apparatus=SimpleNamespace(windows=[])), iter(windows)
+
+    def offer(way: Any, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch) -> SentLoad:
+        assert (way.sender, way.target) in {("source", "198.18.1.10"), ("source-2", PATHS["4"].beside(1).sink)}
+        with watch:
+            bed.apparatus.windows.append(next(left))
+        return SentLoad(round(rate_fps * duration_s), 5_000, duration_s)
+
+    return Prober(cast(Any, bed), chain_of(0, chain_of(1)), cast(Any, SimpleNamespace(offer=offer)), Traffic.of("64"))
+
+
+TOGETHER = (Window(1.0, 0, 0.0, began_s=5.0), Window(1.0, 0, 0.0, began_s=5.25))
+
+
+def test_chains_share_the_rate_and_the_worst_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = two_chains(monkeypatch, (5_000, 4_900), TOGETHER)
+    probe = found.probe(10_000, 1)
+    assert (probe.rate_fps, probe.sent, probe.received) == (10_000, 10_000, 9_900)
+    assert probe.loss_ratio == pytest.approx(0.02) and probe.lost == 200, "in all chains, one percent was lost"
+    assert probe.overlap == pytest.approx(0.75 / 1.25) and probe.reached
+    assert probe.lost_at["in the function-2"] == 100 and probe.lost_at["in the function"] == 0
+    assert [found.carried_bytes(number) for number in (0, 1)] == [5_000 * 46, 4_900 * 46]
+    assert found.mean_bytes == 60 and found.size_reasons() == []
+    as_note = probe.as_note()
+    assert (as_note["worst_loss"], as_note["loss_ratio"]) == (pytest.approx(0.02), pytest.approx(0.02))
+
+
+def test_frames_of_one_chain_are_foreign_to_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing_module, "_REPEATS", 0)
+    with pytest.raises(InstrumentError, match=r"sink-2.in0 received 5,100 frames of 5,000 sent: foreign traffic"):
+        two_chains(monkeypatch, (4_900, 5_100), TOGETHER).probe(10_000, 1)
+
+
+def test_the_search_takes_the_loss_of_the_worst_chain() -> None:
+    """One of two chains carries 40,000 frames a second, the other one 60,000."""
+
+    def measure(rate_fps: float, duration_s: float) -> Probe:
+        sent = round(rate_fps * duration_s)
+        lost = [max(0.0, 1 - capacity / (rate_fps / 2)) for capacity in (40_000, 60_000)]
+        received = round(sent * (1 - sum(lost) / 2))
+        return Probe(rate_fps, duration_s, sent, received, duration_s, {}, worst_loss=max(lost))
+
+    for method in METHODS:
+        found = search(method, (Goal("pdr", 0.005), Goal("ndr", 0.0)), Bounds(1_000, 1_000_000), measure)
+        for name, truth_fps in (("pdr", 80_000 / 0.995), ("ndr", 80_000)):
+            interval = found.of(name)
+            assert interval and interval.lower_fps <= truth_fps + 1 and truth_fps - 1 <= (interval.upper_fps or 0)
+
+
+def test_chains_must_carry_their_load_at_the_same_time_in_the_probes_that_count() -> None:
+    probes = [
+        Probe(1_000, 0.2, 200, 200, 0.2, {}, overlap=0.1),
+        Probe(1_000, 1.0, 1_000, 1_000, 1.0, {}, overlap=0.95),
+        Probe(1_000, 3.0, 3_000, 3_000, 3.0, {}, overlap=0.75),
+    ]
+    outcome = Outcome()
+    _judge_overlap("trafgen", probes, 1.0, config(chains=2), outcome)
+    assert outcome.measurements == {"chains_overlap": pytest.approx(80)}
+    assert outcome.invalid_because == [
+        "trafgen: all chains carried their load in 80 % of the time in which any did (limit 90 %)"
+    ]
+    _judge_overlap("trafgen", probes, 1.0, config(chains=2, min_overlap_percent=80), valid := Outcome())
+    assert valid.valid
+    _judge_overlap("trafgen", probes, 1.0, config(direction="both"), alone := Outcome())
+    assert alone.valid and alone.measurements == {"chains_overlap": 100}, "of one chain, in both directions"

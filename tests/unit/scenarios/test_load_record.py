@@ -54,6 +54,16 @@ def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
     json.dumps(outcome.notes)
 
 
+def test_the_warm_up_is_noted_and_in_no_series() -> None:
+    outcome = Outcome()
+    record(SearchResult((), PROBES, 98_000, False, warm_up=Probe(200_000, 0.5, 90_000, 45_000, 0.5, {})), outcome)
+    noted: Any = outcome.notes["warm_up"]
+    assert (noted["rate_fps"], noted["duration_s"], noted["loss_ratio"]) == (200_000, 0.5, 0.5)
+    assert {len(each.values) for each in outcome.series} == {len(PROBES)}
+    record(SearchResult((), PROBES, 98_000, False), without := Outcome())
+    assert "warm_up" not in without.notes
+
+
 def test_a_goal_without_loss_is_missed_where_frames_were_lost() -> None:
     assert Goal("ndr", 0.0).missed_at(81_000) == "frames were lost at 81,000 frames a second"
     assert Goal("pdr", 0.005).missed_at(81_000) == "more than 0.5 % lost at 81,000 frames a second"

@@ -15,13 +15,22 @@ from lastro.functions.base import MOST_CHAINS, PATHS, Function
 from lastro.functions.firewall import BLOCKED_SOURCES
 from lastro.instruments.base import Watch
 from lastro.platforms.base import configuration
-from lastro.results.samples import GENERATOR_DELAY, GENERATOR_LIMITED, LARGE_SEGMENTS, Outcome, Reading, Remark, Series
+from lastro.results.samples import (
+    GENERATOR_DELAY,
+    GENERATOR_LIMITED,
+    LARGE_SEGMENTS,
+    Metric,
+    Outcome,
+    Reading,
+    Remark,
+    Series,
+)
 from lastro.results.trial_notes import Ceiling, remarks_of
-from lastro.scenarios.base import make_parts, schema, schemas
+from lastro.scenarios.base import make_parts, schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.chain import side_by_side as side
-from lastro.scenarios.chain.measuring import _Flow
-from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load.measuring import SIDE_BY_SIDE
+from lastro.scenarios.shared import simultaneous
 from lastro.scenarios.shared.chain import _segments
 from lastro.scenarios.shared.on_chain import starts_s
 from lastro.study.load import parse
@@ -146,12 +155,11 @@ def test_the_overlap_is_that_of_all_windows(spans: list[tuple[float, float]], pe
     windows = [Window(end - begin, None, None, began_s=begin) for begin, end in spans]
     assert overlap_percent(windows) == pytest.approx(percent)
     wanted = configured(ChainScenario, **PARTS)
-    reasons = side.overlap_reasons("ping", windows, wanted)
+    reasons = simultaneous.overlap_reasons("ping", overlap_percent(windows), wanted)
     assert bool(reasons) is (percent < 90)
     if reasons:
         assert reasons[0].startswith(f"ping: all chains carried their load in {percent:.0f} % of the time")
-    assert side.overlap_reasons("ping", windows, {**wanted, "min_overlap_percent": 0.0}) == []
-    assert side.overlap_reasons("ping", windows[:1], wanted) == []
+    assert simultaneous.overlap_reasons("ping", percent, {**wanted, "min_overlap_percent": 0.0}) == []
 
 
 def test_the_host_carries_the_sum_and_fairness_is_jains() -> None:
@@ -183,15 +191,11 @@ def test_a_reading_of_several_chains_is_the_mean_with_all_samples() -> None:
 
 
 def test_a_reason_names_its_chain_where_there_are_several() -> None:
-    def flow(number: int, n: int) -> _Flow:
-        chain = SimpleNamespace(path=PATHS["4"].beside(number))
-        standing = SimpleNamespace(chains=range(n), also_sent=lambda _: {}, on_links=lambda _: {})
-        return _Flow(cast(Any, None), cast(Any, standing), cast(Any, chain))
-
+    chains = [cast(Any, SimpleNamespace(path=PATHS["4"].beside(number))) for number in (0, 1)]
     outcome = Outcome(invalid_because=["before"])
-    with flow(1, 2).prefixing_reasons(outcome):
+    with simultaneous.prefixing_reasons(outcome, chains[1], 2):
         outcome.invalidate(["another path"])
-    with flow(0, 1).prefixing_reasons(outcome):
+    with simultaneous.prefixing_reasons(outcome, chains[0], 1):
         outcome.invalidate(["another path"])
     assert outcome.invalid_because == ["before", "chain 2: another path", "another path"]
 
@@ -199,10 +203,12 @@ def test_a_reason_names_its_chain_where_there_are_several() -> None:
 # Plans
 
 
-def test_a_study_of_several_chains_has_their_metrics() -> None:
-    head = '[study]\nname = "x"\nscenario = "chain"\n[factors]\nfunction = ["nat"]\n{}'
+@pytest.mark.parametrize(("scenario", "metrics"), [("chain", side.METRICS), ("load", SIDE_BY_SIDE)])
+def test_a_study_of_several_chains_has_their_metrics(scenario: str, metrics: tuple[Metric, ...]) -> None:
+    head = f'[study]\nname = "x"\nscenario = "{scenario}"\n[factors]\nfunction = ["nat"]\n{{}}'
     head += '[settings]\nplatform = "runc"\nattachment = "veth-bridge"\n{}'
-    names = {metric.name for metric in side.METRICS}
+    head += 'instrument = "trafgen"\n' if scenario == "load" else ""
+    names = {metric.name for metric in metrics}
     usual = parse(head.format("", ""), "s.toml", schemas())
     assert not names & {metric.name for metric in usual.all_metrics}
     for texts in (("", "chains = 4\n"), ("chains = [1, 2]\n", "")):
@@ -210,7 +216,6 @@ def test_a_study_of_several_chains_has_their_metrics() -> None:
     for wrong in ("chains = 0\n", "chains = 9\n"):
         with pytest.raises(StudyError, match=r"settings\.chains: must be at"):
             parse(head.format("", wrong), "s.toml", schemas())
-    assert "chains" not in schema(LoadScenario).settings
 
 
 def test_more_chains_take_longer_to_start_and_have_a_ceiling_of_their_own() -> None:
@@ -226,7 +231,7 @@ def test_what_the_host_carries_has_the_marks_of_the_throughput_from_which_it_is_
     outcome = Outcome(notes=Ceiling({"throughput": 100.0}, limited=True).as_notes())
     outcome.add_caveat(Remark(LARGE_SEGMENTS, "of 20,000 B", ("throughput",)))
     outcome.add_caveat(Remark(GENERATOR_DELAY, "late", ("latency_mean",)))
-    side.mark_as_throughput(outcome)
+    simultaneous.extend_marks(outcome, side.THROUGHPUT, side.TOTAL, side.WORST)
     found = {(remark.kind, name) for remark in remarks_of(outcome.notes) for name in remark.metrics}
     of_rates = {(kind, name) for kind, name in found if name in {"host_throughput", "worst_throughput"}}
     assert {kind for kind, _ in of_rates} == {GENERATOR_LIMITED, LARGE_SEGMENTS} and len(of_rates) == 4

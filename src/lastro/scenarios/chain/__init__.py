@@ -25,7 +25,7 @@ from lastro.scenarios.chain.latency import LOADED_METRICS, TRANSACTIONS, image_p
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import GAP_S, METRICS, measure
 from lastro.scenarios.chain.side_by_side import METRICS as SIDE_BY_SIDE
-from lastro.scenarios.chain.side_by_side import MIN_OVERLAP, THROUGHPUT, mark_as_throughput
+from lastro.scenarios.chain.side_by_side import THROUGHPUT, TOTAL, WORST
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
 from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS
@@ -45,6 +45,7 @@ from lastro.scenarios.shared.on_chain import (
     implementations_of,
     starts_s,
 )
+from lastro.scenarios.shared.simultaneous import MIN_OVERLAP, exceeds, extend_marks, has_several_chains
 from lastro.study.levels import NONE
 from lastro.study.model import DAY_S, Setting
 
@@ -59,12 +60,6 @@ _OPTIONAL = {
     **{length.name: tool.metrics for length, tool in TRANSACTIONS},
     LOADED_S.name: LOADED_METRICS,
 }  # measurements by their length, which may be 0
-
-
-def _exceeds(chosen: object, limit: float) -> bool:
-    """Return whether `chosen`, a setting's value or the levels of a factor, has a number above `limit`."""
-    levels = chosen if isinstance(chosen, Mapping | tuple | list) else (chosen,)
-    return any(float(str(level)) > limit for level in levels)
 
 
 class ChainScenario(OnChain):
@@ -93,8 +88,8 @@ class ChainScenario(OnChain):
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
         lengths = {setting.name: setting.default for setting in cls.settings} | dict(chosen)
-        measured = [length for length in _OPTIONAL if _exceeds(lengths[length], 0)]
-        several = SIDE_BY_SIDE if _exceeds(lengths[CHAINS.name], 1) else ()
+        measured = [length for length in _OPTIONAL if exceeds(lengths[length], 0)]
+        several = SIDE_BY_SIDE if has_several_chains(chosen) else ()
         return (*(metric for length in measured for metric in _OPTIONAL[length]), *several)
 
     @classmethod
@@ -133,7 +128,7 @@ class ChainScenario(OnChain):
             measure(self.testbed, config, standing, outcome)
         ceiling = calibrated(calibrations, _CEILING)
         judge_ceiling(outcome, None if ceiling is None else {THROUGHPUT: ceiling}, rates=(THROUGHPUT,))
-        mark_as_throughput(outcome)
+        extend_marks(outcome, THROUGHPUT, TOTAL, WORST)
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -26,13 +26,14 @@ from lastro.scenarios.chain.latency import (
     missed_redirections,
     signed,
 )
-from lastro.scenarios.chain.side_by_side import MEMORY, combined, measure_on_all, of_host, overlap_reasons
+from lastro.scenarios.chain.side_by_side import combined, measure_on_all, of_host
 from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
 from lastro.scenarios.shared.chain import SINK_PORT, Chain, hops_of
 from lastro.scenarios.shared.flow import difference, judge_crossings, rest
 from lastro.scenarios.shared.frames import FRAME_SIZE, OFFLOADS, frames_of, judge_frames
 from lastro.scenarios.shared.impaired_link import Impairment
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
+from lastro.scenarios.shared.simultaneous import MEMORY, overlap_reasons, prefixing_reasons
 from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.scenarios.shared.window import Meters
 from lastro.study.model import DAY_S, Setting
@@ -74,7 +75,7 @@ def _measure(
         carrying = _run_instruments(testbed, config, standing, awake, outcome)
     used = window.usage.read()
     outcome.measurements.update({**window.host.read(), **used, **carrying})
-    outcome.measurements[MEMORY] = used["chain_memory"] / len(standing.chains)
+    outcome.measurements[MEMORY.name] = used["chain_memory"] / len(standing.chains)
     outcome.notes |= {**window.usage.notes(), "elapsed_s": window.usage.elapsed_s}
     window.judge(outcome)
 
@@ -107,9 +108,10 @@ def _run_instruments(
         for flow in flows:
             flow.stop()
         outcome.add(combined(readings))
-        outcome.invalidate(overlap_reasons(instrument.name, windows, config))
+        if len(windows) > 1:
+            outcome.invalidate(overlap_reasons(instrument.name, validity.overlap_percent(windows), config))
         for flow, reading in zip(flows, readings, strict=True):
-            with flow.prefixing_reasons(outcome):
+            with prefixing_reasons(outcome, flow.chain, len(flows)):
                 flow.judge(instrument.name, reading, config, outcome)
                 if instrument is latency:
                     outcome.invalidate(flow.missed_redirections(reading, config))
@@ -135,7 +137,7 @@ class _Flow:
 
     def __init__(self, testbed: Testbed, standing: StandingChain, chain: Chain) -> None:
         self.chain, self.also_sent = chain, standing.also_sent(chain)
-        self.counters, self._alone = InterfaceMeter(testbed, standing.on_links(chain)), len(standing.chains) == 1
+        self.counters = InterfaceMeter(testbed, standing.on_links(chain))
 
     def start(self) -> None:
         self.counters.start()
@@ -157,15 +159,6 @@ class _Flow:
     @property
     def received_bytes(self) -> int:
         return self.counters.moved.get(f"sink.{SINK_PORT}", {}).get("rx_bytes", 0)
-
-    @contextmanager
-    def prefixing_reasons(self, outcome: Outcome) -> Iterator[None]:
-        """Prefix the reasons for invalidity that the block adds with the chain's number, if there are several."""
-        n_before = len(outcome.invalid_because)
-        yield
-        if not self._alone:
-            added = outcome.invalid_because[n_before:]
-            outcome.invalid_because[n_before:] = [f"chain {self.chain.path.chain + 1}: {reason}" for reason in added]
 
     def judge(self, name: str, reading: Reading, config: Config, outcome: Outcome) -> None:
         """Invalidate the trial unless the counters of each hop account for `reading` of the instrument `name`."""
@@ -190,7 +183,7 @@ def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> N
     sizes = []
     for flow in flows:
         frames = frames_of(flow.chain, flow.counters, flow.seen, mixed=bool(flow.also_sent))
-        with flow.prefixing_reasons(outcome):
+        with prefixing_reasons(outcome, flow.chain, len(flows)):
             judge_frames(frames, flow.chain, OFFLOADS.of(config), outcome)
         sizes += [frames.on_link] if frames else []
     if sizes:

@@ -1,10 +1,10 @@
 """The load line: how many frames a second a function carries at a goal of loss, while a neighbour may misbehave.
 
-A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was
-sent and what arrived. The first goal is PDR, the partial drop rate: at most 0.5 % of the frames are lost. NDR, the
-non-drop rate, allows no loss. The loss may exceed either goal in a part of the time (RFC 9971). After the search,
-the chain carries its PDR for a while, and the CPU time of each role is read. Finally, latency is measured at
-fractions of the PDR and at other loads."""
+A search is one observation. It begins with a warm-up, which does not count. Its probes offer a rate for a time, and
+read from the counters of interfaces what was sent and what arrived. The first goal is PDR, the partial drop rate: at
+most 0.5 % of the frames are lost. NDR, the non-drop rate, allows no loss. The loss may exceed either goal in a part of
+the time (RFC 9971). After the search, the chain carries its PDR for a while, and the CPU time of each role is read.
+Finally, latency is measured at fractions of the PDR and at other loads."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ from lastro.scenarios.load.measuring import (
     METRICS,
     SEARCH,
     SEARCH_SETTINGS,
+    SIDE_BY_SIDE,
     bounds_of,
     goals_of,
     measure,
     require_order,
     traffic_of,
 )
-from lastro.scenarios.load.probing import BOTH, DIRECTION, LoadProbes
+from lastro.scenarios.load.probing import BOTH, DIRECTION, FORWARD, LoadProbes
 from lastro.scenarios.load.steering import GENERATOR_CPU, SHARED_CPU, STEERING, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
-from lastro.scenarios.shared.function_row import LENGTH, PLACEMENT
+from lastro.scenarios.shared.function_row import CHAINS, LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
 from lastro.scenarios.shared.impaired_link import LINK_SETTINGS, Impairment
 from lastro.scenarios.shared.on_chain import (
@@ -62,8 +63,10 @@ from lastro.scenarios.shared.on_chain import (
     PROFILE,
     OnChain,
     implementations_of,
+    n_chains,
     starts_s,
 )
+from lastro.scenarios.shared.simultaneous import MIN_OVERLAP, has_several_chains
 from lastro.study.levels import part_name
 from lastro.study.model import DAY_S, Setting, Study
 from lastro.testbed import Testbed
@@ -72,7 +75,6 @@ SETTLE_S = Setting("settle_s", 1.0, "time between the start of the anomaly and t
 _AROUND_S = 1.5  # what a trial takes besides probes, waits and two starts, roughly
 _PROBE_S = 0.15  # what a probe takes besides its time and the start of its generator
 _CEILING = "ceiling"  # the largest rate that the generator sends through plain forwarding
-_DIRECTIONS = 2
 
 
 class LoadScenario(OnChain):
@@ -86,14 +88,16 @@ class LoadScenario(OnChain):
     }
     settings = (
         SIZE, FLOWS, IP, DIRECTION, STEERING, GENERATOR_CPU, *SEARCH_SETTINGS, COST_S, *LATENCY_SETTINGS, SETTLE_S,
-        IMPLEMENTATION, LENGTH, PLACEMENT, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        IMPLEMENTATION, LENGTH, PLACEMENT, CHAINS, MIN_OVERLAP, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS,
+        MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
     leads = ("pdr", "latency_p99_at_50pct", "ndr", "ndr_exceed")
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-        return metrics_at(chosen.get(AT.name, DEFAULT_AT))
+        several = SIDE_BY_SIDE if has_several_chains(chosen) else ()
+        return (*metrics_at(chosen.get(AT.name, DEFAULT_AT)), *several)
 
     @classmethod
     def figures_for(cls, study: Study) -> tuple[ScenarioFigure, ...]:
@@ -120,13 +124,13 @@ class LoadScenario(OnChain):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         bounds = bounds_of(config)
-        per_goal = bounds.binary_probes if SEARCH.of(config) == "binary" else 4
-        n_goals = len(goals_of(config))
+        n_probes, offered_s = bounds.expected(SEARCH.of(config), len(goals_of(config)))
         generator = chosen_class(LoadGenerator, config)
-        around_s = generator.starts_s + _PROBE_S
-        searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
-        waits_s = SETTLE_S.of(config) + generator.step_s + COST_S.of(config) + 2 * around_s + latency_s(config)
-        return searching_s + waits_s + _AROUND_S + starts_s(config)
+        around_s = generator.starts_s + n_chains(config) * _PROBE_S
+        others_s = bounds.warm_up_s + COST_S.of(config) + generator.step_s  # with a probe that has hardly any frames
+        n_probes += 2 + bool(bounds.warm_up_s)
+        waits_s = SETTLE_S.of(config) + latency_s(config)
+        return offered_s + others_s + n_probes * around_s + waits_s + _AROUND_S + starts_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Return the specification without the generator's CPU, for a function or a neighbour; see `steering.apart`.
@@ -172,11 +176,12 @@ class LoadScenario(OnChain):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
-            steered = steer(standing.chain, STEERING.of(config))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
             longest_s = bounds.sum_s if SEARCH.of(config) == "binary" else bounds.final_s
-            asked = keep_addresses(standing.chain, max(longest_s, COST_S.of(config)))
-            outcome.add_condition(steered | asked | short_buffer(self.testbed.host, part_name(config, "instrument")))
+            longest_s = max(longest_s, bounds.warm_up_s, COST_S.of(config))
+            for chain in standing.chains:
+                outcome.add_condition(steer(chain, STEERING.of(config)) | keep_addresses(chain, longest_s))
+            outcome.add_condition(short_buffer(self.testbed.host, part_name(config, "instrument")))
             rest(SETTLE_S.of(config))
             measure(self.testbed, config, standing, bounds, outcome)
         return outcome
@@ -210,18 +215,30 @@ def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
         )
     if refusal := kind.refusal(traffic_of(config)):
         raise Unavailable(refusal, kind.remedy(traffic_of(config)))
-    if kind.spins and DIRECTION.of(config) == BOTH and (refusal := _refusal_of_two(kind, config, usable_cpus)):
-        raise Unavailable(refusal, 'use instrument = "trafgen", or direction = "forward"')
+    if kind.spins:
+        _require_cpu_for_each(kind, config, usable_cpus)
     require_order(config)
 
 
-def _refusal_of_two(kind: type[LoadGenerator], config: Config, usable_cpus: Sequence[int]) -> str:
-    """Return why two generators that keep CPUs busy cannot send at the same time; an empty text if they can.
+def _require_cpu_for_each(kind: type[LoadGenerator], config: Config, usable_cpus: Sequence[int]) -> None:
+    """Check that generators that keep CPUs busy can send at the same time: one for each direction of each chain.
 
-    On the host's kernel, both are pinned to the first CPU. In virtual machines, each keeps one CPU of the host busy,
-    and the function needs a third."""
+    On the host's kernel, all are pinned to the first CPU. In virtual machines, each keeps one CPU of the host busy,
+    and the function needs one more. Raises: Unavailable if they cannot."""
+    chains, directions = n_chains(config), 2 if DIRECTION.of(config) == BOTH else 1
+    senders, n_cpus = chains * directions, len(usable_cpus)
+    if senders == 1 or (not shares_kernel(config) and n_cpus > senders):
+        return
+    what = "direction" if chains == 1 else "chain" if directions == 1 else "direction of each chain"
+    fewer = [*(["chains = 1"] if chains > 1 else ()), *([f'direction = "{FORWARD}"'] if directions > 1 else ())]
+    remedy = f'use instrument = "trafgen", or {" and ".join(fewer)}'
     if shares_kernel(config):
-        return f"{kind.name} keeps CPU {usable_cpus[0]} busy for one direction, and cannot share it with the other"
-    if (n := len(usable_cpus)) <= _DIRECTIONS:
-        return f"{kind.name} keeps a CPU busy for each direction, and Lastro may use only {n} for both and the function"
-    return ""
+        others = "the other" if senders == 2 else f"{senders - 1} others"
+        raise Unavailable(
+            f"{kind.name} keeps CPU {usable_cpus[0]} busy for one {what}, and cannot share it with {others}", remedy
+        )
+    both = "both" if senders == 2 else f"all {senders}"
+    raise Unavailable(
+        f"{kind.name} keeps a CPU busy for each {what}, and Lastro may use only {n_cpus} for {both} and the function",
+        remedy,
+    )

@@ -45,8 +45,8 @@ class CpuSpent:
 
 def measure_cost(
     testbed: Testbed, standing: StandingChain, prober: Prober, rate_fps: float, duration_s: float, outcome: Outcome
-) -> None:
-    """Offer `rate_fps` for `duration_s`, measure CPU time meanwhile, and add the cost of a frame to `outcome`.
+) -> Probe:
+    """Offer `rate_fps` for `duration_s`, measure CPU time meanwhile, and add the cost of a frame; return the probe.
 
     Starting a generator takes CPU time, too, on one platform more than on another. A probe with hardly any frames
     measures that time first, so that it can be subtracted. If the generator does not hold the rate, the cost is
@@ -69,6 +69,7 @@ def measure_cost(
     outcome.notes |= {"elapsed_s": probe.lasted_s, "cost": probe.as_note(), "start": asdict(start)}
     beside_cpus = spent(probe, meters).beside_s / meters.host.elapsed_s
     outcome.notes["carrying_cpus"] = max(0.0, outcome.measurements["host_cpus"] - beside_cpus)
+    return probe
 
 
 def _with_meters(testbed: Testbed, standing: StandingChain, carry: Callable[[], Probe]) -> tuple[Probe, Meters]:
@@ -84,8 +85,13 @@ def spent(probe: Probe, meters: Meters) -> CpuSpent:
     A guest that shares its CPU counts more waiting time of its generator than the host does. So the waiting time is
     limited to the CPU time of the senders as the host counts it."""
     own_s = meters.host.own_cpu_s + meters.beside_s
-    waited_s = min(probe.waited_s, sum(meters.usage.used[role].cpu_s for role in _SENDERS))
+    waited_s = min(probe.waited_s, sum(_cpu_s(meters, role) for role in _SENDERS))
     return CpuSpent(meters.host.busy_s - own_s - waited_s, waited_s, own_s)
+
+
+def _cpu_s(meters: Meters, role: str) -> float:
+    """Return the CPU seconds of the instances that have this role in any chain: 'source', 'source-2' …"""
+    return sum(used.cpu_s for name, used in meters.usage.used.items() if name.startswith(role))
 
 
 def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpent = CpuSpent()) -> dict[str, float]:
@@ -101,7 +107,7 @@ def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpen
     work_s = found.work_s - start.work_s
     values = {**host.read(load_s), **usage.read(load_s)}
     values["host_cpus"] = max(0.0, work_s + found.waited_s) / load_s + found.beside_s / host.elapsed_s
-    values |= {f"{role}_cpus": usage.used[role].cpu_s / load_s for role in _SENDERS}
+    values |= {f"{role}_cpus": _cpu_s(meters, role) / load_s for role in _SENDERS}
     frames = probe.received - (few.received if few else 0)
     if work_s > 0 and frames > 0:
         values[COST.name] = frames / work_s

@@ -33,6 +33,7 @@ from lastro.scenarios.load.one_way import Ends, both_ends, have_one_clock
 from lastro.scenarios.load.probing import DIRECTION, FORWARD
 from lastro.scenarios.load.search import REACHED
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain, hops_of
+from lastro.scenarios.shared.on_chain import n_chains
 from lastro.scenarios.shared.topology import note_load
 from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
@@ -95,7 +96,11 @@ def metrics_at(at: object) -> tuple[Metric, ...]:
 
 
 def latency_s(config: Config) -> float:
-    """Estimate the seconds that a trial takes to measure the latency of chain and generator at all its loads."""
+    """Estimate the seconds that a trial takes to measure the latency of chain and generator at all its loads.
+
+    0 for several chains, on which latency is not measured."""
+    if n_chains(config) > 1:
+        return 0.0
     captures_s = _CAPTURES_S if ONE_WAY.of(config) == YES else 0.0
     each_s = OWN_DELAY_S.of(config) + LATENCY_S.of(config) + 2 * _STARTS_S + captures_s
     return len(loads_of(AT.of(config))) * each_s
@@ -106,15 +111,16 @@ def measure_latency(
 ) -> None:
     """Measure latency at each load of the setting `at`, and add the percentiles to `outcome`.
 
-    Each percentile is judged by the generator's own delay at the same load. Latency is measured only with one flow
-    of one frame size over IPv4 from source to sink; for other traffic, a remark reports that it is not.
+    Each percentile is judged by the generator's own delay at the same load. Latency is measured only on a single chain,
+    with one flow of one frame size over IPv4 from source to sink; otherwise, a remark reports that it is not.
 
     Raises: InstrumentError when nothing was answered at a percentage of the PDR; as `LatencyMeter`."""
     loads, tool = loads_of(AT.of(config)), SockperfLatency()
     if not loads:
         return
-    if len(traffic.sizes) > 1 or traffic.flows > 1 or traffic.ip != "4" or DIRECTION.of(config) != FORWARD:
-        text = "latency is measured with one flow of one frame size over IPv4, from source to sink"
+    is_simple = len(traffic.sizes) == 1 and traffic.flows == 1 and traffic.ip == "4"
+    if not is_simple or DIRECTION.of(config) != FORWARD or n_chains(config) > 1:
+        text = "latency is measured on a single chain with one flow of one frame size over IPv4, from source to sink"
         outcome.add_caveat(Remark(OTHER_TRAFFIC, text, tuple(metric.name for metric in metrics_at(AT.of(config)))))
         return
     way = Direction(chain.source, chain.sink, chain.path.sink)

@@ -25,7 +25,8 @@ from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.flow import difference, judge_crossings
 from lastro.scenarios.shared.impaired_link import Impairment
-from lastro.scenarios.shared.on_chain import IMPLEMENTATION, IP, StandingChain
+from lastro.scenarios.shared.on_chain import IMPLEMENTATION, IP, StandingChain, n_chains
+from lastro.scenarios.shared.simultaneous import MEMORY, OVERLAP, extend_marks, overlap_reasons, prefixing_reasons
 from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
@@ -38,6 +39,9 @@ EXCEED_PERCENT = Setting("exceed_percent", 50.0, "time at a load in which loss m
 WIDTH_PERCENT = Setting(
     "width_percent", 1.0, "width of an interval, relative to its upper end", 0.1, 50, by_profile=True
 )
+WARM_UP_S = Setting(
+    "warm_up_s", 1.0, "length of a probe at the largest load before the search, which does not count; 0: none", 0, DAY_S
+)
 FIRST_PROBE_S = Setting(
     "first_probe_s", 0.2, "length of the first, coarse probes; sockperf rounds up to whole seconds", 0.1, DAY_S
 )
@@ -47,8 +51,8 @@ MOST_FPS = Setting("most_fps", 1_000_000, "largest load, in frames a second", 20
 SEARCH_LIMIT_S = Setting("search_limit_s", 300.0, "time after which a search without a result ends", 1, DAY_S)
 COST_S = Setting("cost_s", 2.0, "time at the PDR in which CPU is measured", 0.5, DAY_S)
 SEARCH_SETTINGS = (
-    SEARCH, OWN_GOAL, EXCEED_PERCENT, WIDTH_PERCENT, FIRST_PROBE_S, PROBE_S, DECIDING_S, LEAST_FPS, MOST_FPS,
-    SEARCH_LIMIT_S,
+    SEARCH, OWN_GOAL, EXCEED_PERCENT, WIDTH_PERCENT, WARM_UP_S, FIRST_PROBE_S, PROBE_S, DECIDING_S, LEAST_FPS,
+    MOST_FPS, SEARCH_LIMIT_S,
 )  # fmt: skip
 _PDR_LOSS = 0.005
 _MOST_QUEUED = 0.01  # of the frames of a probe: the usual width of an interval
@@ -65,6 +69,9 @@ def _metrics_of(goal: str, words: str) -> tuple[Metric, ...]:
     )
 
 
+PDR_PER_CHAIN = Metric("pdr_per_chain", "1/s", "higher", "the PDR divided by the number of chains: what each carries")
+WORST_LOSS = Metric("worst_loss", "%", "lower", "frames that the chain with the largest loss lost at the PDR")
+SIDE_BY_SIDE = (PDR_PER_CHAIN, WORST_LOSS, OVERLAP, MEMORY)  # of several chains
 METRICS = (*(metric for goal, words in _WORDS.items() for metric in _metrics_of(goal, words)), *COST_METRICS)
 
 
@@ -73,9 +80,9 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
 
     The search begins at that ceiling. It may later exceed the ceiling, since a busy host may have lowered it."""
     step_s = chosen_class(LoadGenerator, config).step_s
-    first_s, final_s, sum_s = (
+    warm_up_s, first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
-        for seconds in (FIRST_PROBE_S.of(config), PROBE_S.of(config), DECIDING_S.of(config))
+        for seconds in (each.of(config) for each in (WARM_UP_S, FIRST_PROBE_S, PROBE_S, DECIDING_S))
     )
     return Bounds(
         least_fps=LEAST_FPS.of(config),
@@ -86,6 +93,7 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
         sum_s=sum_s,
         limit_s=SEARCH_LIMIT_S.of(config),
         begin_fps=math.inf if ceiling_fps is None else ceiling_fps,
+        warm_up_s=warm_up_s,
     )
 
 
@@ -111,31 +119,33 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`.
 
     Raises: TrialError when the search does not end."""
-    chain = standing.chain
+    chains = standing.chains
     generator = chosen_part(LoadGenerator, config)
     traffic = traffic_of(config)
     link = Impairment.of(config)
-    prober = Prober(testbed, chain, generator, traffic, DIRECTION.of(config), link.delay_ms / 1000)
-    window, counted = standing.window(testbed, config), chain.counted()
+    prober = Prober(testbed, standing.chain, generator, traffic, DIRECTION.of(config), link.delay_ms / 1000)
+    window, counted = standing.window(testbed, config), [chain.counted() for chain in chains]
     with window:
         with prober.ready():
             searched = search(SEARCH.of(config), goals_of(config), bounds, prober.probe)
-            record(searched, outcome, queue_frames(chain))
+            record(searched, outcome, queue_frames(chains))
             outcome.add_condition(generator.condition())
             since = counted
             if pdr := searched.of(PDR):
-                carried_bytes = traffic.counted_bytes * pdr.lower_fps * bounds.final_s
+                carried_bytes = traffic.counted_bytes * pdr.lower_fps / len(chains) * bounds.final_s
                 outcome.invalidate(link.rate_reasons(PDR, (1 - _PDR_LOSS) * carried_bytes, bounds.final_s))
-                since = chain.counted()
-                measure_cost(testbed, standing, prober, pdr.lower_fps, COST_S.of(config), outcome)
+                since = [chain.counted() for chain in chains]
+                at_pdr = measure_cost(testbed, standing, prober, pdr.lower_fps, COST_S.of(config), outcome)
+                _record_side_by_side(len(chains), pdr.lower_fps, at_pdr, outcome)
             else:
                 leave_out(config, searched, outcome)
-            after = chain.counted()
-            seen, new_flows = difference(since, after), difference(counted, after)  # flows of the search may go on
-            seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
-            _judge_path(prober, generator.name, chain, seen, IMPLEMENTATION.of(config), outcome)
+            for chain, first, last in zip(chains, counted, since, strict=True):
+                with prefixing_reasons(outcome, chain, len(chains)):
+                    _judge_path(prober, generator.name, chain, first, last, IMPLEMENTATION.of(config), outcome)
+            _judge_probes(prober, generator.name, outcome)
+            _judge_overlap(generator.name, searched.probes, bounds.final_s, config, outcome)
         if pdr:
-            measure_latency(testbed, config, chain, traffic, pdr.lower_fps, outcome)
+            measure_latency(testbed, config, standing.chain, traffic, pdr.lower_fps, outcome)
     window.judge(outcome)
 
 
@@ -143,27 +153,69 @@ def _judge_path(
     prober: Prober,
     generator: str,
     chain: Chain,
-    counted: Mapping[str, CounterReading],
+    first: Mapping[str, CounterReading],
+    last: Mapping[str, CounterReading],
     implementation: str,
     outcome: Outcome,
 ) -> None:
-    """Invalidate the trial unless the frames of the last probe had the right size and crossed the function.
+    """Invalidate the trial unless the frames of the last probe on this chain crossed its functions.
 
-    `counted` has the readings of the function's counters for that probe."""
+    `first` and `last` are the readings of the functions' counters before the search and before that probe."""
+    after = chain.counted()
+    counted, new_flows = difference(last, after), difference(first, after)  # flows of the search may go on
+    counted |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
     note_load(outcome, generator, chain.source.spec.role, chain.sink.spec.role)
-    note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
+    roles = [each.spec.role for each in chain.instances.values()]
+    note_witness(outcome, "interfaces", "frames sent and received at every hop", roles)
+    carried_bytes = prober.carried_bytes(chain.path.chain)
+    judge_crossings(generator, chain, counted, carried_bytes, implementation, outcome)
+
+
+def _judge_probes(prober: Prober, generator: str, outcome: Outcome) -> None:
     outcome.invalidate(prober.size_reasons())
     if prober.overdue:
         outcome.notes["frames_after_their_probe"] = prober.overdue
-    judge_crossings(generator, chain, counted, prober.carried_bytes, implementation, outcome)
     outcome.notes["witness"] = {generator: prober.moved}
+
+
+def _record_side_by_side(n: int, pdr_fps: float, at_pdr: Probe, outcome: Outcome) -> None:
+    """Add what `n` chains side by side carried, with the remarks on the values from which it is computed."""
+    memory_mib = outcome.measurements["chain_memory"]
+    outcome.measurements |= {
+        PDR_PER_CHAIN.name: pdr_fps / n,
+        WORST_LOSS.name: 100 * at_pdr.loss_ratio,
+        MEMORY.name: memory_mib / n,
+    }
+    extend_marks(outcome, PDR, PDR_PER_CHAIN.name)
+
+
+def _judge_overlap(generator: str, probes: Sequence[Probe], final_s: float, config: Config, outcome: Outcome) -> None:
+    """Record for how long all chains carried their load in the probes of full length; invalidate a trial of too little.
+
+    Shorter probes only lead the search to the loads that count."""
+    if n_chains(config) == 1:
+        outcome.measurements[OVERLAP.name] = 100.0
+        return
+    counting = [probe for probe in probes if probe.duration_s >= final_s and probe.overlap is not None]
+    total_s = sum(probe.lasted_s for probe in counting)
+    if not total_s:  # of a generator whose commands the apparatus does not see
+        return
+    found = 100 * sum(probe.lasted_s * (probe.overlap or 0.0) for probe in counting) / total_s
+    outcome.measurements[OVERLAP.name] = found
+    outcome.invalidate(overlap_reasons(generator, found, config))
 
 
 def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
     """Mark the metrics that need a PDR as dropped. Call this if no load meets the goal PDR.
 
     Without the mark, a mean over the other trials would be one over a selection."""
-    needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(AT.of(config)))
+    needing = (
+        *COST_METRICS,
+        *(metric for metric in SIDE_BY_SIDE if metric is not OVERLAP),
+        *UsageMeter.metrics,
+        *HostMeter.metrics,
+        *metrics_at(AT.of(config)),
+    )
     reason = next(missed.reason for missed in searched.unmet if missed.goal.name == PDR)
     outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
 
@@ -173,7 +225,8 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
 
     If a goal is met at the largest load, its rate is a lower bound without an upper end, and a caveat marks it. For
     a goal that no load met, there is only a caveat. If the generator limited the load, the rates are flagged.
-    `queue` is the length in frames of the queue in front of the function; 0 if it is not known."""
+    `queue` is the length in frames of the queue in front of the function; 0 if it is not known. The warm-up is
+    noted, and is in no series."""
     open_intervals = [interval for interval in searched.intervals if interval.upper_fps is None]
     steps = [probe.as_note() for probe in searched.probes]
     for each in searched.intervals:
@@ -196,6 +249,8 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
         values = dict.fromkeys(rates, searched.most_fps)
         outcome.notes |= Ceiling(values, limited=True).as_notes()
     outcome.notes |= {"most_fps": searched.most_fps, "generator_reached_its_limit": searched.limited, "probes": steps}
+    if searched.warm_up:
+        outcome.notes["warm_up"] = searched.warm_up.as_note()
     outcome.series += _series(searched.probes)
 
 

@@ -1,4 +1,7 @@
-"""One probe of a search, on a chain: a rate is offered for a time, and the counters of interfaces show what arrived.
+"""One probe of a search: a rate is offered for a time, and the counters of interfaces show what arrived.
+
+If a trial has several chains, each gets the same part of the rate, at the same time. The chain that loses most decides
+whether a load meets a goal.
 
 Frames that arrive late, from queues, belong to the probe that sent them. So a probe ends when all its frames have
 arrived, or when no frame moves any more. The next probe begins when no frame moves.
@@ -13,23 +16,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 from lastro import registry
 from lastro.errors import InstrumentError
 from lastro.functions.base import Function
-from lastro.host.threads import all_of
+from lastro.grouping import by_key
+from lastro.instruments.base import UNWATCHED
 from lastro.instruments.load_generator import Direction, LoadGenerator, SentLoad, Traffic
 from lastro.meters.interfaces import Counters, InterfaceMeter, moved
 from lastro.platforms.base import AVAILABLE, Availability, Platform
 from lastro.scenarios.load.search import Probe
 from lastro.scenarios.shared.chain import Chain, deployed, hops_of
 from lastro.scenarios.shared.probes import ChainProbes
+from lastro.scenarios.shared.simultaneous import at_the_same_time
 from lastro.study.levels import NONE
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
+from lastro.validity import overlap_percent
 
 RESIDUAL_S, RESTABILIZED_S = 2.0, 5.0
 _PAUSE_S = 0.1  # without a frame, and the path is empty
@@ -88,9 +94,18 @@ class TooManyFrames(InstrumentError):
 class _Hops:
     """The ports on the path of one direction, as (port, "tx" or "rx": the counter of the direction's frames).
 
-    See `hops_of`."""
+    Ports are as in `hops_of`, with the trial's names of roles. `chain` is the number of the chain, from 0. `forward` is
+    whether the direction is from source to sink."""
 
     ports: Sequence[tuple[str, str]]
+    chain: int = 0
+    forward: bool = True
+
+    @classmethod
+    def of(cls, chain: Chain) -> _Hops:
+        ports = [(port.partition("."), way) for port, way in hops_of(chain)]
+        named = [(f"{chain.trial_role(role)}.{name}", way) for (role, _, name), way in ports]
+        return cls(named, chain.path.chain)
 
     @property
     def sender(self) -> str:
@@ -107,7 +122,8 @@ class _Hops:
 
     @property
     def back(self) -> _Hops:
-        return _Hops([(port, "rx" if way == "tx" else "tx") for port, way in reversed(self.ports)])
+        ports = [(port, "rx" if way == "tx" else "tx") for port, way in reversed(self.ports)]
+        return _Hops(ports, self.chain, forward=False)
 
     def frames(self, counted: Counters) -> tuple[int, ...]:
         """Return the frames that each port counted in this direction, in the order of the path.
@@ -129,9 +145,10 @@ class _Hops:
 
 
 class Prober:
-    """A maker of probes of a chain by one generator. `directions` is "forward", or "both" with half a rate each.
+    """A maker of probes of a chain and its copies by one kind of generator.
 
-    `delay_s` is the delay of the chain's impaired link."""
+    `directions` is "forward", or "both" with half of a chain's rate each. `delay_s` is the delay of a chain's impaired
+    link."""
 
     def __init__(
         self,
@@ -142,13 +159,18 @@ class Prober:
         directions: str = FORWARD,
         delay_s: float = 0.0,
     ) -> None:
-        self._testbed, self._chain, self._generator, self._traffic = testbed, chain, generator, traffic
+        self._testbed, self._chains, self._generator, self._traffic = testbed, chain.all, generator, traffic
         self._delay_s = delay_s
-        path, there = chain.path, _Hops(hops_of(chain))
-        self.ways = {Direction(chain.source, chain.sink, path.sink): there}
-        if directions == BOTH:
-            self.ways[Direction(chain.sink, chain.source, path.source)] = there.back
-        self._meter = InterfaceMeter(testbed, chain.instances)
+        self.ways: dict[Direction, _Hops] = {}
+        for each in self._chains:
+            there = _Hops.of(each)
+            self.ways[Direction(each.source, each.sink, each.path.sink)] = there
+            if directions == BOTH:
+                self.ways[Direction(each.sink, each.source, each.path.source)] = there.back
+        self._instances = {
+            each.trial_role(role): instance for each in self._chains for role, instance in each.instances.items()
+        }
+        self._meter = InterfaceMeter(testbed, self._instances)
         self._ended: Counters | None = None  # the reading at the end of the last probe
         self.moved: Counters = {}  # in the last probe
         self._refreshed_s = time.monotonic()
@@ -165,14 +187,16 @@ class Prober:
 
     def refresh(self) -> None:
         """Ping from source to sink, so that switches do not forget the port of an end that only receives."""
-        self._chain.source.run(["ping", "-n", "-c", "1", "-w", "5", self._chain.path.sink], timeout_s=20, check=False)
+        for chain in self._chains:
+            chain.source.run(["ping", "-n", "-c", "1", "-w", "5", chain.path.sink], timeout_s=20, check=False)
         self._refreshed_s = time.monotonic()
 
     def probe(self, rate_fps: float, duration_s: float) -> Probe:
-        """Offer `rate_fps`, the sum of all directions, for `duration_s`, and return what was sent and received.
+        """Offer `rate_fps` for `duration_s`, and return what was sent and received.
 
-        If more frames arrive than were sent, since a function had held frames of an earlier probe, the probe is
-        repeated. Raises: InstrumentError; CommandFailed; CommandTimeout; PlatformError when an instance has ended."""
+        The rate is the sum of all directions and chains. If more frames arrive than were sent, since a function had
+        held frames of an earlier probe, the probe is repeated. Raises: InstrumentError; CommandFailed; CommandTimeout;
+        PlatformError when an instance has ended."""
         for _ in range(_REPEATS):
             with suppress(TooManyFrames):
                 return self._probe(rate_fps, duration_s)
@@ -183,17 +207,23 @@ class Prober:
         before = self._begin(each_fps)
         offer = self._generator.offer
         calls = [partial(offer, way, self._traffic, each_fps, duration_s) for way in self.ways]
-        offered = [future.result() for future in all_of(calls, len(calls))]
+        offered, windows = at_the_same_time(self._testbed, calls, UNWATCHED)
         first = self._meter.now()
         self._ended = self._wait_until_at_rest(first, each_fps, partial(self._have_arrived, before, offered))
         self.moved, late = moved(before, self._ended), moved(first, self._ended)
-        for instance in self._chain.instances.values():
+        for instance in self._instances.values():
             instance.usage()  # its links outlive an instance, and would carry on
         probes = [
             _counted_probe(hops, self.moved, late, each_fps, duration_s, own)
             for hops, own in zip(self.ways.values(), offered, strict=True)
         ]
-        return _sum_of_directions(probes, rate_fps)
+        whole = _sum_of(probes, rate_fps)
+        if len(windows) > 1:
+            whole = replace(whole, overlap=overlap_percent(windows) / 100)
+        if len(self._chains) > 1:
+            by_chain = by_key(zip((hops.chain for hops in self.ways.values()), probes, strict=True))
+            whole = replace(whole, worst_loss=max(_sum_of(own, rate_fps).loss_ratio for own in by_chain.values()))
+        return whole
 
     def _begin(self, each_fps: float) -> Counters:
         """Wait until the queues have no frames of the last probe; return the counters' reading from then."""
@@ -204,7 +234,7 @@ class Prober:
             return now
         now = self._wait_until_at_rest(now, each_fps)
         came = self._received(moved(self._ended, now))
-        self.overdue += came if came > _OTHERS else 0
+        self.overdue += came if came > _OTHERS * len(self.ways) else 0
         return now
 
     def _wait_until_at_rest(
@@ -238,21 +268,25 @@ class Prober:
             if size is not None and abs(size - wanted) > _SIZE_TOLERANCE * wanted
         ]
 
-    @property
-    def carried_bytes(self) -> int:
-        """The bytes that arrived at the sink in the last probe, without Ethernet headers."""
-        frames = self.moved[next(iter(self.ways.values())).receiver]["rx_packets"]
+    def carried_bytes(self, chain: int) -> int:
+        """Return the bytes that arrived at the sink of this chain in the last probe, without Ethernet headers."""
+        frames = sum(self.moved[hops.receiver]["rx_packets"] for hops in self._forward if hops.chain == chain)
         return int(frames * (self._traffic.counted_bytes - _HEADERS_BYTES))
 
     @property
     def mean_bytes(self) -> float | None:
-        """The mean size of the frames that the function received in the last probe; None if it received none."""
-        return mean_bytes(self.moved, next(iter(self.ways.values())).entry)
+        """The mean size of the frames that the functions received in the last probe; None if they received none."""
+        return mean_bytes(self.moved, *(hops.entry for hops in self._forward))
+
+    @property
+    def _forward(self) -> list[_Hops]:
+        return [hops for hops in self.ways.values() if hops.forward]
 
 
-def mean_bytes(moved: Mapping[str, Mapping[str, int]], port: str) -> float | None:
-    counted = moved.get(port, {})
-    return counted["rx_bytes"] / counted["rx_packets"] if counted.get("rx_packets") else None
+def mean_bytes(moved: Mapping[str, Mapping[str, int]], *ports: str) -> float | None:
+    counted = [moved[port] for port in ports if port in moved]
+    n_packets = sum(each["rx_packets"] for each in counted)
+    return sum(each["rx_bytes"] for each in counted) / n_packets if n_packets else None
 
 
 def _counted_probe(
@@ -288,10 +322,10 @@ def _nearly_equal(counted: int, reported: int) -> bool:
     return abs(counted - reported) <= _SLACK + _TOLERANCE * reported
 
 
-def _sum_of_directions(probes: Sequence[Probe], rate_fps: float) -> Probe:
-    """Return the sum of simultaneous probes in all directions.
+def _sum_of(probes: Sequence[Probe], rate_fps: float) -> Probe:
+    """Return the sum of simultaneous probes of several senders.
 
-    Its `least_part` is that of the direction whose generator fell short most, so that the sum does not hide it."""
+    Its `least_part` is that of the sender that fell short most, so that the sum does not hide it."""
     first, *others = probes
     if not others:
         return first

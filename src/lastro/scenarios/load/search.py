@@ -31,10 +31,13 @@ _PRECEDING = 2  # coarser targets before the final one
 class Probe:
     """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
 
-    Rates are frames a second, over all directions. `rate_fps` was asked for. `sent` includes frames that the first link
-    did not take. `lost_at` has the frames lost at each hop. `late` of the received frames arrived from queues after the
-    generator had ended. With two directions, `least_part` is the smaller of the two fractions of the asked rate that
-    were sent. `waited_s` is the CPU time in which generators waited by keeping CPUs busy."""
+    Rates are frames a second, over all directions and chains. `rate_fps` was asked for. `sent` includes frames that
+    the first link did not take. `lost_at` has the frames lost at each hop. `late` of the received frames arrived from
+    queues after the generator had ended. `waited_s` is the CPU time in which generators waited by keeping CPUs busy.
+
+    With several senders, `least_part` is the smallest of the fractions of their asked rates that were sent, and
+    `overlap` the fraction of the time of sending in which all of them sent. With several chains, `worst_loss` is the
+    largest fraction of its frames that one of them lost."""
 
     rate_fps: float
     duration_s: float
@@ -45,10 +48,23 @@ class Probe:
     late: int = 0
     least_part: float | None = None
     waited_s: float = 0.0
+    overlap: float | None = None
+    worst_loss: float | None = None
 
     @property
     def loss_ratio(self) -> float:
+        """The fraction of the frames that were lost; with several chains, that of the chain that lost most."""
+        if self.worst_loss is not None:
+            return self.worst_loss
         return max(0.0, 1 - self.received / self.sent) if self.sent else 1.0
+
+    @property
+    def lost(self) -> int:
+        """The frames that were lost; with several chains, as if each had lost as much as the worst."""
+        lost = (
+            self.sent - self.received if self.worst_loss is None else math.ceil(round(self.worst_loss * self.sent, 6))
+        )
+        return max(0, lost)
 
     @property
     def sent_fps(self) -> float:
@@ -56,7 +72,7 @@ class Probe:
 
     @property
     def part_sent(self) -> float:
-        """The fraction of the asked rate that was sent; with two directions, the smaller of their fractions."""
+        """The fraction of the asked rate that was sent; with several senders, the smallest of their fractions."""
         return self.sent_fps / self.rate_fps if self.least_part is None else self.least_part
 
     @property
@@ -80,7 +96,7 @@ class Bounds:
     Loads lie between `least_fps` and `most_fps`. An interval is at most `width` wide, as a fraction of its upper
     end. Probes last from `first_s` to `final_s`. A load is classified by probes of `sum_s` seconds together. A
     search that takes longer than `limit_s` fails. The first loads are at most `begin_fps`, the generator's ceiling
-    if it is known."""
+    if it is known. Before the search, the largest of them is offered for `warm_up_s`; 0 means no warm-up."""
 
     least_fps: float
     most_fps: float
@@ -90,11 +106,23 @@ class Bounds:
     sum_s: float = 3.0
     limit_s: float = 600.0
     begin_fps: float = math.inf
+    warm_up_s: float = 0.0
 
-    @property
-    def binary_probes(self) -> int:
-        """The largest number of probes that a binary search for one goal needs."""
-        return 2 + math.ceil(math.log2(max(2.0, 1 / self.width)))
+    def expected(self, method: str, n_goals: int) -> tuple[int, float]:
+        """Estimate (number of probes, seconds in which they offer load) of a search whose goals lie far apart.
+
+        Binary search begins with both ends of the range; the goals are taken to be met at a tenth of it. Multiple
+        loss ratio search decides on two loads for each goal, of which half of the probes are enough. Before, it decides
+        on coarser loads, for a shorter time."""
+        if method == "binary":
+            n_probes = n_goals * (2 + math.ceil(math.log2(10 / self.width)))
+            return n_probes, n_probes * self.sum_s
+        between_s = math.sqrt(self.first_s * self.sum_s)
+        probes = [(3 + 3 * n_goals, self.first_s)]
+        for sum_s in (between_s, self.sum_s):
+            probe_s = min(self.final_s, sum_s)
+            probes.append((2 * n_goals * math.ceil(sum_s / 2 / probe_s), probe_s))
+        return sum(n for n, _ in probes), sum(n * probe_s for n, probe_s in probes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +148,14 @@ class SearchResult:
     """The result of a search, and all its probes in order.
 
     `most_fps` is the largest load of the search. `limited` is true if the generator, not the study, limited it.
-    Each goal is in `intervals` or in `unmet`."""
+    Each goal is in `intervals` or in `unmet`. `warm_up` is the probe before the search; None without a warm-up."""
 
     intervals: tuple[GoalInterval, ...]
     probes: tuple[Probe, ...]
     most_fps: float
     limited: bool
     unmet: tuple[UnmetGoal, ...] = ()
+    warm_up: Probe | None = None
 
     def of(self, goal: str) -> GoalInterval | None:
         """Return the interval of the goal with this name; None if no load met it."""
@@ -151,7 +180,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
                 intended_duration=intended_duration,
                 intended_load=intended_load,
                 offered_count=probe.sent,
-                forwarding_count=min(probe.received, probe.sent),
+                loss_count=probe.lost,
             )
 
     wanted = {
@@ -235,8 +264,10 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy. It
     is repeated more often if the generator has sent clearly more before. If the generator still does not reach the
     rate, the search begins again with a lower largest load. The first largest load is `begin_fps`; it is doubled as
-    long as a goal is met there. Raises: InstrumentError when the generator holds no rate, or when the search takes
-    too long."""
+    long as a goal is met there. A warm-up comes first, and decides nothing. Raises: InstrumentError when the
+    generator holds no rate, or when the search takes too long."""
+    most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
+    warm_up = measure(most, bounds.warm_up_s) if bounds.warm_up_s else None
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
@@ -254,7 +285,6 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
                 break
         raise _GeneratorLimit(min(best, rate_fps))
 
-    most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
     while n_limits < _MOST_LIMITS and most > bounds.least_fps:
         try:
             ends = METHODS[method](goals, replace(bounds, most_fps=most), measure_patiently)
@@ -265,7 +295,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
         intervals = tuple(end for end in ends if isinstance(end, GoalInterval))
         if n_limits or most == bounds.most_fps or all(each.upper_fps for each in intervals):
             unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
-            return SearchResult(intervals, tuple(probes), most, bool(n_limits), unmet)
+            return SearchResult(intervals, tuple(probes), most, bool(n_limits), unmet, warm_up)
         most = min(2 * most, bounds.most_fps)
     last = probes[-1]
     raise InstrumentError(

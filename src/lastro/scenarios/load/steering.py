@@ -2,10 +2,13 @@
 
 A packet over a veth pair is forwarded by the kernel on the CPU that sends it, before the sender may send the next one.
 Such a function loses nothing: it slows its generator down, as no wire could. Receive packet steering gives the packets
-that reach the function to other CPUs, with a queue that overflows. Source: networking/scaling.rst of Linux."""
+that reach the function to other CPUs, with a queue that overflows. Source: networking/scaling.rst of Linux.
+
+Behind a real wire, the interrupts of a network card choose the CPU, and nothing is steered."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lastro.host.base import Host
@@ -35,6 +38,7 @@ GENERATOR_CPU = Setting(
     "CPU of the generator: its own, on which neither function nor neighbour run, or shared with them",
     choices=(OWN_CPU, SHARED_CPU),
 )
+_FUNCTION_CPUS = "CPUs of the function's kernel"  # a condition
 _LARGEST_BUFFER, _LONGEST_QUEUE = "/proc/sys/net/core/wmem_max", "/proc/sys/net/core/netdev_max_backlog"
 _FRAME_IN_KERNEL_BYTES = 768  # of the smallest
 # A runtime that gives its container a read-only /sys makes the file system of this namespace read-only everywhere.
@@ -64,6 +68,8 @@ def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
 
 def steer(chain: Chain, steering: str) -> dict[str, str]:
     """Choose the CPUs that process packets for the functions, as `steering` asks; return the condition to record."""
+    if chain.attachment.wired:
+        return {_FUNCTION_CPUS: "those that the interrupts of its network cards choose"}
     functions = {role: each for role, each in chain.instances.items() if role.startswith(FUNCTION)}
     here = {role: each for role, each in functions.items() if each.shares_kernel and not each.takes_taps}
     others = [each for each in chain.source.testbed.usable_cpus if each != generator_cpu(chain.source)]
@@ -72,7 +78,7 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     if len(here) < len(functions):
         other = ", ".join(role for role in functions if role not in here)
         where = f"{where}; {other}: its own" if here else "its own"
-    found = {"CPUs of the function's kernel": where}
+    found = {_FUNCTION_CPUS: where}
     if by_sender:
         return found
     files = [f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
@@ -82,12 +88,15 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     return found
 
 
-def queue_frames(chain: Chain) -> int:
-    """Return the length in frames of the host's queue in front of the function; 0 if there is none or it is unknown."""
-    function, others = chain.instances["function"], chain.source.testbed.usable_cpus[1:]
-    if function.takes_taps or not function.shares_kernel or not others:
+def queue_frames(chains: Sequence[Chain]) -> int:
+    """Return the length in frames of the host's queues in front of the functions; 0 if there is none or it is unknown.
+
+    Each CPU has one, and the frames of a chain wait in that of one CPU."""
+    function, others = chains[0].instances["function"], chains[0].source.testbed.usable_cpus[1:]
+    if function.takes_taps or not function.shares_kernel or not others or chains[0].attachment.wired:
         return 0
-    return int(function.testbed.host.view.read([_LONGEST_QUEUE]).get(_LONGEST_QUEUE, 0))
+    longest = int(function.testbed.host.view.read([_LONGEST_QUEUE]).get(_LONGEST_QUEUE, 0))
+    return min(len(chains), len(others)) * longest
 
 
 def short_buffer(host: Host, instrument: str) -> dict[str, str]:

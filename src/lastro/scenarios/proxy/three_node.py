@@ -25,13 +25,12 @@ moved into its role's namespace, gets its address, and is moved back without the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-from lastro.errors import PlatformError, Unavailable
+from lastro.errors import PlatformError
+from lastro.host.cards import moved
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec, Security
 from lastro.testbed import Testbed, beside, set_sysctls
@@ -107,8 +106,11 @@ def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
                 names[a][b], names[b][a] = f"to-{b}", f"to-{a}"
                 stack.enter_context(_veth(beds[a], names[a][b], beds[b], names[b][a]))
             else:
-                names[a][b] = stack.enter_context(_card(a, beds[a], b))
-                names[b][a] = stack.enter_context(_card(b, beds[b], a))
+                for role, other in ((a, b), (b, a)):
+                    card = beds[role].cards[other]  # the testbed's file is refused without it
+                    purpose = f"for the {role}'s link to the {other}"
+                    stack.enter_context(moved(beds[role].session, card, beds[role].dut, purpose))
+                    names[role][other] = card
         three_nodes = ThreeNodeTestbed(*(RoleNode(role, beds[role], names[role]) for role in ROLES))
         for place in three_nodes.places:
             _configure(place)
@@ -125,31 +127,6 @@ def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
         yield
     finally:
         a.host.run(["ip", "-n", a.dut, "link", "del", "dev", link], check=False)
-
-
-@contextmanager
-def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
-    """Move the network card for the link to `other` into the role's namespace inside the block; yield its name.
-
-    Raises: Unavailable when the host does not have the card, or uses it."""
-    link = bed.cards[other]  # the testbed's file is refused without it
-    shown = bed.host.run(["ip", "-j", "address", "show", "dev", link], check=False)
-    if shown.returncode != 0:
-        raise Unavailable(
-            f"{bed.host.name} has no network card {link} for the {role}'s link to the {other}",
-            "`ip link` there lists the cards, except those in other namespaces",
-        )
-    found: dict[str, Any] = next(iter(json.loads(shown.stdout)), {})
-    taken = [each["local"] for each in found.get("addr_info", ()) if each.get("scope") == "global"]
-    if taken:
-        raise Unavailable(
-            f"{link} of {bed.host.name} has the address {taken[0]}, and is in use",
-            "name a card that nothing else uses: during a trial it is not in the host's own network",
-        )
-    state = ":up" if "UP" in found.get("flags", ()) else ""
-    with bed.session.owned("interface", f"{link}@{bed.dut}{state}"):
-        bed.host.run(["ip", "link", "set", "dev", link, "netns", bed.dut])
-        yield link
 
 
 def _configure(place: RoleNode) -> None:

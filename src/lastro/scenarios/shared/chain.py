@@ -47,6 +47,11 @@ class Chain:
     def sink(self) -> Instance:
         return self.instances["sink"]
 
+    @property
+    def all(self) -> tuple[Chain, ...]:
+        """This chain and its copies."""
+        return (self, *self.copies)
+
     def trial_role(self, name: str) -> str:
         """Return the trial's name of a role in this chain: 'source', or 'source-2' if this chain is the second one."""
         return self.instances[name].spec.role

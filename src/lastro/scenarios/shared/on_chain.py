@@ -82,7 +82,7 @@ class StandingChain:
 
     @property
     def chains(self) -> tuple[Chain, ...]:
-        return (self.chain, *self.chain.copies)
+        return self.chain.all
 
     def on_links(self, chain: Chain) -> Mapping[str, Instance]:
         """Return {role: instance} of the instances on a chain's links: its own, and a neighbour that floods a link."""
@@ -270,12 +270,11 @@ class OnChain(OnLinks):
                     n=n_chains(config),
                 )
             )
-            chains = (chain, *chain.copies)
-            instances = [instance for each_chain in chains for instance in each_chain.instances.values()]
+            instances = [instance for each_chain in chain.all for instance in each_chain.instances.values()]
             everyone = {instance.spec.role: instance for instance in instances}
             outcome.invalidate(not_in_force(isolations, everyone))
             self.testbed.flush()
-            for each_chain in chains:
+            for each_chain in chain.all:
                 stack.enter_context(impaired(each_chain, Impairment.of(config), outcome))
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
             if disturbance:
@@ -292,14 +291,14 @@ class OnChain(OnLinks):
         for hop, does in zip(chain.function.hops, functions_in(functions_level(config)), strict=True):
             work.setdefault(hop.role, []).append(does)
         on = dict(zip((hop.role for hop in chain.function.hops), hosts_levels(config), strict=True))
-        for one in (chain, *chain.copies):
+        for one in chain.all:
             for role, instance in one.instances.items():
                 does = f"{' > '.join(work[role])} ({IMPLEMENTATION.of(config)})" if role in work else ""
                 built.add(one.trial_role(role), instance, on.get(role, platform_level(config)), does=does, **same)
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
         links = chain.attachment
-        for one in (chain, *chain.copies):
+        for one in chain.all:
             built.join(links.level, one.segments, node=links.node)
         if neighbour and neighbour.port:
             built.join_member(links.level, neighbour.port, chain.segments[0], links.node)
