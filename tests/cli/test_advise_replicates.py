@@ -238,7 +238,7 @@ def test_costs_that_are_alike_are_worth_more_blocks_of_these_alone(tmp_path: Pat
     directory = make_campaign(tmp_path / "c", priced, value=value)
     likely, sure = lastro("decide", directory, "--json").json["cost_blocks"]
     assert 1 <= likely < sure
-    sentence = f"lxc may cost no more. About {sure} more blocks of these two decide with a probability of 80 %."
+    sentence = f"lxc may cost no more. About {sure} more blocks of these two would decide with a probability of 80 %."
     assert sentence in " ".join(lastro("decide", directory).out.split())
     text = " ".join(lastro("advise-replicates", directory).out.split())
     assert sentence in text and "more blocks would only show which of those of like cost costs less" in text

@@ -151,11 +151,11 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
                 "It lies so near its limit that not even {n} more blocks would decide.", n=say.integer(MOST_BLOCKS)
             )
         elif most is None:
-            yield say("About {n} more blocks would decide with a probability of 50 %.", n=say.integer(half))
+            yield say("About {blocks} would decide with a probability of 50 %.", blocks=say.count(half, "more block"))
         else:
             yield say(
-                "About {n} more blocks would decide with a probability of 50 %, {most} with 80 %.",
-                n=say.integer(half),
+                "About {blocks} would decide with a probability of 50 %, {most} with 80 %.",
+                blocks=say.count(half, "more block"),
                 most=say.integer(most),
             )
 

@@ -45,10 +45,10 @@ def cost_blocks_text(decision: SlaDecision, say: Language) -> str:
     more = decision.more_blocks_on_cost(_SURE)
     if more is None:
         return say("Not even {n} more blocks would show which costs less.", n=say.integer(MOST_BLOCKS))
-    text = N_("About {n} more blocks of these two decide with a probability of {p}.")
+    text = N_("About {blocks} of these two would decide with a probability of {p}.")
     if len(others) > 1:
-        text = N_("About {n} more blocks of these {k} decide on each cost with a probability of {p}.")
-    return say(text, n=say.integer(more), k=len(others) + 1, p=percent_text(_SURE, say))
+        text = N_("About {blocks} of these {k} would decide on each cost with a probability of {p}.")
+    return say(text, blocks=say.count(more, "more block"), k=len(others) + 1, p=percent_text(_SURE, say))
 
 
 def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:

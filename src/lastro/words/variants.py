@@ -39,8 +39,12 @@ def headline(answer: VariantAnswer, say: Language) -> str:
     if (blocks := answer.more_blocks) is None:
         return say("not enough, and more blocks would hardly decide: the noise is too large for {margin}",
                    margin=margin_text(answer.test.margin, say))  # fmt: skip
-    n = say.count(blocks, "more block")
-    return say("not enough: {blocks} decide with {chance}", blocks=n, chance=margin_text(CHANCE, say))
+    text = (
+        N_("not enough: {blocks} decides with {chance}")
+        if blocks == 1
+        else N_("not enough: {blocks} decide with {chance}")
+    )
+    return say(text, blocks=say.count(blocks, "more block"), chance=margin_text(CHANCE, say))
 
 
 def _alarm(answer: VariantAnswer, say: Language) -> str:
