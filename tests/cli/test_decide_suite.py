@@ -56,7 +56,7 @@ def test_the_best_over_all_studies_and_what_the_paper_chose(tmp_path: Path) -> N
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
     assert "Over 4 studies, docker is the best beside native with a probability of > 99 %: 0.97" in text
-    assert "The source recommends docker (conclusion), although its memory bandwidth is lower" in text
+    assert "The source recommends docker (conclusion): it is easier to install and has more images" in text
     assert "This host says so, too, with a probability of > 99 %." in text
     found = lastro("decide", place, "--json").json
     assert (found["format"], found["reference"], found["leader"]) == ("lastro-suite-decision/1", "native", "docker")

@@ -209,13 +209,20 @@ class SlaDecision:
         return sorted(self.report.rows, key=rank)
 
 
+class TooFewBlocks(InputError):
+    """No metric of a question has values in two blocks."""
+
+
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
-    """Return the answer to the question in the study file; None without service levels, or with fewer than two blocks.
+    """Return the answer to the question in the study file; None without service levels, or with too few blocks.
 
     `judge` replaces `stats.decision.choose`."""
-    if not report.study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
+    if not report.study.sla:
         return None
-    return decide(report, SlaQuestion.of_study(report), judge)
+    try:
+        return decide(report, SlaQuestion.of_study(report), judge)
+    except TooFewBlocks:
+        return None
 
 
 def table_rows(report: CampaignResults, decision: SlaDecision | None, choice: TableChoice | None = None) -> list[Row]:
@@ -247,8 +254,8 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     If the campaign had looks that asked this question, the candidates that its looks accepted and rejected
     stay so, and nothing is tested again. `judge` replaces `stats.decision.choose`.
 
-    Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
-    blocks."""
+    Raises: InputError without a service level, and for a level that the study does not have; TooFewBlocks if no
+    metric of the question has values in two blocks."""
     if not question.levels:
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
     usual = _usual_factors(report, question.under)
@@ -261,8 +268,9 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     trials = [metric_trials(report, rows, at, name) for name in question.metrics]
     n_blocks = max((len(by_block) for metric in trials for by_block in metric.cells.values()), default=0)
     if rows and n_blocks < FEWEST_BLOCKS:
-        raise InputError(
-            "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
+        raise TooFewBlocks(
+            f"a decision by {', '.join(question.metrics)} needs values of at least two blocks",
+            "`lastro results` says what was measured; `lastro run --replicates 3` measures more",
         )
     looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
     judge = judge or (partial(choose, stage=_after_looks(looks[-1])) if looks else choose)

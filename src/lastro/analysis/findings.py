@@ -190,7 +190,7 @@ def _largest_first(factor: FactorPairs) -> float:
     return min((-pair.distance for pair in factor.effects.values() if pair.differs), default=0)
 
 
-def level_groups(factor: FactorPairs, margin: float = ALIKE) -> LevelGroups:
+def level_groups(factor: FactorPairs, margin: float) -> LevelGroups:
     """Return the levels of a compared factor, grouped into those that differ, are alike, or are undecided.
 
     Means are alike if they differ by at most the fraction `margin`."""

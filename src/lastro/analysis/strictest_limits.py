@@ -38,5 +38,7 @@ def strictest_limits(decision: SlaDecision) -> Iterator[StrictestLimit]:
 
 
 def _end(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return the strictest limit that a mean keeps almost surely: the end of its interval next to the limit."""
-    return odds.low if level.at_least else odds.high
+    """Return the strictest limit that a mean keeps almost surely: the end of its interval next to the limit.
+
+    It is never looser than the limit itself, which an accepted candidate keeps by a test of its own."""
+    return max(odds.low, level.limit) if level.at_least else min(odds.high, level.limit)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.decision import SlaDecision, SlaQuestion, decide, group_by_levels, metric_trials
+from lastro.analysis.decision import SlaDecision, SlaQuestion, TooFewBlocks, decide, group_by_levels, metric_trials
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
@@ -132,7 +132,7 @@ def decide_suite(
         studies.append(_study_trials(report, names, weights.get(name, 1.0)))
         levels_here = by_study[name]
         question = SlaQuestion(tuple(levels_here), factors=(PLATFORM,), confidence=1 - alpha)
-        decisions.append(decide(report, question) if levels_here else None)
+        decisions.append(_decided(report, question) if levels_here else None)
     scores = score(studies, len(names), reference, 1 - confidence)
     columns = tuple(
         SuiteColumn(name, _directed_metric(report), study.weight, goodness, decision)
@@ -147,6 +147,13 @@ def suite_decision_of(reports: Mapping[str, CampaignResults]) -> SuiteDecision |
     """Return the comparison by the service levels in the study files; None if no study compares platforms."""
     usable = any(not _unusable(report) for report in reports.values())
     return decide_suite(reports, (), {}, CONFIDENCE) if usable else None
+
+
+def _decided(report: CampaignResults, question: SlaQuestion) -> SlaDecision | None:
+    try:
+        return decide(report, question)
+    except TooFewBlocks:
+        return None
 
 
 def _unusable(report: CampaignResults) -> str:

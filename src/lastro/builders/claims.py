@@ -85,8 +85,8 @@ def _by_blocks(by_blocks: Sequence[VerdictsAfter], say: Language) -> Iterator[Bl
         yield Paragraph(say("No verdict changed."))
     yield Paragraph(
         say(
-            "Each column judges the claims as if the campaign had ended there. A campaign that is stopped when its "
-            "verdicts please finds effects that do not exist more often than these verdicts allow for."
+            "Each column judges the claims as if the campaign had ended there. A campaign that is stopped as soon as "
+            "its verdicts please reports false effects more often than these verdicts allow for."
         ),
         dim=True,
     )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.analysis.decision import SlaDecision, levels_text
+from lastro.analysis.decision import Deployment, SlaDecision, levels_text
 from lastro.analysis.strictest_limits import strictest_limits
 from lastro.builders.decision_tables import (
     breaking_blocks,
@@ -171,7 +171,7 @@ def source_text(recommended: Recommended, say: Language) -> str:
     """Return the sentence on what the source of a study or a suite recommends, where and why."""
     combinations = [" · ".join(levels) for levels in itertools.product(*recommended.levels.values())]
     return say(
-        "The source recommends {levels} ({passage}), {because}.",
+        "The source recommends {levels} ({passage}): {because}.",
         levels=joined(combinations, say),
         passage=recommended.passage[say.code],
         because=recommended.because[say.code],
@@ -181,16 +181,18 @@ def source_text(recommended: Recommended, say: Language) -> str:
 def _on_source(decision: SlaDecision, recommended: Recommended, say: Language) -> str:
     """Return whether this host agrees with the source of the study; empty if the question is about other factors."""
     choice, candidates = decision.choice, decision.candidates
-    if not candidates or not recommended.levels.keys() <= candidates[0].levels.keys():
+    if not recommended.levels.keys() <= next(iter((*candidates, *decision.lacking))).levels.keys():
         return ""
-    named = [
-        at
-        for at, candidate in enumerate(candidates)
-        if not choice.odds[at].missing
-        and all(split_options(candidate.levels[name])[0] in levels for name, levels in recommended.levels.items())
-    ]
+
+    def is_named(candidate: Deployment) -> bool:
+        chosen = ((split_options(candidate.levels[name])[0], levels) for name, levels in recommended.levels.items())
+        return all(level in levels for level, levels in chosen)
+
+    named = [at for at, candidate in enumerate(candidates) if is_named(candidate) and not choice.odds[at].missing]
     holding = [at for at in choice.accepted if at in named]
     if not named:
+        if any(map(is_named, decision.lacking)):
+            return say("That does not meet the requirements.")
         return say("That was not measured here.")
     if holding:
         label, best = candidates[holding[0]].label, choice.recommended

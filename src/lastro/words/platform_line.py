@@ -101,7 +101,7 @@ class PlatformLine:
         """Yield at most `_MOST_CLAUSES`: levels that differ, the worst first, then those alike, then the undecided.
 
         If neither direction is better, the level that differs most comes first."""
-        say, groups = self.say, level_groups(self.factor)
+        say, groups = self.say, level_groups(self.factor, self.findings.margin)
         alike = [level for level in (*groups.group, *groups.near) if level != self.factor.reference]
         room = _MOST_CLAUSES - bool(alike) - bool(groups.undecided)
         directed = self.findings.metric.better != "neither"

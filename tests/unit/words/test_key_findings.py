@@ -272,7 +272,9 @@ def check_one_story(metric: MetricAnalysis, found: MetricFindings) -> None:
         if ratio := effects[at].ratio.interval:
             assert differs == (not ratio.low <= 1 <= ratio.high), at
     different = {at for at, effect in effects.items() if effect.decision == "different"}
-    said = {(factor.factor, level) for factor in found.compared for level in level_groups(factor).differing}
+    said = {
+        (factor.factor, level) for factor in found.compared for level in level_groups(factor, found.margin).differing
+    }
     assert said == different
     assert ("No level of any factor differs significantly" in text) == (not different)
     assert ("The largest effect is that of" in text) == bool(different)

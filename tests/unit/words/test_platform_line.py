@@ -38,7 +38,7 @@ def test_the_worst_comes_first_and_what_is_alike_has_a_limit(tmp_path: Path) -> 
     ), text
     assert re.fullmatch(
         r"Em relação a docker, throughput em média: qemu-tcg 24,\d+ vezes \[.*\] pior; runc .* pior; "
-        r"lxc a menos de [2-5] %\.",
+        r"lxc: diferença de menos de [2-5] %\.",
         text := said(tmp_path / "pt", code="pt-BR"),
     ), text
 

@@ -53,7 +53,7 @@ def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
         return ClaimAdvice(judgement, None, None, Note(_NO_PREDICTION))
     parts = [*_open_parts(judgement, alpha)]
     known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts):
+    if len(known) < len(parts):
         return ClaimAdvice(judgement, None, None, Note(_NO_SPREAD))
 
     def decided(n: int) -> float:
@@ -85,7 +85,7 @@ def _open_parts(judgement: Judgement, alpha: float) -> Iterator[_OpenPart | None
     level = alpha * _uncorrected(judgement)
     one_sided = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
     for part in parts:
-        if min(part.p_for or 0.0, part.p_against or 0.0) >= level:
+        if (part.p_for or 0.0) >= level and len(parts) * (part.p_against or 0.0) >= level:
             ends, confidence = _ends(judgement, part.measure), 1 - (2 * level if one_sided else level)
             yield _open_part(part.effect, part.measure, ends, confidence, judgement.n_blocks)
 

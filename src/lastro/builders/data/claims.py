@@ -28,7 +28,8 @@
                bound is set where a mean is only a lower bound: the true effect is ">=" or "<=" the value, or
                "unknown" if it may be either
                effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
-    by_blocks  [{n_blocks, tally, verdicts}]: with --blocks, the tally and {id: verdict} after so many blocks
+    by_blocks  [{n_blocks, tally, verdicts}]: with --blocks, the tally and {id: verdict} after so many blocks,
+               without ", stand-in"
 
 A value that does not exist is null."""
 
