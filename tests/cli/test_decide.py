@@ -148,6 +148,21 @@ def test_one_block_decides_nothing(tmp_path: Path, n: int) -> None:
     is_error(lastro("decide", directory, "--sla", "throughput > 1"), 2, "at least two blocks")
 
 
+def test_a_level_whose_metric_has_no_values_ends_no_other_command(tmp_path: Path) -> None:
+    """Such as a latency that is measured on a single chain only."""
+
+    study = make_study(
+        {"platform": ("native", "runc")}, replicates=3, metrics=METRICS[:2], sla={"latency_mean": "< 1 ms"}
+    )
+
+    def rates_only(levels: Levels, block: int, metric: str) -> float | None:
+        return plausible_value(levels, block, metric) if metric == "throughput" else None
+
+    directory = make_campaign(tmp_path / "c", study, value=rates_only)
+    assert lastro("results", directory).code == lastro("report", directory, "-o", "-").code == 0
+    is_error(lastro("decide", directory), 2, "needs values of at least two blocks")
+
+
 HOSTILE = [
     (("--sla", "throughput >= 1e400"), "is not a number with a unit"),
     (("--sla", "throughput <= 1" + "0" * 400 + " Gbit/s"), "is not a number with a unit"),

@@ -72,7 +72,7 @@ def test_the_page_of_the_suite_has_the_choice_before_its_studies(tmp_path: Path)
     place, names = mendes(tmp_path), ("cpu", "gzip")
     contents: dict[str, Any] = {name: SimpleNamespace(report=report_of(place / name), judgements=()) for name in names}
     sections = [StudySection(name, "", content, None, False, "") for name, content in contents.items()]
-    blocks = suite_blocks("s", "", sections, ENGLISH)
+    blocks = suite_blocks("s", "", sections, ENGLISH, "paper:mendes2019")
     first = list(takewhile(lambda block: getattr(block, "anchor", "") != "study-cpu", blocks))
     text = markdown(first, ENGLISH)
     assert "## Which platform?" in text and "Over 2 studies, docker is the best beside native" in text

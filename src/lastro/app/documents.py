@@ -49,7 +49,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
         if suites.begun(home, member):
             content = yield from _of_campaign(home / member.name, f"{member.name}/", say)
         sections.append(suite_section(home, member, content, f"{member.name}/report.html"))
-    page = html(suite_blocks(suite.label, suite.description, sections, say), say, IN_BUNDLE)
+    page = html(suite_blocks(suite.label, suite.description, sections, say, suite.source), say, IN_BUNDLE)
     yield f"{REPORT}/report.html", _text(page)
 
 

@@ -47,8 +47,12 @@ class StudySection:
     link: str
 
 
-def suite_blocks(title: str, description: str, sections: Sequence[StudySection], say: Language) -> Iterator[doc.Block]:
-    """Yield the document on a suite: the tally of claims, the best platform, a section per study, what is missing."""
+def suite_blocks(
+    title: str, description: str, sections: Sequence[StudySection], say: Language, source: str = ""
+) -> Iterator[doc.Block]:
+    """Yield the document on a suite: the tally of claims, the best platform, a section per study, what is missing.
+
+    `source` is the name of a built-in suite, or any other text."""
     contents = [section.content for section in sections if section.content]
     judged = [judgement for content in contents for judgement in content.judgements]
     reports = [content.report for content in contents]
@@ -57,8 +61,7 @@ def suite_blocks(title: str, description: str, sections: Sequence[StudySection],
     unfinished = any(section.content is None or not section.content.report.progress.finished for section in sections)
     yield from notices(say, unfinished=unfinished)
     decision = suite_decision_of({section.name: section.content.report for section in sections if section.content})
-    recommended = next(filter(None, (papers.recommended_by(report.study.name) for report in reports)), None)
-    yield from suite_decision_section(decision, recommended, say)
+    yield from suite_decision_section(decision, papers.recommended(source), say)
     for section in sections:
         yield from _study(section, say)
     unjudged = [section.name for section in sections if section.unjudged]

@@ -66,7 +66,7 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
             p=odds_text(decision.best[leader], say),
             score=spread_text(decision.scores[leader], say),
         )
-    if recommended is not None:
+    if recommended is not None and PLATFORM in recommended.levels:
         yield _on_source(decision, recommended, say)
     match decision.levels_outcome:
         case "kept":
@@ -80,7 +80,7 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
 
 def _on_source(decision: SuiteDecision, recommended: Recommended, say: Language) -> str:
     """Return which platforms the source of a suite recommends, and how probably they are the best on this host."""
-    source, platforms = source_text(recommended, say), recommended.levels.get(PLATFORM, ())
+    source, platforms = source_text(recommended, say), recommended.levels[PLATFORM]
     named = [at for at, name in enumerate(decision.candidates) if name in platforms and decision.scores[at]]
     p = sum(decision.best[at] for at in named)
     if not named or decision.leader is None:

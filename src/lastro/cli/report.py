@@ -108,7 +108,7 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
             _write(place, replace(wanted, output=None), content, base=directory)
         link = os.path.relpath(place / "report.html", folder)
         sections.append(suite_section(directory, member, content, link))
-    blocks = suite_blocks(suite.label, suite.description, sections, say)
+    blocks = suite_blocks(suite.label, suite.description, sections, say, suite.source)
     put(output, html(blocks, say, str(directory)), base=None)
 
 

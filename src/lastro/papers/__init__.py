@@ -94,7 +94,8 @@ class Recommended:
 
 def recommended(paper: str) -> Recommended | None:
     """Return what the source of a built-in study or suite recommends; None if recommended.toml does not list it."""
-    row = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8")).get(paper)
+    rows = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8"))
+    row = rows.get(paper.removeprefix(_FORMER_PREFIX))
     return Recommended(**row) if row else None
 
 

@@ -47,6 +47,7 @@ def report_of(
 ) -> CampaignResults:
     """Of a campaign in which every level multiplies what is measured, with noise of each block and of each trial."""
     study = make_study(factors, replicates=replicates, metrics=metrics, baseline=options.pop("baseline", None))
+    study = replace(study, margins=options.pop("margins", {}))
 
     def value(levels: Levels, block: int, metric: str) -> float:
         found = 1000 * (1 + random.Random(f"{block}:{metric}").gauss(0, 0.05))

@@ -43,6 +43,10 @@ def test_the_worst_comes_first_and_what_is_alike_has_a_limit(tmp_path: Path) -> 
     ), text
 
 
+def test_the_margin_of_the_study_says_what_is_alike(tmp_path: Path) -> None:
+    assert "lxc within" not in said(tmp_path, margins={"throughput": 0.01})
+
+
 def test_what_so_few_blocks_leave_open_has_no_estimate(tmp_path: Path) -> None:
     text = said(tmp_path, noise={"throughput": 0.25}, replicates=3, costs={"qemu-tcg": 0.05})
     assert re.fullmatch(

@@ -21,7 +21,7 @@ from lastro.units import in_unit
 
 _Form = Literal["change", "part", "multiple", "quantity"]  # "20 % less", "20 % of", "twice as long", "20 ms less"
 
-_NUMBER = r"(?<![\w.,/])(?<!\w-)(\d+(?:[.,]\d+)*)"
+_NUMBER = r"(?<![\w.,/])(?<![^\W\d]-)(\d+(?:[.,]\d+)*)"
 _MORE = r"(?:more|less|fewer|(?:high|low|fast|slow|long|short|larg|small|soon|lat)er|mais|menos|maior|menor)\b"
 _OF = r"(?:of|d[aeo]s?)\b"
 _PERCENT = re.compile(
@@ -44,7 +44,13 @@ _HALF = re.compile(r"\b(?:half|metade)\b(?!-|\sduplex)", re.IGNORECASE)
 _TIMES = re.compile(
     rf"(?:{_NUMBER}|\b({'|'.join(_COUNTS)}))\s?(?:times|vezes|x|×)(?=\s+(?:{_MORE}|the\b|[oa]s?\b))", re.IGNORECASE
 )
+_FACTOR = re.compile(
+    rf"\b(?:factor of|fator de)\s+(?:{_NUMBER}|({'|'.join(_COUNTS)})\b)"
+    rf"|(?:{_NUMBER}|\b({'|'.join(_COUNTS)}))-?fold\b",
+    re.IGNORECASE,
+)
 _DOUBLE = re.compile(r"\b(?:twice|doubles|doubled|double the|dobro|dobram?|duplicam?)\b", re.IGNORECASE)
+_TRIPLE = re.compile(r"\b(?:triples|tripled|triple the|triplo|triplicam?)\b", re.IGNORECASE)
 _MOST = re.compile(r"\b(?:most of|all of|maior parte)\b", re.IGNORECASE)
 
 _ARTICLE = r"(?:(?:an?|the|um|uma|o|a)\s+)?$"
@@ -166,7 +172,7 @@ def _forms(figure: _Figure, form: _Form) -> Iterator[float]:
         if form == "change":
             yield from (abs(ratio - 1) for ratio in (value, *inverse))
         elif form == "part":
-            yield from (value, abs(1 - value))
+            yield from (part for ratio in (value, *inverse) for part in (ratio, abs(1 - ratio)))
         elif form == "multiple":
             yield from (value, *inverse)
     elif form == "quantity" and figure.unit:
@@ -187,10 +193,12 @@ def _amounts(sentence: str, unit: str) -> Iterator[_Amount]:
     for match in _FRACTION.finditer(sentence):
         fraction = _COUNTS.get(match[1].lower(), 1) / _PARTS.get(match[2].lower(), 1)
         yield _amount(match, "part", ((fraction, 0.005),))
-    for match in _DOUBLE.finditer(sentence):
-        yield _amount(match, "multiple", ((2.0, 0.05),))
-    for match in _TIMES.finditer(sentence):
-        readings = _readings(match[1]) if match[1] else ((float(_COUNTS.get(match[2].lower(), 1)), 0.05),)
+    for value, word in ((2.0, _DOUBLE), (3.0, _TRIPLE)):
+        for match in word.finditer(sentence):
+            yield _amount(match, "multiple", ((value, 0.05),))
+    for match in (*_TIMES.finditer(sentence), *_FACTOR.finditer(sentence)):
+        (number,) = filter(None, match.groups())
+        readings = _readings(number) if number[0].isdigit() else ((float(_COUNTS[number.lower()]), 0.05),)
         yield _amount(match, "multiple", readings)
     for match in _QUANTITY.finditer(sentence):
         try:

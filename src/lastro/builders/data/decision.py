@@ -9,7 +9,8 @@
     more_blocks [number with 50 %, number with 80 %]: how many more blocks decide on the likeliest candidate with
                 these probabilities, each null above 1,000; null where a candidate is recommended or none holds
     cost_blocks [number with 50 %, number with 80 %]: how many more blocks of the recommended candidate and of those of
-                like cost decide which costs less, each null above 1,000; null if there are none of like cost
+                like cost decide which costs less, each null above 1,000; null if there are none of like cost, or
+                if a wish decided between them
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason], wishes [true, false, or null if it is not known]}], in the order of the table
