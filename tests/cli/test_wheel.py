@@ -60,7 +60,8 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     data: tuple[str, ...] = (
         "py.typed",
         "study/template.toml",
-        "instruments/programs/stream.c",
+        "image/programs/stream.c",
+        "image/programs/xdp-forward.c",
         "papers/kagami2017/study.toml",
     )
     data += ("setup/gvisor/go.sum", "setup/vegeta/go.mod", "setup/jmeter/pom.xml", "setup/jmeter/SHA256SUMS")

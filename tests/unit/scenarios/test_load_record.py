@@ -165,7 +165,8 @@ def test_a_valid_calibration_run_without_its_result_has_failed(monkeypatch: pyte
     def refuse(*_: Any) -> None:
         raise InstrumentError("no PDR")
 
-    scenario = SimpleNamespace(sessions=(), attempt=nullcontext, run=lambda *_: Outcome(), calibration_value=refuse)
+    scenario = SimpleNamespace(sessions=(), attempt=nullcontext, with_its_parts=nullcontext, calibration_value=refuse)
+    scenario.run = lambda *_: Outcome()
     scenario.judge_apparatus = lambda outcome: None
     scenario.at = lambda _: scenario
     monkeypatch.setattr(Executor, "_wait", lambda *_: None)

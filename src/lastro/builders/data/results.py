@@ -65,7 +65,6 @@ from lastro.analysis import analyse
 from lastro.analysis.as_published import AsPublished
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
-from lastro.analysis.decision import decision_of, table_rows
 from lastro.analysis.doses import Spread, spreads_of
 from lastro.analysis.growth import Growth, Line
 from lastro.analysis.host_facts import named_facts
@@ -121,7 +120,7 @@ def document(
     it is None, it is computed here, which takes seconds. `choice` are the treatments to show; None for all.
 
     Raises: InputError for a factor, a level or a metric of `choice` that the campaign does not have."""
-    rows = report.rows if choice is None else table_rows(report, decision_of(report), choice)
+    rows = report.rows if choice is None else _chosen(report, choice)
     analysis = analysis or analyse(report)
     progress = report.progress
     valid = report.valid_attempts()
@@ -159,6 +158,12 @@ def document(
         "analysis": analysis_document(analysis),
     }
     return encode(results, _FORMS)
+
+
+def _chosen(report: CampaignResults, choice: TableChoice) -> list[Row]:
+    from lastro.analysis.decision import decision_of, table_rows
+
+    return table_rows(report, decision_of(report), choice)
 
 
 def _as_published(published: AsPublished) -> dict[str, Any]:
