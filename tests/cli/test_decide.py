@@ -152,7 +152,7 @@ def test_a_level_whose_metric_has_no_values_ends_no_other_command(tmp_path: Path
     """Such as a latency that is measured on a single chain only."""
 
     study = make_study(
-        {"platform": ("native", "runc")}, replicates=3, metrics=METRICS[:2], sla={"latency_mean": "< 1 ms"}
+        {"platform": ("native", "runc")}, replicates=3, metrics=METRICS[:3], sla={"latency_mean": "< 1 ms"}
     )
 
     def rates_only(levels: Levels, block: int, metric: str) -> float | None:

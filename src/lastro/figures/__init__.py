@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lastro.analysis.as_published import AsPublished, MatchedBars
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement
 from lastro.analysis.curves import curves
-from lastro.analysis.decision import SlaDecision, decision_of
 from lastro.analysis.model import Analysis
 from lastro.figures.aligned_series import draw_aligned
 from lastro.figures.claims import draw_claims
@@ -33,6 +32,9 @@ from lastro.results.additions import AlignedSeries, Milestones, PairedSeries, Qu
 from lastro.words.campaign import place, titled
 from lastro.words.language import ENGLISH, Language
 from lastro.words.published import title_of
+
+if TYPE_CHECKING:
+    from lastro.analysis.decision import SlaDecision
 
 __all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "decision_plan", "pictures", "plans"]
 
@@ -93,6 +95,8 @@ def _plans(
     published: AsPublished | None,
 ) -> Iterator[FigurePlan]:
     if report.study.sla and report.study.cost:
+        from lastro.analysis.decision import decision_of  # it loads NumPy
+
         yield decision_plan(lambda: decision_of(report), say)
     yield from _values(report, analysis, say)
     yield from _effects(report, analysis, say)
