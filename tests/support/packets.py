@@ -59,14 +59,14 @@ print("done", flush=True)
 
 
 @contextmanager
-def chain_of(testbed: Testbed, pool: PlatformPool, function: str, implementation: str, where: str) -> Iterator[Chain]:
+def chain_of(testbed: Testbed, pool: PlatformPool, row: str, implementation: str, where: str) -> Iterator[Chain]:
+    """A chain of a function, or of several in a row, such as "none>firewall"."""
     platform, attachment = where.split("+")
     links = registry.get("attachment", attachment)()
+    functions = [registry.get("function", name)() for name in row.split(">")]
     with (
         links.prepare(testbed),
-        deployed(
-            testbed, pool.get(platform), links, registry.get("function", function)(), implementation=implementation
-        ) as chain,
+        deployed(testbed, pool.get(platform), links, *functions, implementation=implementation) as chain,
     ):
         yield chain
 

@@ -75,6 +75,18 @@ def test_ipv6_and_a_row_of_functions_are_forwarded_and_counted_in_order(testbed:
         assert set(seen) == {"crossed", "to_kernel", "function2.crossed", "function2.to_kernel"}
 
 
+@pytest.mark.parametrize("row", ["none>firewall", "firewall>none"])
+def test_a_row_of_both_programs_forwards_and_filters_where_its_functions_are_joined_directly(
+    testbed: Testbed, pool: PlatformPool, row: str
+) -> None:
+    with chain_of(testbed, pool, row, "xdp", "native+veth-direct") as chain:
+        before = chain.counted()
+        reading = Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
+        seen = difference(before, chain.counted())
+        assert crossings("iperf3-tcp", chain, seen, reading.payload_bytes) == []
+        assert {"to_kernel", "passed"} <= {name.rpartition(".")[2] for name in seen}
+
+
 def odd(path: ForwardingPath) -> list[bytes]:
     """Packets that are not plain: of sources that no host has, with options, and for the function itself."""
     body = segment(path.source, path.sink, UDP, 40_000, b"odd")

@@ -19,6 +19,7 @@ _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _DATABASE = "ovsdb-server"
 SWITCH = "ovs-vswitchd"
 START_S = 10.0
+DIED = "`dmesg` shows whether the kernel killed a daemon for lack of memory; the next trial starts both again"
 _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 _OWN_PLACES = ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY")  # the last one is DPDK's
 
@@ -90,7 +91,8 @@ class OvsDaemons(Attachment):
     def failed_start(self, name: str, error: TrialError) -> PlatformError:
         """Stop the daemon `name`, and return the error with which it has failed, by its own words if it has any."""
         words = self._daemons.pop(name).stop().error_text.strip().splitlines()[-2:]
-        return PlatformError(f"{name} did not start: {' / '.join(words) or error}")
+        remedy = f"the host may lack memory, or a package of the switch: {self.requirements.install}"
+        return PlatformError(f"{name} did not start: {' / '.join(words) or error}", remedy)
 
     def _stop(self) -> None:
         while self._daemons:
@@ -111,10 +113,10 @@ class OvsDaemons(Attachment):
             yield
         except TrialError as error:
             if dead := self._dead():
-                raise PlatformError(f"Open vSwitch: {', '.join(dead)}; {error.message}", error.hint) from error
+                raise PlatformError(f"Open vSwitch: {', '.join(dead)}; {error.message}", error.hint or DIED) from error
             raise
         if dead := self._dead():
-            raise PlatformError(f"Open vSwitch: {', '.join(dead)} before the links were torn down")
+            raise PlatformError(f"Open vSwitch: {', '.join(dead)} before the links were torn down", DIED)
 
     def _vsctl(self, testbed: Testbed, *words: str, check: bool = True) -> Completed:
         """Run ovs-vsctl. Raises: CommandFailed, also when ovs-vsctl only prints that the switch failed."""

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from lastro.attachments._offloads import UNFINISHED, switch_off
-from lastro.attachments._ovs_daemons import START_S, OvsDaemons
+from lastro.attachments._ovs_daemons import START_S, SWITCH, OvsDaemons
 from lastro.attachments.base import MEMBER_END, Segment, dut_end
 from lastro.attachments.separable import SwitchedLinks
 from lastro.grouping import by_key
@@ -103,9 +103,9 @@ class Ovs(OvsDaemons, SwitchedLinks):
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        if self._dead() or not self._daemons:
+        if self._dead() or SWITCH not in self._daemons:
             self._stop()
-            self._start(testbed)  # a daemon was killed: that trial is lost, but not the next one
+            self._start(testbed)  # a daemon was killed, or did not start: that trial is lost, but not the next one
         with super().laid(testbed, segments):
             if self._datapath == "netdev":
                 _finish_packets_at_the_source(testbed, segments)

@@ -19,7 +19,9 @@ PASSED = "passed"
 _MOST_ADDRESSES = 10_000  # of xdp-filter's map
 _COUNTERS = {0: BROKEN, 1: "blocked", 2: PASSED}  # by enum xdp_action of linux/bpf.h: aborted, drop, pass
 _MAPS = "xdp-filter"
-_LOAD = """xdp-filter load --mode native --policy allow --features ipv4,tcp,udp {port}
+# In a row, the function before may have attached a program to this port, which xdp-filter does not replace.
+_LOAD = """ip link set dev {port} xdpdrv off
+xdp-filter load --mode native --policy allow --features ipv4,tcp,udp {port}
 for port in {ports}; do xdp-filter port $port; done
 bpftool batch file - >/dev/null <<'END'
 {addresses}END

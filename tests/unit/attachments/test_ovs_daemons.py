@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,15 @@ from typing import Any
 import pytest
 
 from lastro import registry
+from lastro.attachments._ovs_daemons import DIED
 from lastro.attachments.base import Segment
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, TrialError
+from lastro.host.base import Completed
 from lastro.platforms.base import Port
 
-from ...support.recording import RecordingHost, recording_testbed
+from ...support.recording import RecordingHost, answer, recording_testbed
+
+PROGRAMS = ("ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovsdb-tool")
 
 
 class Daemon:
@@ -33,7 +38,7 @@ def switch(request: pytest.FixtureRequest) -> Any:
     """As prepared, with both daemons at work."""
     part: Any = registry.get("attachment", "ovs")()
     part._daemons, part._datapath = {"ovsdb-server": Daemon(), "ovs-vswitchd": Daemon()}, request.param
-    part.apart = True
+    part.apart, part.own_cgroups = True, ("lastro/ovs",)
     return part
 
 
@@ -71,6 +76,7 @@ def test_dead_it_is_named_whatever_else_went_wrong(
             raise error
     assert caught.value.__cause__ is error
     assert (error is None) == ("no convergence within 40 s" not in caught.value.message)
+    assert caught.value.hint == ("a hint" if error else DIED)
     assert not any("del-br" in argv for argv in host.commands), "a dead daemon answers nobody"
     forgotten = [argv[2:] for argv in host.commands if "ovs-dpctl" in argv]
     assert forgotten == ([["ovs-dpctl", "del-dp", "system@ovs-system"]] if switch._datapath == "system" else [])
@@ -95,6 +101,22 @@ def test_after_its_death_it_is_started_before_the_next_links(
     switch._daemons["ovs-vswitchd"].returncode = 137
     run_under(switch, tmp_path / "two", lambda: None)
     assert started == ["anew"]
+
+
+@pytest.mark.parametrize("failing", ["db", "init", "vs"])
+def test_after_a_failed_start_it_is_started_before_the_next_links(switch: Any, tmp_path: Path, failing: str) -> None:
+    def say(argv: Sequence[str]) -> Completed | None:
+        fails = failing == "init" if "init" in argv else argv[0] == "sh" and f"{failing}.ctl" in argv[-1]
+        return answer(code=1, error="no memory") if fails else None
+
+    switch._daemons["ovs-vswitchd"].returncode = 137
+    refused = recording_testbed(RecordingHost(say, programs=PROGRAMS), tmp_path / "one")
+    with pytest.raises(TrialError, match="no memory") as caught, switch.laid(refused, segments()):
+        pytest.fail("it has the links")
+    assert failing == "init" or "apt-get install openvswitch-switch" in str(caught.value.hint)
+    testbed = recording_testbed(RecordingHost(programs=PROGRAMS), tmp_path / "two")
+    with switch.laid(testbed, segments()):
+        assert all(switch._daemons[name].alive() for name in ("ovsdb-server", "ovs-vswitchd"))
 
 
 def test_in_user_space_ports_are_told_to_finish_packets_by_one_shell_for_each_namespace(

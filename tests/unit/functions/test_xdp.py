@@ -74,6 +74,7 @@ def test_it_is_attached_natively_with_all_filters_while_the_kernel_only_forwards
         script, ruleset = map(str, host.stdins[:2])
     assert script.startswith(
         "setpriv --no-new-privs mount -t bpf bpf /sys/fs/bpf\n"
+        "ip link set dev in0 xdpdrv off\n"
         "xdp-filter load --mode native --policy allow --features ipv4,tcp,udp in0\n"
         f"for port in {' '.join(map(str, BLOCKED_PORTS))}; do xdp-filter port $port; done\n"
     )
