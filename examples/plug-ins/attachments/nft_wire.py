@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lastro.attachments.base import Attachment, Segment, dut_end, made
 from lastro.attachments.routing import inside
+from lastro.errors import CommandFailed
 from lastro.testbed import IN_A_GUEST, Testbed
 
 _TABLE = "netdev nft-wire"
@@ -27,11 +28,12 @@ class NftWire(Attachment):
         ends = [end for segment in segments for end in segment.ends()]
         lines = [line for end, port in ends for line in (dut_end(end, port), f"link set {end} up")]
         with made(testbed, testbed.dut, lines):
+            inside(testbed, ["nft", "-f", "-"], _rules(segments))  # all of them or none
             try:
-                inside(testbed, ["nft", "-f", "-"], _rules(segments))
                 yield
             finally:
-                inside(testbed, ["nft", "-f", "-"], f"add table {_TABLE}\ndelete table {_TABLE}\n")
+                with suppress(CommandFailed):  # it would hide why the trial ended
+                    inside(testbed, ["nft", "-f", "-"], f"delete table {_TABLE}\n")
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
         listed = inside(testbed, ["nft", "-j", "list", "counters", "table", *_TABLE.split()])

@@ -92,7 +92,7 @@ class Function(Part):
     def xdp(self, path: ForwardingPath) -> BlockedFrames:
         """Return the frames to drop before the kernel sees them, for a function that does more than forward.
 
-        Raises: Unavailable if it does more than drop frames, too."""
+        Raises: Unavailable if the function does anything but drop frames and forward the rest."""
         raise Unavailable(
             f"function '{self.name}' does not run in XDP: xdp-filter only drops frames", 'use implementation = "kernel"'
         )

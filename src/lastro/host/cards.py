@@ -17,6 +17,7 @@ from lastro.host.ledger import Session
 from lastro.host.undo import CARD_FEATURES
 
 _FEATURE = re.compile(r"^([a-z-]{1,40}): on$", re.MULTILINE)
+_NAME_ANOTHER = "name a card that nothing else uses: during a trial it is not in the host's own network"
 
 
 @contextmanager
@@ -38,8 +39,10 @@ def moved(session: Session, card: str, netns: str, purpose: str, name: str = "")
     if taken:
         raise Unavailable(
             f"{card} of {host.name} has the address {taken[0]}, and is in use",
-            "name a card that nothing else uses: during a trial it is not in the host's own network",
+            _NAME_ANOTHER,
         )
+    if master := found.get("master"):  # it would not come back into it
+        raise Unavailable(f"{card} of {host.name} is a port of {master}, and is in use", _NAME_ANOTHER)
     state = _state(host, card, found)
     inside = f"{card}={name}" if name else card
     with session.owned("interface", f"{inside}@{netns}" + (f":{state}" if state else "")):

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ large-receive-offload: off
 """
 
 
-def session_of(place: Path, *flags: str, address: str = "", **shown: int) -> tuple[RecordingHost, Session]:
+def session_of(place: Path, *flags: str, address: str = "", **shown: object) -> tuple[RecordingHost, Session]:
     addresses = [{"local": address, "scope": "global"}] if address else []
     printed = json.dumps([{"ifname": "eth1", "flags": flags, "addr_info": addresses, **shown}])
 
@@ -66,9 +67,16 @@ def test_a_card_comes_back_with_its_name_and_the_offloads_that_it_had(tmp_path: 
     assert host.commands[-1][-4:] == ["eth1", "out0", NETNS, "rx,gro,segs65535,up"]
 
 
-def test_a_card_that_is_in_use_stays(tmp_path: Path) -> None:
-    host, session = session_of(tmp_path, "UP", address="192.0.2.7")
-    with pytest.raises(Unavailable, match=r"eth1 of .* has the address 192\.0\.2\.7"):
+@pytest.mark.parametrize(
+    ("shown", "use"),
+    [
+        ({"address": "192.0.2.7"}, r"has the address 192\.0\.2\.7, and is in use"),
+        ({"master": "br0"}, "is a port of br0, and is in use"),
+    ],
+)
+def test_a_card_that_is_in_use_stays(tmp_path: Path, shown: dict[str, Any], use: str) -> None:
+    host, session = session_of(tmp_path, "UP", **shown)
+    with pytest.raises(Unavailable, match=rf"eth1 of .* {use}"):
         moved(session, "eth1", NETNS, "for a link").__enter__()
     assert not session.owned_objects() and len(host.commands) == 1
 

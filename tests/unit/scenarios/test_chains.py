@@ -449,3 +449,11 @@ def test_more_instances_take_longer() -> None:
     assert ChainScenario.duration_s(one) < ChainScenario.duration_s(four)
     assert starts_s(config(function="none@docker")) == starts_s(one), "one platform is as slow as the slowest"
     assert ChainScenario.probing_s([config(function="none@docker")]) > ChainScenario.probing_s([one])
+
+
+@pytest.mark.parametrize("scenario", [ChainScenario, LoadScenario])
+def test_a_program_of_xdp_is_never_attached_to_a_network_card(scenario: type[OnChain]) -> None:
+    untried: Any = object.__new__(scenario)  # without probes
+    untried._testbed = SimpleNamespace(usable_cpus=[0, 1])
+    found = untried.availability(config(scenario, function="none", attachment="card", implementation="xdp"))
+    assert not found and found.reason == "a network card would keep its XDP program after the trial"

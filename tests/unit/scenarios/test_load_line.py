@@ -41,6 +41,10 @@ def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
         ({"instrument": "sockperf", "frame_size": "64", "ip": "6", "flows": 2}, 'use instrument = "trafgen"'),
         ({"instrument": "sockperf", "frame_size": "imix", "ip": "6"}, 'use instrument = "trafgen"'),
         ({"implementation": "xdp"}, 'measure XDP in scenario = "chain"'),
+        (
+            {"implementation": "xdp", "attachment": "card"},
+            'use implementation = "kernel", or measure XDP on veth in scenario = "chain"',
+        ),
     ],
 )
 def test_what_it_cannot_send_has_a_hint_that_helps(chosen: dict[str, Any], hint: str) -> None:

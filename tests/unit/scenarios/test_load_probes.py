@@ -225,10 +225,12 @@ def test_segments_beyond_the_frame_are_a_reason(monkeypatch: pytest.MonkeyPatch)
 # Several chains
 
 
-def two_chains(monkeypatch: pytest.MonkeyPatch, received: tuple[int, int], windows: Sequence[Window]) -> Prober:
-    """A prober of two chains, each of which sends 5,000 frames; the commands of the generators run in `windows`."""
-    counted = counters(5_000, received[0])
-    counted |= {port.replace(".", "-2."): each for port, each in counters(5_000, received[1]).items()}
+def two_chains(
+    monkeypatch: pytest.MonkeyPatch, received: tuple[int, int], windows: Sequence[Window], sent: int = 5_000
+) -> Prober:
+    """A prober of two chains, each of which sends `sent` frames; the commands of the generators run in `windows`."""
+    counted = counters(sent, received[0])
+    counted |= {port.replace(".", "-2."): each for port, each in counters(sent, received[1]).items()}
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, counted])
     monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
@@ -239,7 +241,7 @@ def two_chains(monkeypatch: pytest.MonkeyPatch, received: tuple[int, int], windo
         assert (way.sender, way.target) in {("source", "198.18.1.10"), ("source-2", PATHS["4"].beside(1).sink)}
         with watch:
             bed.apparatus.windows.append(next(left))
-        return SentLoad(round(rate_fps * duration_s), 5_000, duration_s)
+        return SentLoad(round(rate_fps * duration_s), sent, duration_s)
 
     return Prober(cast(Any, bed), chain_of(0, chain_of(1)), cast(Any, SimpleNamespace(offer=offer)), Traffic.of("64"))
 
@@ -258,6 +260,15 @@ def test_chains_share_the_rate_and_the_worst_decides(monkeypatch: pytest.MonkeyP
     assert found.mean_bytes == 60 and found.size_reasons() == []
     as_note = probe.as_note()
     assert (as_note["worst_loss"], as_note["loss_ratio"]) == (pytest.approx(0.02), pytest.approx(0.02))
+
+
+@pytest.mark.parametrize(("sent", "reached"), [(33, True), (32, False)])
+def test_whole_frames_of_a_rate_that_does_not_divide_evenly_are_no_limit(
+    monkeypatch: pytest.MonkeyPatch, sent: int, reached: bool
+) -> None:
+    """Each of six chains would send 33.3 frames; here are two of the six."""
+    probe = two_chains(monkeypatch, (sent, sent), TOGETHER, sent).probe(1_000 / 3, 0.2)
+    assert probe.reached is reached and probe.sent == 2 * sent
 
 
 def test_frames_of_one_chain_are_foreign_to_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ from lastro.scenarios.shared.on_chain import (
     OnChain,
     implementations_of,
     n_chains,
+    require_no_xdp_on_cards,
     starts_s,
 )
 from lastro.scenarios.shared.simultaneous import MIN_OVERLAP, has_several_chains
@@ -197,6 +198,7 @@ def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
 
     Raises: Unavailable if not."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
+    require_no_xdp_on_cards(config)
     if IMPLEMENTATION.of(config) == "xdp":
         raise Unavailable(
             "a veth runs a program of XDP on the CPU that sends: the rates would be those of the generator",

@@ -72,8 +72,13 @@ class Probe:
 
     @property
     def part_sent(self) -> float:
-        """The fraction of the asked rate that was sent; with several senders, the smallest of their fractions."""
-        return self.sent_fps / self.rate_fps if self.least_part is None else self.least_part
+        """The fraction of the asked rate that was sent; with several senders, the smallest of their fractions.
+
+        It is 1 if less than one frame is missing, since a generator rounds to whole frames."""
+        if self.least_part is not None:
+            return self.least_part
+        missing = self.rate_fps * self.lasted_s - self.sent
+        return 1.0 if 0 < round(missing, 6) < 1 else self.sent_fps / self.rate_fps
 
     @property
     def reached(self) -> bool:

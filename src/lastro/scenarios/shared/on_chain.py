@@ -9,17 +9,19 @@ from typing import Any, ClassVar, TypedDict
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
-from lastro.errors import Unavailable
+from lastro.attachments.base import Attachment
+from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import IMPLEMENTATIONS, PATHS, Function, Implementation, Service
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile, isolate, not_in_force, parts_of
-from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port, unavailable
 from lastro.results.additions import HOPS
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import (
     Config,
+    chosen_class,
     chosen_part,
     isolation_level,
     isolations_of,
@@ -161,6 +163,10 @@ class OnChain(OnLinks):
         return spec
 
     def availability(self, config: Config) -> Availability:
+        try:
+            require_no_xdp_on_cards(config)
+        except LastroError as error:
+            return unavailable(error)
         if why := contradiction(config):
             return Availability(why, f'name one platform for all of them, or use {PLACEMENT.name} = "{EACH}"')
         return first_unavailable(self._probed(config))
@@ -356,6 +362,15 @@ def forwards_only(config: Config) -> bool:
 def implementations_of(configs: Sequence[Config]) -> list[Implementation]:
     """Return the distinct implementations of functions in these treatments, sorted by name."""
     return [IMPLEMENTATIONS[name] for name in sorted({IMPLEMENTATION.of(config) for config in configs})]
+
+
+def require_no_xdp_on_cards(config: Config) -> None:
+    """Check that a treatment attaches no XDP program to a network card of the host. Raises: Unavailable if it does."""
+    if IMPLEMENTATION.of(config) == "xdp" and chosen_class(Attachment, config).wired:
+        raise Unavailable(
+            "a network card would keep its XDP program after the trial",
+            'use implementation = "kernel", or measure XDP on veth in scenario = "chain"',
+        )
 
 
 def starts_s(config: Config) -> float:
