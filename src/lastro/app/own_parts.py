@@ -6,13 +6,14 @@ repository."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from lastro import registry
 from lastro.app.messages import say
@@ -70,23 +71,54 @@ def parts_at(revision: str) -> OwnParts:
 
 
 def _require_alone(info: registry.PartInfo, tops: list[Path]) -> None:
-    """Raise InputError if the module of a part imports a module of the working copies `tops`, except Lastro's own."""
-    assert info.cls is not None
-    for module in _imported(sys.modules[info.cls.__module__]):
-        file = Path(getattr(module, "__file__", None) or "/")
-        if module.__name__.partition(".")[0] != "lastro" and any(file.resolve().is_relative_to(top) for top in tops):
-            raise InputError(
-                f"{info.origin} imports {module.__name__} from {file}, which is the same for all variants",
-                "keep the code that differs in the file of the part",
-            )
+    """Raise InputError if a part imports code of the working copies `tops`, except Lastro and installed packages."""
+    for name in _imports(Path(info.origin)):
+        for module, file in _found(name):
+            if any(file.is_relative_to(top) and not _is_installed(file, top) for top in tops):
+                raise InputError(
+                    f"{info.origin} imports {module} from {file}, which is the same for all variants",
+                    "keep the code that differs in the file of the part",
+                )
 
 
-def _imported(module: ModuleType) -> Iterator[ModuleType]:
-    """Yield the modules that a module has imported, or from which it has imported a name."""
-    for value in vars(module).values():
-        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if isinstance(name, str) and name != module.__name__ and name in sys.modules:
-            yield sys.modules[name]
+def _imports(file: Path) -> Iterator[str]:
+    """Yield the full names that a module imports, at any depth: "helper.LOUD" for `from helper import LOUD`.
+
+    Imports from Lastro are left out. So are relative imports: they fail, since a part is not in a package."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        names = list[str]()
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name for name in names if name.partition(".")[0] != "lastro")
+
+
+def _found(name: str) -> Iterator[tuple[str, Path]]:
+    """Yield (module, its file) for the modules in a full name, without running code that has not been imported yet.
+
+    A namespace package has no file; if it is the whole name, its directories are yielded."""
+    words = name.split(".")
+    for module in (".".join(words[:end]) for end in range(1, len(words) + 1)):
+        try:
+            spec = importlib.util.find_spec(module)
+        except (ImportError, ValueError):  # not in a package; a module without a spec
+            return
+        if spec is None:
+            return
+        if spec.has_location and spec.origin:
+            yield module, Path(spec.origin).resolve()
+            if module not in sys.modules:
+                return  # the search for a module in it would import it
+        elif module == name:
+            yield from ((module, Path(place).resolve()) for place in spec.submodule_search_locations or ())
+
+
+def _is_installed(file: Path, top: Path) -> bool:
+    """Return whether a file is in a virtual environment or a directory of installed packages below `top`."""
+    prefix = Path(sys.prefix).resolve()
+    below = prefix != top and prefix.is_relative_to(top) and file.is_relative_to(prefix)
+    return below or not {"site-packages", "dist-packages"}.isdisjoint(file.relative_to(top).parts)
 
 
 def require_used(study: Study) -> None:

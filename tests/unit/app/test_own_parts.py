@@ -58,7 +58,9 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def forget() -> None:
     registry.scan.cache_clear()
     own_parts.parts_at.cache_clear()
-    for module in [name for name in sys.modules if name.startswith(("lastro_parts_", "helper_of_parts"))]:
+    for module in [
+        name for name in sys.modules if name.startswith(("lastro_parts_", "helper_of_parts", "space_of_parts"))
+    ]:
         del sys.modules[module]
 
 
@@ -74,6 +76,14 @@ def commit(folder: Path, tag: str, imports: str = "") -> None:
     git(folder, "tag", tag)
 
 
+def add_helpers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a module and a namespace package that parts can import."""
+    (folder / "space_of_parts").mkdir()
+    for file in ("helper_of_parts.py", "space_of_parts/helper.py"):
+        (folder / file).write_text("LOUD = 1\n\ndef louder():\n    return 2\n")
+    monkeypatch.syspath_prepend(str(folder))
+
+
 def test_each_revision_is_checked_out_once_and_has_its_own_code(parts: Path) -> None:
     for tag in ("v1", "v2"):
         commit(parts, tag)
@@ -83,12 +93,36 @@ def test_each_revision_is_checked_out_once_and_has_its_own_code(parts: Path) -> 
     assert own_parts.parts_at("v1") is found["v1"] and own_parts.parts_at("").parts == {}
 
 
-def test_code_that_all_revisions_would_share_is_refused(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (parts.parent / "helper_of_parts.py").write_text("LOUD = 1\n\ndef louder():\n    return 2\n")
-    monkeypatch.syspath_prepend(str(parts.parent))
-    commit(parts, "v1", "from helper_of_parts import louder")
-    with pytest.raises(InputError, match=r"noise\.py imports helper_of_parts from .*code/helper_of_parts\.py"):
+@pytest.mark.parametrize(
+    ("imports", "module", "file"),
+    [
+        ("from helper_of_parts import louder", "helper_of_parts", "helper_of_parts.py"),
+        ("from helper_of_parts import LOUD", "helper_of_parts", "helper_of_parts.py"),
+        ("from helper_of_parts import *", "helper_of_parts", "helper_of_parts.py"),
+        ("def later():\n    import helper_of_parts as helper", "helper_of_parts", "helper_of_parts.py"),
+        ("import space_of_parts.helper", "space_of_parts.helper", "space_of_parts/helper.py"),
+        ("from space_of_parts import helper", "space_of_parts.helper", "space_of_parts/helper.py"),
+        ("import space_of_parts", "space_of_parts", "space_of_parts"),
+    ],
+)
+def test_code_that_all_revisions_would_share_is_refused(
+    parts: Path, monkeypatch: pytest.MonkeyPatch, imports: str, module: str, file: str
+) -> None:
+    add_helpers(parts.parent, monkeypatch)
+    commit(parts, "v1", imports)
+    with pytest.raises(InputError, match=rf"noise\.py imports {module} from .*/code/{file}, which"):
         own_parts.parts_at("v1")
+
+
+@pytest.mark.parametrize("below", ["lib/python3/site-packages", "env/lib"])
+def test_what_is_installed_in_the_repository_is_not_code_of_it(
+    parts: Path, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(parts.parent / "env"))
+    (parts.parent / below).mkdir(parents=True)
+    add_helpers(parts.parent / below, monkeypatch)
+    commit(parts, "v1", "from helper_of_parts import LOUD\nimport space_of_parts.helper")
+    assert own_parts.parts_at("v1").parts["anomaly"]["noise"].cls
 
 
 def test_what_is_not_in_the_revision_or_in_no_repository_is_one_error(
