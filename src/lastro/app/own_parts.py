@@ -22,7 +22,9 @@ from lastro.errors import InputError
 from lastro.host.ledger import STATE_DIR
 from lastro.host.local import LocalHost
 from lastro.image import checkouts
+from lastro.scenarios.base import platform_levels
 from lastro.study import design
+from lastro.study.levels import PLATFORM
 from lastro.study.model import Study
 
 _VERSION_CHARS = 12  # of a commit, in the names of modules
@@ -126,11 +128,13 @@ def require_used(study: Study) -> None:
     own = {kind: registry.own(kind).keys() for kind in registry.KINDS}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     words = {kind: {word for config in configs for word in _names(config.get(kind, ""))} for kind in registry.KINDS}
-    words["scenario"] = {study.scenario}
+    platforms = {level for config in configs if PLATFORM in config for level in platform_levels(config)}
+    words |= {"scenario": {study.scenario}, PLATFORM: {word for level in platforms for word in _names(level)}}
     if not any(own[kind] & words[kind] for kind in registry.KINDS):
+        listed = ", ".join(sorted(name for names in own.values() for name in names))
         raise InputError(
             "variants change the revision of parts, and the study uses no part from the folders of LASTRO_PARTS",
-            f"they have {', '.join(sorted(name for names in own.values() for name in names)) or 'none'}",
+            f"the folders contain: {listed}" if listed else "the folders contain no parts",
         )
 
 

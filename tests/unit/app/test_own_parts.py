@@ -29,6 +29,13 @@ class Noise(Anomaly):
     def argv(self, demand):
         return ["true"]
 """
+PLATFORM = """
+from lastro.platforms.runc import Runc
+
+class Mine(Runc):
+    name = "mine"
+    summary = "as runc"
+"""
 STUDY = """
 [study]
 name = "x"
@@ -148,7 +155,19 @@ def test_a_study_must_use_a_part_that_can_differ(parts: Path) -> None:
     own_parts.require_used(parse(STUDY.format(anomaly="noise"), "x.toml", schemas()))
     with pytest.raises(InputError, match="uses no part") as wrong:
         own_parts.require_used(parse(STUDY.format(anomaly="cpu"), "x.toml", schemas()))
-    assert "noise" in str(wrong.value.hint)
+    assert wrong.value.hint == "the folders contain: noise"
+
+
+def test_a_platform_of_a_hop_is_a_part_that_can_differ(parts: Path) -> None:
+    (parts / "platforms").mkdir()
+    (parts / "platforms" / "mine.py").write_text(PLATFORM)
+    text = STUDY.format(anomaly="cpu").replace('function = "none"', 'function = "dpi@mine"')
+    own_parts.require_used(parse(text, "x.toml", schemas()))
+    (parts / "platforms" / "mine.py").unlink()
+    forget()
+    with pytest.raises(InputError) as wrong:
+        own_parts.require_used(parse(STUDY.format(anomaly="cpu"), "x.toml", schemas()))
+    assert wrong.value.hint == "the folders contain no parts"
 
 
 def test_another_commit_of_the_same_revision_is_another_condition() -> None:
