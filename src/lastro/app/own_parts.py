@@ -10,6 +10,7 @@ import ast
 import importlib.util
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -34,7 +35,8 @@ _VERSION_CHARS = 12  # of a commit, in the names of modules
 class OwnParts:
     """All parts, with those of a revision in place of those in LASTRO_PARTS; {} for the parts as they are.
 
-    `commits` is {folder of LASTRO_PARTS, as a path in its repository: commit of the revision}."""
+    `commits` is {folder of LASTRO_PARTS: commit of the revision}. A folder is its path in its repository, or its full
+    path if another folder has the same path in another repository."""
 
     parts: registry.PartsByKind = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
@@ -52,8 +54,8 @@ def parts_at(revision: str) -> OwnParts:
         raise InputError(
             f"parts = {revision}: there are no parts of your own", "name their folders in the variable LASTRO_PARTS"
         )
-    host, copies, commits = LocalHost(), dict[Path, str](), dict[str, str]()
-    tops = list[Path]()
+    host, copies, commits = LocalHost(), dict[Path, str](), dict[Path, str]()
+    tops, names = list[Path](), dict[Path, str]()
     for folder in folders:
         source = checkouts.GitSource(f"the parts in {folder}", str(folder))
         checkout = checkouts.checkout_of(source, revision, STATE_DIR / "checkouts", host)
@@ -63,13 +65,16 @@ def parts_at(revision: str) -> OwnParts:
         copy = checkouts.ensure(checkout, host) / below
         if not copy.is_dir():
             raise InputError(f"{source.what} are not in revision '{revision}'", "name a revision that has this folder")
-        copies[copy], commits[below or top.name] = checkout.commit[:_VERSION_CHARS], checkout.commit
+        copies[copy], commits[top / below] = checkout.commit[:_VERSION_CHARS], checkout.commit
+        names[top / below] = below or top.name
         tops.append(top)
     parts = registry.versions_in(copies)
     for info in (info for of_kind in parts.values() for info in of_kind.values()):
         if info.cls and any(Path(info.origin).is_relative_to(copy) for copy in copies):
             _require_alone(info, tops)
-    return OwnParts(parts, commits)
+    times = Counter(names.values())
+    keys = {folder: name if times[name] == 1 else str(folder) for folder, name in names.items()}
+    return OwnParts(parts, {keys[folder]: commit for folder, commit in commits.items()})
 
 
 def _require_alone(info: registry.PartInfo, tops: list[Path]) -> None:

@@ -121,6 +121,23 @@ def test_code_that_all_revisions_would_share_is_refused(
         own_parts.parts_at("v1")
 
 
+def test_folders_of_the_same_name_in_two_repositories_keep_their_commits(
+    parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other" / "parts"
+    (other / "anomalies").mkdir(parents=True)
+    git(other.parent, "init", "--quiet")
+    (other / "anomalies" / "hum.py").write_text(PART.format(summary="hum", imports="").replace('"noise"', '"hum"'))
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "--message", "hum")
+    git(other, "tag", "v1")
+    commit(parts, "v1")
+    monkeypatch.setenv("LASTRO_PARTS", f"{parts}:{other}")
+    found = own_parts.parts_at("v1")
+    assert {"noise", "hum"} <= found.parts["anomaly"].keys()
+    assert list(found.commits) == [str(parts), str(other)] and len(set(found.commits.values())) == 2
+
+
 @pytest.mark.parametrize("below", ["lib/python3/site-packages", "env/lib"])
 def test_what_is_installed_in_the_repository_is_not_code_of_it(
     parts: Path, monkeypatch: pytest.MonkeyPatch, below: str
