@@ -57,14 +57,16 @@ def parts_at(revision: str) -> OwnParts:
     host, copies, commits = LocalHost(), dict[Path, str](), dict[Path, str]()
     tops, names = list[Path](), dict[Path, str]()
     for folder in folders:
-        source = checkouts.GitSource(f"the parts in {folder}", str(folder))
+        source = checkouts.GitSource("the parts", str(folder))
         checkout = checkouts.checkout_of(source, revision, STATE_DIR / "checkouts", host)
         if not checkout.exists:
-            say(f"checking out {source.what} at commit {checkout.commit[:_VERSION_CHARS]}, once …")
+            say(f"checking out the parts in {folder} at commit {checkout.commit[:_VERSION_CHARS]}, once …")
         top, below = checkouts.working_copy(source, host)
         copy = checkouts.ensure(checkout, host) / below
         if not copy.is_dir():
-            raise InputError(f"{source.what} are not in revision '{revision}'", "name a revision that has this folder")
+            raise InputError(
+                f"the parts in {folder} are not in revision '{revision}'", "name a revision that has this folder"
+            )
         copies[copy], commits[top / below] = checkout.commit[:_VERSION_CHARS], checkout.commit
         names[top / below] = below or top.name
         tops.append(top)

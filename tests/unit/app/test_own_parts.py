@@ -160,8 +160,9 @@ def test_what_is_not_in_the_revision_or_in_no_repository_is_one_error(
         own_parts.parts_at("v0")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setenv("LASTRO_PARTS", str(tmp_path / "elsewhere"))
-    with pytest.raises(InputError, match="is not a Git repository"):
+    with pytest.raises(InputError, match=r"^the parts: \S+/elsewhere is not a Git repository") as wrong:
         own_parts.parts_at("v1")
+    assert wrong.value.hint == "commit the parts to a Git repository first: git init, git add, git commit"
     monkeypatch.setenv("LASTRO_PARTS", "")
     with pytest.raises(InputError, match="no parts of your own"):
         own_parts.parts_at("v1")
