@@ -5,9 +5,10 @@
 
 Each campaign is the demo's study on the bare host, without neighbour and limits, with five blocks. In each pair, one is
 watched: its page is open, with its event stream. The order within a pair alternates. What a campaign measured is kept
-below DIRECTORY, so that a loop that was stopped goes on. For each metric, the ratio of the means of watched campaigns
-to the means of the others has its 95 % interval over the pairs, which should hold 1. The CPU time of the server is the
-median over the campaigns; in the first one, it also loads the modules of a campaign's page."""
+below DIRECTORY, separately for each choice of settings, so that a loop that was stopped goes on. For each metric, the
+ratio of the means of watched campaigns to the means of the others has its 95 % interval over the pairs, which should
+hold 1. The CPU time of the server is the median over the campaigns; in the first one, it also loads the modules of a
+campaign's page."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def pair(directory: Path, number: int, settings: Sequence[str]) -> tuple[Measure
     """Return what the watched and the other campaign of a pair measured; run them now unless that is kept."""
     measured = {}
     for run in (watched, alone) if number % 2 else (alone, watched):
-        measured[run] = kept(directory / run.__name__ / f"{number}.json", partial(run, settings=settings))
+        file = directory / ",".join(settings) / run.__name__ / f"{number}.json"
+        measured[run] = kept(file, partial(run, settings=settings))
         print(f"{run.__name__} {number}: {measured[run]}", file=sys.stderr, flush=True)
     return measured[watched], measured[alone]
 

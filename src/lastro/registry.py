@@ -46,6 +46,7 @@ KINDS = {
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _LONGEST = 300  # characters of a reason
 _CHOOSE = "choose a revision that has it"
+_CHOOSE_OTHER = "choose another revision, or commit a correction"
 _foreign: dict[str, str] = {}  # {name of a module from outside Lastro: its file or entry point}
 _instead: PartsByKind = {}  # what `parts` returns inside `instead`
 
@@ -209,17 +210,20 @@ def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
     """Return {kind: its parts} with the parts in `copies` in place of those in the folders of LASTRO_PARTS.
 
     `copies` is {copy of such a folder: its version, a text that is part of the names of its modules}. A part that only
-    the present folders have is a broken part. Raises: InputError when two parts have the same name."""
-    found = {}
+    the present folders have is a broken part. A broken module in `copies` is left out if another part has its name.
+    Raises: InputError when two parts have the same name."""
+    found, versions = {}, ", ".join(copies.values())
     for kind in KINDS:
         present = own(kind)
         missing = {
-            name: replace(info, cls=None, broken=f"version {', '.join(copies.values())} lacks it", remedy=_CHOOSE)
+            name: replace(info, cls=None, broken=f"no part of this name in version {versions}", remedy=_CHOOSE)
             for name, info in present.items()
         }
         others = [info for name, info in scan(kind).items() if name not in present]
         new = [info for folder, version in copies.items() for info in _parts_of_folder(kind, folder, version)]
-        found[kind] = dict(sorted((missing | _by_name(kind, [*others, *new])).items()))
+        broken = {info.name: replace(info, remedy=_CHOOSE_OTHER) for info in new if info.cls is None}
+        usable = _by_name(kind, [*others, *(info for info in new if info.cls)])
+        found[kind] = dict(sorted((missing | broken | usable).items()))
     return found
 
 

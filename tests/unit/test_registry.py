@@ -106,11 +106,26 @@ def test_versions_of_a_part_take_turns_in_one_process(folder: Path, tmp_path_fac
         with registry.instead(registry.versions_in({copy: version})):
             found.append(registry.get("anomaly", "noise").summary)
             assert registry.get("anomaly", "cpu") is registry.scan("anomaly")["cpu"].cls, "parts of Lastro stay"
-            with pytest.raises(Unavailable, match=f"version {version} lacks it"):
+            with pytest.raises(Unavailable, match=f"no part of this name in version {version}"):
                 registry.get("anomaly", "later")
     assert found == ["first", "second"] and registry.get("anomaly", "noise").summary == "present"
     with registry.instead({}):
         assert registry.get("anomaly", "later").name == "later"
+
+
+def test_a_broken_version_of_a_part_is_not_corrected_in_its_copy(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (folder / "anomalies" / "noise.py").write_text(PART.format(name="noise"))
+    copy = tmp_path_factory.mktemp("copy")
+    (copy / "anomalies").mkdir()
+    for name in ("noise", "cpu"):
+        (copy / "anomalies" / f"{name}.py").write_text("import no_such_package_at_all\n")
+    with registry.instead(registry.versions_in({copy: "first"})):
+        assert registry.get("anomaly", "cpu") is registry.scan("anomaly")["cpu"].cls
+        with pytest.raises(Unavailable, match="no_such_package_at_all") as caught:
+            registry.get("anomaly", "noise")
+    assert caught.value.hint == "choose another revision, or commit a correction"
 
 
 def test_a_missing_dependency_is_kept_and_raised_on_use(folder: Path) -> None:

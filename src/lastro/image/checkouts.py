@@ -61,7 +61,10 @@ def checkout_of(source: GitSource, revision: str, store: Path, host: Host) -> Ch
     if not Path(place).is_dir():
         raise InputError(f"{what}: {place} is not a directory", "name a Git repository")
     if _git(source, host, "rev-parse", "--git-dir") is None:
-        raise InputError(f"{what}: {place} is not a Git repository", "git init makes one")
+        raise InputError(
+            f"{what}: {place} is not a Git repository",
+            f"commit {what} to a Git repository first: git init, git add, git commit",
+        )
     asked = f"{revision}^{{commit}}"
     commit = _git(source, host, "rev-parse", "--verify", "--quiet", "--end-of-options", asked)
     if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit):
