@@ -86,6 +86,10 @@ def test_a_sentinel_tells_the_software_from_the_host(home: Path, tmp_path: Path)
     assert done.code == 0
     changed = [each for each in done.json["series"] if each["changes"]]
     assert [(each["levels"], each["changes"][0]["cause"]) for each in changed] == [({"platform": "native"}, "host")]
+    assert max(each.value for each in exported(tmp_path, "prometheus")[ALARMS]) == 1
+    software = exported(tmp_path, "prometheus", "--sentinel", "platform=native")
+    assert max(each.value for each in software[ALARMS]) == 0, "the exported alarms are those of `check --sentinel`"
+    assert len(software[MEAN]) == 4
 
 
 def test_an_acknowledged_change_is_shown_with_its_reason_and_is_no_alarm(home: Path) -> None:
