@@ -1,8 +1,9 @@
 """The means of a history as Prometheus and OpenMetrics read them. Pure.
 
-Each series of the history has labels of its own, which stay the same as the history grows: a constant of the study is
-among them if its value differs from that of the first campaign. An older Lastro may not have recorded the constant in
-which two series differ. Then they have the same labels, and their means are exported as one series.
+The labels of a series are fixed by its first campaign, and stay the same as the history grows: a constant of the study
+is among them if its value differed from the first one in the history. "First" is by the order in which campaigns are
+added. An older Lastro may not have recorded the constant in which two series differ. Then they may have the same
+labels, and are exported as one series.
 
 Sources: the OpenMetrics specification 1.0 (https://github.com/OpenObservability/OpenMetrics), and Prometheus' text
 format 0.0.4, in which a file for the node exporter has no times."""
