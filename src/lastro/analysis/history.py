@@ -275,13 +275,15 @@ def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries
     """Return a series with its values divided by a sentinel's, without campaigns that did not measure the sentinel.
 
     The sentinel is the one that has the most levels in common with the series, among those of the same campaigns. If
-    there is none, the series is returned unchanged."""
+    there is none, or all its values are zero, the series is returned unchanged."""
     common = [sentinel for sentinel in sentinels if sentinel.metric == series.metric and sentinel.last in series.points]
     if not common:
         return series
     best = max(common, key=lambda sentinel: len(sentinel.levels.items() & series.levels.items()))
     means = {point.measured_utc: summary.mean for point, summary in zip(best.points, best.summaries, strict=True)}
     shared = [at for at, point in enumerate(series.points) if means.get(point.measured_utc)]
+    if not shared:
+        return series
     return replace(
         series,
         points=tuple(series.points[at] for at in shared),
