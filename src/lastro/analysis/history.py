@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
@@ -102,8 +102,8 @@ class KeptSeries:
     `sentinel` has the levels of this sentinel; None without one. `left_out` is the number of campaigns without an exact
     value of the treatment or of the sentinel. `muted` is the remark by which a user muted the series; None without one.
     `place` names the study, the host or the constants of the series if other series differ in them; else it is
-    empty. `new_constants` are the constants that differ from those of the first campaign of the study on this host.
-    They do not depend on the other series, and stay the same as the history grows."""
+    empty. `new_constants` are the constants that were new when the first campaign of the series was added: their values
+    differ from the first ones that the history had of this study on this host. They stay the same as it grows."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
@@ -201,10 +201,9 @@ def fact_changes(points: Sequence[HistoryPoint]) -> Iterator[FactChange]:
 
 def _all_series(history: History) -> Iterator[KeptSeries]:
     """Yield a series for each metric of each treatment that has exact values; only comparable points share a series."""
-    first_values = _first_constants(history.points)
-    for points in _group_comparable(history.points):
-        first, last = first_values[_study_on_host(points[-1])], points[-1]
-        new = {name: value for name, value in last.settings.items() if value != first[name]}
+    for added in _group_comparable(history.added):
+        new = _new_constants(added[0], history.added)
+        points = sorted(added, key=lambda point: point.measured_utc)
         groups: dict[tuple[str, ...], list[tuple[HistoryPoint, Metric, KeptSummary]]] = {}
         for point in points:
             metrics = {metric.name: metric for metric in point.metrics}
@@ -225,7 +224,8 @@ def _all_series(history: History) -> Iterator[KeptSeries]:
 def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
     """Group the points by study, scenario, host and the values of constants.
 
-    Two points are compared only by constants that both have: a new version of Lastro may add constants."""
+    Two points are compared only by constants that both have: a new version of Lastro may add constants. The points are
+    in the order in which they were added, so none changes its group when others are added."""
     groups: list[list[HistoryPoint]] = []
     for point in points:
         group = next((group for group in groups if _are_comparable(group[-1], point)), None)
@@ -247,13 +247,15 @@ def _study_on_host(point: HistoryPoint) -> tuple[str, str, str]:
     return point.study, point.scenario, point.host
 
 
-def _first_constants(points: Sequence[HistoryPoint]) -> dict[tuple[str, str, str], dict[str, str]]:
-    """Return for each study on each host the value that each constant had when a campaign first recorded it."""
-    first: dict[tuple[str, str, str], dict[str, str]] = {}
-    for point in points:
-        place = _study_on_host(point)
-        first[place] = {**point.settings, **first.get(place, {})}
-    return first
+def _new_constants(point: HistoryPoint, added: Sequence[HistoryPoint]) -> dict[str, str]:
+    """Return the constants of a point whose values differ from the first ones among the points added before it.
+
+    A constant that none of these points has is not new: an older Lastro did not record it."""
+    first: dict[str, str] = {}
+    for earlier in takewhile(lambda each: each is not point, added):
+        if _study_on_host(earlier) == _study_on_host(point):
+            first = {**earlier.settings, **first}
+    return {name: value for name, value in point.settings.items() if first.get(name, value) != value}
 
 
 def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
@@ -273,13 +275,15 @@ def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries
     """Return a series with its values divided by a sentinel's, without campaigns that did not measure the sentinel.
 
     The sentinel is the one that has the most levels in common with the series, among those of the same campaigns. If
-    there is none, the series is returned unchanged."""
+    there is none, or all its values are zero, the series is returned unchanged."""
     common = [sentinel for sentinel in sentinels if sentinel.metric == series.metric and sentinel.last in series.points]
     if not common:
         return series
     best = max(common, key=lambda sentinel: len(sentinel.levels.items() & series.levels.items()))
     means = {point.measured_utc: summary.mean for point, summary in zip(best.points, best.summaries, strict=True)}
     shared = [at for at, point in enumerate(series.points) if means.get(point.measured_utc)]
+    if not shared:
+        return series
     return replace(
         series,
         points=tuple(series.points[at] for at in shared),

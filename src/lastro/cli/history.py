@@ -43,7 +43,7 @@ _OPTIONS = {
     "acknowledge": ("note", "metric", "where"),
     "mute": ("note", "metric", "where"),
     "unmute": ("note", "metric", "where"),
-    "export": ("metric", "where", "format", "output"),
+    "export": ("metric", "where", "sentinel", "format", "output"),
 }
 _SAID: dict[str, Said] = {"acknowledge": "acknowledged", "mute": "muted", "unmute": "unmuted"}
 _FORMATS = {"show": ("text", "md", "html"), "check": ("text", "md", "html"), "export": ("prometheus", "openmetrics")}

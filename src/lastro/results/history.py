@@ -108,4 +108,4 @@ def _read(db: BoundedConnection, file: Path) -> History:
                     _check(found)
             except ValueError as error:
                 raise _KIND.damaged(file, f"table {table}, row {number}: {error}") from error
-    return History(tuple(sorted(points, key=lambda point: point.measured_utc)), tuple(remarks))
+    return History(tuple(points), tuple(remarks))

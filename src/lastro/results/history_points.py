@@ -71,7 +71,12 @@ class HistoryRemark:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All points of a file, in the order in which they were measured, and all remarks, the earliest first."""
+    """All points of a file, in the order in which they were added, and all remarks, the earliest first."""
 
-    points: tuple[HistoryPoint, ...] = ()
+    added: tuple[HistoryPoint, ...] = ()
     remarks: tuple[HistoryRemark, ...] = ()
+
+    @property
+    def points(self) -> tuple[HistoryPoint, ...]:
+        """The points in the order in which they were measured."""
+        return tuple(sorted(self.added, key=lambda point: point.measured_utc))

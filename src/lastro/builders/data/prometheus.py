@@ -1,8 +1,9 @@
 """The means of a history as Prometheus and OpenMetrics read them. Pure.
 
-Each series of the history has labels of its own, which stay the same as the history grows: a constant of the study is
-among them if its value differs from that of the first campaign. An older Lastro may not have recorded the constant in
-which two series differ. Then they have the same labels, and their means are exported as one series.
+The labels of a series are fixed by its first campaign, and stay the same as the history grows: a constant of the study
+is among them if its value differed from the first one in the history. "First" is by the order in which campaigns are
+added. An older Lastro may not have recorded the constant in which two series differ. Then they may have the same
+labels, and are exported as one series.
 
 Sources: the OpenMetrics specification 1.0 (https://github.com/OpenObservability/OpenMetrics), and Prometheus' text
 format 0.0.4, in which a file for the node exporter has no times."""
@@ -10,7 +11,7 @@ format 0.0.4, in which a file for the node exporter has no times."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lastro.analysis.history import HistoryReport, KeptSeries
@@ -22,13 +23,13 @@ from lastro.results.history_points import HistoryPoint, KeptSummary
 class ExportedMean:
     """A mean of a series at `seconds` since 1970; `labels` are those of the series, as text.
 
-    `n_alarms` is the number of alarms of the whole series; None except for its newest mean."""
+    `n_alarms` is the number of alarms of all series with these labels; None except for their newest mean."""
 
     labels: str
     seconds: float
     point: HistoryPoint
     summary: KeptSummary
-    n_alarms: int | None
+    n_alarms: int | None = None
 
 
 _CAMPAIGN = "lastro_campaign"
@@ -68,13 +69,13 @@ def openmetrics(report: HistoryReport) -> str:
 
 def _means(report: HistoryReport) -> Iterator[list[ExportedMean]]:
     """Yield the means with the same labels in the order of their times, one for each time."""
-    means = [mean for series in report.series for mean in _means_of(series)]
-    for same in by_key((mean.labels, mean) for mean in means).values():
-        by_time = {mean.seconds: mean for mean in same}
-        yield [by_time[seconds] for seconds in sorted(by_time)]
+    for labels, same in by_key((_labels(series), series) for series in report.series).items():
+        by_time = {mean.seconds: mean for series in same for mean in _means_of(series, labels)}
+        *older, newest = (by_time[seconds] for seconds in sorted(by_time))
+        yield [*older, replace(newest, n_alarms=sum(len(series.alarms) for series in same))]
 
 
-def _means_of(series: KeptSeries) -> Iterator[ExportedMean]:
+def _labels(series: KeptSeries) -> str:
     labels = {
         "study": series.last.study,
         "scenario": series.last.scenario,
@@ -84,11 +85,12 @@ def _means_of(series: KeptSeries) -> Iterator[ExportedMean]:
         "treatment": _listed(series.levels),
         "constants": _listed(series.new_constants),
     }
-    text = _label_text({name: value for name, value in labels.items() if value})  # an empty label means none
+    return _label_text({name: value for name, value in labels.items() if value})  # an empty label means none
+
+
+def _means_of(series: KeptSeries, labels: str) -> Iterator[ExportedMean]:
     for point, summary in zip(series.points, series.summaries, strict=True):
-        seconds = datetime.fromisoformat(point.measured_utc).timestamp()
-        n_alarms = len(series.alarms) if point is series.last else None
-        yield ExportedMean(text, seconds, point, summary, n_alarms)
+        yield ExportedMean(labels, datetime.fromisoformat(point.measured_utc).timestamp(), point, summary)
 
 
 def _lines(
