@@ -18,9 +18,7 @@ _TABLE = "netdev nft-wire"
 
 class NftWire(Attachment):
     name = "nft-wire"
-    summary = (
-        "a veth pair (a tap, for a virtual machine) for each port; nftables forwards frames to the other end"
-    )
+    summary = "a veth pair (a tap, for a virtual machine) for each port; nftables forwards frames to the other end"
     remedy = f"install nftables, and use a kernel with nft_fwd_netdev, {IN_A_GUEST}"
 
     @contextmanager
