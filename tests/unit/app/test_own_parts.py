@@ -145,7 +145,7 @@ def test_what_is_installed_in_the_repository_is_not_code_of_it(
     monkeypatch.setattr(sys, "prefix", str(parts.parent / "env"))
     (parts.parent / below).mkdir(parents=True)
     add_helpers(parts.parent / below, monkeypatch)
-    commit(parts, "v1", "from helper_of_parts import LOUD\nimport space_of_parts.helper")
+    commit(parts, "v1", "from helper_of_parts import louder\nimport space_of_parts.helper")
     assert own_parts.parts_at("v1").parts["anomaly"]["noise"].cls
 
 
