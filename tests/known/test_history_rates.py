@@ -23,6 +23,16 @@ def test_false_changes_are_as_rare_as_the_documentation_states(n_series: int, wo
     assert seen == pytest.approx(float(stated), rel=0.25), "some 100 to 400 false changes: twice their standard error"
 
 
+def test_the_documentation_states_the_sizes_of_the_bench() -> None:
+    text = " ".join((Path(__file__).parents[2] / "docs" / "howto-history.md").read_text(encoding="utf-8").split())
+    normal, heavy, dependent = (
+        {f"{1000 * share * n_series:,}" for kind, n_series, share in bench.FAMILIES if kind == noise}
+        for noise in ("normal", "heavy tails", "depends on the last")
+    )
+    (sizes,) = re.findall(r"([\d,]+) series of 100 campaigns, ([\d,]+) with heavy tails, ([\d,]+) that depend", text)
+    assert [normal, heavy, dependent] == [{size} for size in sizes]
+
+
 def test_no_change_is_missed_by_looking_only_where_one_may_be() -> None:
     rng = np.random.default_rng(5)
     values = np.array([bench.series(rng, 20, 0.01, "depends on the last") for _ in range(300)])
