@@ -15,6 +15,10 @@ from typing import Any, Self
 TIMEOUT_S = 60.0
 
 
+class Navigated(Exception):
+    """The page was left before it answered."""
+
+
 class Browser:
     """One page in a browser with a profile of its own. It says what the page logged, such as what a policy refused.
 
@@ -59,6 +63,8 @@ class Browser:
         while (answer := self._read()).get("id") != number:
             if answer.get("method") == "Log.entryAdded":
                 self.logged.append(answer["params"]["entry"]["text"])
+        if "navigated" in answer.get("error", {}).get("message", ""):
+            raise Navigated
         assert "error" not in answer, (method, answer)
         return answer["result"]
 
@@ -86,7 +92,14 @@ class Browser:
 
     def until(self, condition: Callable[[], object], what: str, timeout_s: float = TIMEOUT_S) -> None:
         deadline = time.monotonic() + timeout_s
-        while not condition():
+
+        def holds() -> object:
+            try:
+                return condition()
+            except Navigated:
+                return False
+
+        while not holds():
             assert time.monotonic() < deadline, f"waited {timeout_s:g} s in vain for {what}: {self.text}"
             time.sleep(0.1)
 
