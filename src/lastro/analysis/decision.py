@@ -174,10 +174,10 @@ class SlaDecision:
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
     def more_blocks_on_cost(self, chance: float) -> int | None:
-        """Return how many more blocks show of each candidate in `choice.alike` whether it costs less.
+        """Return the number of further blocks after which it is known which candidates in `choice.alike` cost less.
 
-        `chance` is the probability with which they suffice for each. None if even the maximum number would not, or if
-        there is no such candidate."""
+        For each candidate, that number suffices with the probability `chance`. None if even the maximum number would
+        not, or if there is no such candidate."""
         alpha = 1 - self.question.confidence
         needed = [more_blocks(1 - less, self.n_blocks, chance, alpha) for less in self.choice.alike_less]
         known = [n for n in needed if n is not None]

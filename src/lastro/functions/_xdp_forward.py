@@ -28,7 +28,8 @@ PACKAGES = ("clang", "libbpf-dev")  # on the host, to compile it
 _NAME = "xdp-forward"
 _OBJECT = f"usr/local/bin/lastro-{_NAME}"
 _MAPS = "forward"
-_COUNTERS = {0: "crossed", 1: "to_kernel"}
+TO_KERNEL = "to_kernel"
+_COUNTERS = {0: "crossed", 1: TO_KERNEL}
 # The pings make the next hops known, before packets of a measurement need them.
 _LOAD = """for end in {source} {sink}; do ping -n -c 1 -W 2 $end >/dev/null || :; done
 bpftool prog loadall /{object} {maps} type xdp pinmaps {maps}

@@ -13,6 +13,7 @@ from lastro.errors import Unavailable, hinted
 from lastro.functions import _click, _dpdk, _xdp, _xdp_forward
 from lastro.functions._forwarding_path import BROKEN, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
 from lastro.functions._xdp_filter import PASSED, BlockedFrames, filtering
+from lastro.functions._xdp_forward import TO_KERNEL
 from lastro.host.base import Host
 from lastro.platforms.base import Instance
 from lastro.study.parts import Part
@@ -192,6 +193,6 @@ class Service(Part):
 
 
 __all__ = [
-    "BROKEN", "IMPLEMENTATIONS", "MOST_CHAINS", "PASSED", "PATHS", "BlockedFrames", "CounterReading",
+    "BROKEN", "IMPLEMENTATIONS", "MOST_CHAINS", "PASSED", "PATHS", "TO_KERNEL", "BlockedFrames", "CounterReading",
     "ForwardingPath", "Function", "Service", "Step",
 ]  # fmt: skip

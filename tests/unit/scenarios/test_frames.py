@@ -113,6 +113,8 @@ def test_frames_are_those_of_the_function_s_link_and_of_its_own_counter() -> Non
     assert frames_of(chain(), meter(3_028, 2), {"crossed": CounterReading(1, 3_000)}) == Frames(1514, 3_014, 1500)
     seen = {"passed": CounterReading(4, 6_056), "crossed": CounterReading(2, 6_000)}
     assert frames_of(chain(), meter(6_000, 4), seen) == Frames(1514, 3_014, 1500), "a program sees their headers"
+    seen = {"crossed": CounterReading(4, 6_000), "to_kernel": CounterReading(0, 0)}
+    assert frames_of(chain(), meter(6_000, 4), seen) == Frames(1514, 1514, 1500), "forwarded by a program"
     assert frames_of(chain(), meter(0, 0), {}) is None
     assert frames_of(chain(), SimpleNamespace(moved={}, mtu={}), {}) is None  # type: ignore[arg-type]
 

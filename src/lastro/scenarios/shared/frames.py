@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lastro.functions.base import PASSED, CounterReading
+from lastro.functions.base import PASSED, TO_KERNEL, CounterReading
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
 from lastro.scenarios.shared.chain import Chain
@@ -66,7 +66,8 @@ def frames_of(
         return None
     passed = counted.get(PASSED, CounterReading(0, 0))  # with headers, which a veth does not count for a program
     arrived = passed if passed.packets else CounterReading(moved["rx_packets"], moved["rx_bytes"])
-    on_link = inside if mixed else arrived.bytes / arrived.packets
+    by_program = TO_KERNEL in counted  # which forwards frames as they arrived, and a veth does not count their headers
+    on_link = inside if inside and (mixed or by_program) else arrived.bytes / arrived.packets
     return Frames(on_link, inside, meter.mtu[port])
 
 
