@@ -17,7 +17,7 @@ SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadsco
 AGAIN := { [ $$? -eq 10 ] || exit 1; $(PYTEST) --last-failed --last-failed-no-failures none; }
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install host platforms images demo test computing compiled side-by-side test-fast test-all lint docs bench manual clean
+.PHONY: help install host platforms images demo test measuring computing compiled side-by-side test-fast test-all lint docs bench manual clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -45,11 +45,14 @@ host: $(if $(PYTHON),,$(VENV)/.run)
 	[ -z "$$image" ] || wait $$image
 	exit $$code
 
+$(VENV)/.python: pyproject.toml requirements/run.txt requirements/build.txt tools/make-venv
+	@tools/timed "virtual environment" tools/make-venv $(VENV)
+	touch $@
+
 # pip need not compile what nobody imports.
 $(VENV)/.run: export PIP_NO_COMPILE := 1
-$(VENV)/.run: pyproject.toml requirements/run.txt requirements/build.txt tools/make-venv tools/install-locked
-	@tools/timed "virtual environment" tools/make-venv $(VENV)
-	tools/timed "Lastro and its libraries" tools/install-locked $(VENV) run --editable
+$(VENV)/.run: $(VENV)/.python tools/install-locked
+	@tools/timed "Lastro and its libraries" tools/install-locked $(VENV) run --editable
 	touch $@
 
 $(VENV)/.made: export PIP_NO_COMPILE := 1
@@ -59,15 +62,17 @@ $(VENV)/.made: $(VENV)/.run requirements/dev.txt
 
 platforms: $(VENV)/.platforms  ## Install what every part and the tests require: Debian packages, gVisor, vegeta, JMeter
 
-$(VENV)/.packages: $(VENV)/.made
-	$(VENV)/bin/lastro setup --all --packages
+# `lastro setup` needs Python alone, so Debian packages come while pip installs libraries.
+$(VENV)/.packages: export PYTHONPATH := src
+$(VENV)/.packages: $(VENV)/.python
+	$(VENV)/bin/python -m lastro setup --all --packages
 	touch $@
 
-$(VENV)/.platforms: $(VENV)/.packages
+$(VENV)/.platforms: $(VENV)/.packages $(VENV)/.made
 	$(VENV)/bin/lastro setup --all
 	touch $(VENV)/.installed $@
 
-images: $(VENV)/.packages  ## Build the images that tests need (root; about two minutes, once)
+images: $(VENV)/.packages $(VENV)/.made  ## Build the images that tests need (root; about two minutes, once)
 	$(VENV)/bin/python -m tests.support.images
 
 demo: install  ## Run a small study of a noisy neighbour on real containers (root; under four minutes)
@@ -76,9 +81,14 @@ demo: install  ## Run a small study of a noisy neighbour on real containers (roo
 # The processors are busy with other tests: threads of linear algebra would mostly wait for each other.
 test test-fast test-all: export OPENBLAS_NUM_THREADS := 1
 
-test: $(VENV)/.made  ## Run the tests: every kind of check, with a real case of each (root; about 16 minutes)
-	+$(MAKE) --no-print-directory --jobs 3 side-by-side lint computing
-	$(PYTEST) $(WAITING) -m "measures and not slow" --durations 10
+test:  ## Run the tests: every kind of check, with a real case of each (root; about 16 minutes)
+	+$(MAKE) --no-print-directory --jobs 4 side-by-side lint computing
+	$(MAKE) --no-print-directory measuring
+
+MEASURING := $(shell grep -l 'mark\.measures' tests/*/*.py)
+
+measuring: $(VENV)/.made
+	$(PYTEST) $(MEASURING) -m "measures and not slow" --durations 10
 
 # Each worker reads every module that it is given, so modules whose tests only compute are not for them.
 WAITING := tests/cli tests/contract tests/crash tests/system \
@@ -103,7 +113,7 @@ test-all: platforms  ## Run all tests, those too that are long by nature (root; 
 	+$(MAKE) --no-print-directory --jobs 3 --output-sync lint platforms images
 	$(VENV)/bin/python -m tests.support.images --slow
 	$(PYTEST) -m "not measures" $(SIDE_BY_SIDE) || $(AGAIN)
-	$(PYTEST) -m measures --durations 10
+	$(PYTEST) $(MEASURING) -m measures --durations 10
 	$(VENV)/bin/python tests/system/xen_in_qemu.py
 
 lint: $(VENV)/.made  ## Check format, style, types

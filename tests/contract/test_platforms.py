@@ -149,6 +149,11 @@ class TestQemuTcg(Machine, PlatformContract):
     def test_limits_are_in_force_and_bind_no_other(self, subject: Subject, instance: Instance) -> None:
         Limits.test_limits_are_in_force_and_bind_no_other(self, subject, instance)
 
+    @pytest.mark.slow
+    def test_probing_finds_it_available_and_leaves_nothing(self, subject: Subject) -> None:
+        """The fixture of all tests here probes it, too, and the module leaves nothing."""
+        Ending.test_probing_finds_it_available_and_leaves_nothing(self, subject)
+
 
 @pytest.mark.slow
 class TestQemuTcgEmulated(Machine, Commands, World, Network):

@@ -11,7 +11,7 @@ from lastro.stats.simultaneous import Outlook, Pair, least_blocks
 
 from ..support.products import one_of
 
-REPEATS, ALIKE = 500, 0.1
+REPEATS, ALIKE = 250, 0.1
 
 
 def pair_of(values: np.ndarray) -> Pair:

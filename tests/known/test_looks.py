@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from benches import decision_looks as bench
 
+from lastro.stats import decision
 from lastro.stats.cell_means import MeanDraws, MetricTrials, _BlockFit
 from lastro.stats.decision import Choice, Limit, choose
 from lastro.stats.looks import is_made, look
@@ -84,7 +85,8 @@ def test_a_mean_of_fewer_blocks_is_known_less_well_and_its_interval_covers() -> 
     assert min(width[2:]) > 1.1 * max(width[:2])
 
 
-def test_adaptive_allocation_decides_as_well_with_far_fewer_trials() -> None:
+def test_adaptive_allocation_decides_as_well_with_far_fewer_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "DRAWS", 2000)  # as in the bench
     rng, adaptive, fixed = np.random.default_rng(3), bench.Tally(), bench.Tally()
     for number in range(15):
         means = bench.world(rng, on_the_level=number % 3 == 0)

@@ -216,7 +216,7 @@ def test_a_daemon_of_a_platform_is_killed_in_mid_trial(tmp_path: Path, platform:
     directory = tmp_path / "campaign"
     with idle_host():
         before = listing()
-    study = write(tmp_path, chain_text([platform, "native"], replicates=2, tcp_s=2))
+    study = write(tmp_path, chain_text([platform], replicates=2, tcp_s=2))
     process = start("run", study, "-o", directory, "--wait", "--no-report")
     killed: dict[int, int] = {}  # {trial: daemon}
     deadline = time.monotonic() + 150

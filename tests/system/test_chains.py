@@ -31,6 +31,7 @@ __all__ = ["image_needs"]  # what `testbed` builds
 PLACES = [("native", "veth-bridge"), ("runc", "veth-direct"), ("docker", "macvlan-bridge"), ("native", "nat")]
 PLACES += [("runc", "routed"), ("native", "ovs"), ("native", "vxlan"), ("docker", "veth-bridge")]
 SINK, PINGS = "198.18.1.10", 20
+ONE_RATE = {"at": "2kpps", "one_way": "no"}  # all of it is in the contract of the scenario
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_the_longest_chain_carries_ipv6(running: ChainScenario, length: int) -> 
 def test_a_load_crosses_every_hop(testbed: Testbed) -> None:
     parts = {"platform": "native", "function": "firewall>nat", "isolation": "none", "anomaly": "none"}
     with closing(LoadScenario(testbed)) as scenario:
-        wanted = configured(LoadScenario, **{**SHORT["load"], **parts})
+        wanted = configured(LoadScenario, **{**SHORT["load"], **parts, **ONE_RATE})
         outcome = attempted(scenario, wanted)
     assert outcome.valid, outcome.invalid_because
     probes: Any = outcome.notes["probes"]
@@ -149,7 +150,9 @@ def test_copies_of_a_chain_stand_side_by_side_on_every_link(
 
 def loaded_chains(**chosen: Any) -> dict[str, Any]:
     parts = {"platform": "native", "function": "firewall>nat", "isolation": "none", "anomaly": "none"}
-    return configured(LoadScenario, **{**SHORT["load"], **parts, "chains": 2, "min_overlap_percent": 0.0, **chosen})
+    return configured(
+        LoadScenario, **{**SHORT["load"], **parts, "chains": 2, "min_overlap_percent": 0.0, **ONE_RATE, **chosen}
+    )
 
 
 def test_chains_share_a_load_and_each_has_its_witnesses(testbed: Testbed) -> None:

@@ -82,20 +82,18 @@ def test_apparmor_is_in_force_in_a_chain_and_nothing_is_left() -> None:
                 assert AppArmor().verify(instance) is None
                 with pytest.raises(CommandFailed, match="Permission denied"):
                     instance.run(["sh", "-c", ": > /proc/loadavg"])
-            for platform, isolation, function in (("native", "none", "none"), ("crun", "apparmor", "firewall")):
+            link = {"link.delay_ms": 20.0, "link.loss": 2.0, "link.rate": "50M", "offloads": "off", "ping_s": 2.0}
+            for platform, isolation, function, more in (
+                ("native", "none", "none", {}), ("crun", "apparmor", "firewall", link),
+            ):  # fmt: skip
                 levels = {"platform": platform, "isolation": isolation, "function": function, "anomaly": "none"}
-                chosen = {**SHORT["chain"], "attachment": "veth-direct", **levels}
+                chosen = {**SHORT["chain"], "attachment": "veth-direct", **levels, **more}
                 outcome = attempted(scenario, configured(ChainScenario, **chosen))
                 assert outcome.valid, outcome.invalid_because
                 assert outcome.measurements["throughput"] > 0
                 clock = outcome.notes["clocks"]["the guest"]  # type: ignore[index]
                 assert 0 < clock["uncertainty"] < 0.05
                 assert abs(clock["drift"]) < 0.001 + clock["uncertainty"]
-            parts = {"platform": "crun", "isolation": "none", "function": "firewall", "anomaly": "none"}
-            link = {"link.delay_ms": 20.0, "link.loss": 2.0, "link.rate": "50M", "offloads": "off"}
-            long = {**SHORT["chain"], "attachment": "veth-direct", **parts, **link, "ping_s": 2.0}
-            outcome = attempted(scenario, configured(ChainScenario, **long))
-            assert outcome.valid, outcome.invalid_because
             assert outcome.measurements["throughput"] < 50
             (rtt,) = [series for series in outcome.series if series.name == "rtt"]
             assert 40 <= min(rtt.values) < 60, "each direction has the delay once"

@@ -214,7 +214,7 @@ def test_clients_weigh_more_than_proxies_under_a_load_alone(
 
 
 def test_a_load_on_the_dut_has_its_dose_recorded(scenario: ProxyScenario) -> None:
-    outcome = run(scenario, config("runc", "routed", anomaly="cpu", requests=40))
+    outcome = run(scenario, config("runc", "routed", anomaly="cpu", anomaly_workers=1))
     doses = outcome.notes["doses"]
     assert isinstance(doses, dict) and doses["alive"] and doses["cpus"] > 0.05
     short = [reason for reason in outcome.invalid_because if "missed its dose" in reason]  # where others work, too

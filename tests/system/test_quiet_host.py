@@ -37,13 +37,13 @@ def load(seconds: float) -> Iterator[int]:
 @pytest.mark.parametrize("busy_s", [8, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_busy_time_costs_no_trial(tmp_path: Path, busy_s: float) -> None:
     study, directory = tmp_path / "study.toml", tmp_path / "campaign"
-    study.write_text(study_text({"platform": ["native", "runc"]}, scenario="chain", replicates=1, **SHORT))
+    study.write_text(study_text({"platform": ["native"]}, scenario="chain", replicates=1, **SHORT))
     with load(busy_s) as pid:
         done = lastro("run", study, "-o", directory, "--no-report")
     assert done.code == 0, done.err
     assert f", process {pid}: 1." in done.err or f", process {pid}: 0.9" in done.err
     assert sum("waiting until the host is quiet" in line for line in done.err.splitlines()) >= 1
-    assert [row[3] for row in rows(directory)] == ["valid"] * 2, done.err
+    assert [row[3] for row in rows(directory)] == ["valid"], done.err
     assert max(row[4] for row in rows(directory)) <= 2
     with Store.open(directory, readonly=True) as store:
         waits = [text for _, kind, text in store.events() if kind == "waited"]

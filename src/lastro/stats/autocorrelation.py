@@ -25,7 +25,7 @@ from lastro.grouping import by_key
 from lastro.stats.intervals import sample_mean
 
 if TYPE_CHECKING:
-    from lastro.stats._projections import Floats
+    from lastro.stats._projections import Codes, Floats
 
 LEAST_FACTOR = 1.1  # of a variance that is worth mentioning
 LEAST = 8  # trials in a row: with fewer, there is no estimate
@@ -146,21 +146,28 @@ def _expected_ratio(groups: Sequence[Sequence[int]]) -> Callable[[float], float]
     places = np.array([[*group, *[0] * (most - len(group))] for group in groups])
     weights = np.array([[1 / len(group)] * len(group) + [0.0] * (most - len(group)) for group in groups])
     trials = np.arange(n)[:, None]
-    # Distances in time from each trial to the trials of its treatment, of the next trial's and of the previous one's.
-    to_own, to_next, to_previous = (
-        abs(trials - places), abs(trials[:-1] - places[1:]), abs(trials[1:] - places[:-1])
-    )  # fmt: skip
-    # And between the trials of one treatment, and those of the treatments of two successive trials.
-    within, between = abs(places[:, :, None] - places[:, None, :]), abs(places[:-1, :, None] - places[1:, None, :])
+
+    def powers(distances: Codes, factors: Floats) -> Floats:
+        """Return the coefficients of the powers of lag1 in the sum of `factors` times lag1 to the `distances`."""
+        return np.bincount(distances.ravel(), factors.ravel(), minlength=n)
+
+    # The square of a residual, summed over trials of which the first and the last count once, the others twice.
+    ends = np.full((n, 1), 2.0)
+    ends[[0, -1]] = 1.0
+    pairs = weights[:, :, None] * weights[:, None, :]
+    to_own, within = abs(trials - places), abs(places[:, :, None] - places[:, None, :])
+    squares = powers(within, pairs) - 2 * powers(to_own, weights)
+    steps = powers(within, ends[:, :, None] * pairs) - 2 * powers(to_own, ends * weights)
+    # The product of two successive residuals.
+    to_next, to_previous = abs(trials[:-1] - places[1:]), abs(trials[1:] - places[:-1])
+    between = abs(places[:-1, :, None] - places[1:, None, :])
+    steps -= 2 * powers(between, weights[:-1, :, None] * weights[1:, None, :])
+    steps += 2 * powers(to_next, weights[1:]) + 2 * powers(to_previous, weights[:-1])
+    squares[0] += n
+    steps[:2] += 2 * (n - 1), -2 * (n - 1)
 
     def expected(lag1: float) -> float:
-        powers = lag1 ** np.arange(n)
-        means = np.einsum("ti,tij,tj->t", weights, powers[within], weights)
-        squares = 1 - 2 * np.einsum("ti,ti->t", weights, powers[to_own]) + means
-        products = lag1 + np.einsum("ti,tij,tj->t", weights[:-1], powers[between], weights[1:])
-        products -= np.einsum("ti,ti->t", weights[1:], powers[to_next])
-        products -= np.einsum("ti,ti->t", weights[:-1], powers[to_previous])
-        steps = float(np.sum(squares[:-1] + squares[1:] - 2 * products))
-        return _von_neumann_ratio(steps, float(np.sum(squares)), n)
+        at = lag1 ** np.arange(n)
+        return _von_neumann_ratio(float(steps @ at), float(squares @ at), n)
 
     return expected

@@ -347,7 +347,7 @@ def test_more_claims_ask_for_more_evidence(template: CampaignData) -> None:
     one = replace(CLAIMS, claims=CLAIMS.claims[:1])
     many = replace(one, claims=tuple(one.claims[0].model_copy(update={"id": str(i)}) for i in range(40)))
     tally: Counter[str] = Counter()
-    for seed in range(100):
+    for seed in range(FEW):
         report = measured(template, weak, seed)
         alone, among = judge(one, report)[0], judge(many, report)[0]
         assert alone.p == among.p
