@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lastro.builders.content import Content
     from lastro.document import Block
 
-__all__ = ["Campaign", "Columns", "Drawing", "SlaAnswer", "open"]
+__all__ = ["ArrowTable", "Campaign", "Columns", "Drawing", "SlaAnswer", "open"]
 
 Value = str | int | float | bool | None
 _ROWS_SHOWN = 60
@@ -42,14 +42,23 @@ def open(directory: str | Path, *, all_metrics: bool = False) -> Campaign:
 class Columns(dict[str, list[Value]]):
     """A table as a dictionary: {name of a column: its values, one for each row}. A missing value is None."""
 
+    types: Mapping[str, str] = {}  # by column, in SQL; a column without one has that of its values
+
     @classmethod
-    def of(cls, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
-        values = list(zip(*rows, strict=True)) or [()] * len(names)
-        return cls(zip(names, map(list, values), strict=True))
+    def of(cls, types: Mapping[str, str], rows: Iterator[Sequence[Value]]) -> Columns:
+        """Return a table of rows; `types` is {name of a column: its SQL type}."""
+        values = list(zip(*rows, strict=True)) or [()] * len(types)
+        table = cls(zip(types, map(list, values), strict=True))
+        table.types = types
+        return table
 
     def rows(self) -> list[dict[str, Value]]:
         """Return the rows of the table, each as {name of a column: value}."""
         return [dict(zip(self, row, strict=True)) for row in zip(*self.values(), strict=True)]
+
+    def arrow(self) -> ArrowTable:
+        """Return the table for programs that read Arrow; as a dictionary, it would lose the types of its columns."""
+        return ArrowTable(self)
 
     def _repr_html_(self) -> str:
         rows = self.rows()
@@ -60,6 +69,22 @@ class Columns(dict[str, list[Value]]):
         )
         more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+class ArrowTable:
+    """A table for programs that read Arrow (PyCapsule interface): each column has a type, and None is null."""
+
+    def __init__(self, table: Columns) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a stream of the rows. Raises: lastro.errors.OutputError when DuckDB is not installed."""
+        from lastro.results.export import relation, sql_type
+
+        table = self._table
+        types = {name: table.types.get(name) or sql_type(values) for name, values in table.items()}
+        with relation(types, table.values(), "a table for Arrow", "use the table as a dictionary") as held:
+            return held.__arrow_c_stream__(requested_schema)
 
 
 class Drawing:
@@ -127,7 +152,7 @@ class SlaAnswer(_Shown):
             )
             for candidate in self.document["candidates"]
         )
-        return Columns.of(("candidate", "verdict", "holds", "cost", "cost_low", "cost_high"), rows)
+        return Columns.of(_CANDIDATES, rows)
 
     def _blocks(self) -> Iterator[Block]:
         from lastro import papers
@@ -181,7 +206,7 @@ class Campaign(_Shown):
             )
             for treatment in self.document["treatments"]
         )
-        return Columns.of(("treatment", *self.factors, "status", "valid", "reason"), rows)
+        return Columns.of({**self._levels, "status": _TEXT, "valid": _COUNT, "reason": _TEXT}, rows)
 
     def values(self, metric: str | None = None, *, invalid: bool = False) -> Columns:
         """Return a table of the values of valid trials, one in each row, as `lastro results DIR --csv FILE` writes it.
@@ -191,14 +216,15 @@ class Campaign(_Shown):
         from lastro.results.export import columns, rows
 
         self._known(metric, [listed.name for listed in (*self._data.study.all_metrics, *self._data.study.metrics)])
-        names = list(columns(self._data))
+        types = columns(self._data)
+        names = list(types)
         valid, of_metric = names.index("valid"), names.index("metric")
         selected = (
             row
             for row in rows(self._data)
             if (invalid or (row[valid] and row[of_metric])) and (metric is None or row[of_metric] == metric)
         )
-        return Columns.of(names, selected)
+        return Columns.of(types, selected)
 
     def means(self, metric: str | None = None) -> Columns:
         """Return a table of the mean of each treatment and its ratio to the baseline, both with intervals.
@@ -208,7 +234,7 @@ class Campaign(_Shown):
         only a bound of the ratio is known. `verdict` is better, worse, same or unknown, corrected for all ratios of the
         metric. `marks` lists the kinds of remarks on the values: for example, that the load generator was the limit.
         Raises: InputError for an unknown metric."""
-        return self._in_place(("treatment", *self.factors, *_MEANS), self._means(self._known(metric)))
+        return self._in_place({**self._levels, **_MEANS}, self._means(self._known(metric)))
 
     def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
         """Yield the rows of `means`."""
@@ -247,13 +273,20 @@ class Campaign(_Shown):
                     *remarks,
                 )
 
-    def _in_place(self, names: Sequence[str], rows: Iterator[Sequence[Value]]) -> Columns:
-        """Return a table with the columns `names`, and a column `measured_in` if the campaign ran in a guest.
+    @property
+    def _levels(self) -> dict[str, str]:
+        """Return the columns that identify a treatment, with their SQL types: its id, and its level of each factor."""
+        from lastro.results.export import sql_type
+
+        return {"treatment": _TEXT} | {name: sql_type(levels) for name, levels in self.factors.items()}
+
+    def _in_place(self, types: Mapping[str, str], rows: Iterator[Sequence[Value]]) -> Columns:
+        """Return a table with the columns in `types`, and a column `measured_in` if the campaign ran in a guest.
 
         The column is there because times in a guest are not comparable with times on a real host."""
         if (guest := self.document["guest"]) is None:
-            return Columns.of(names, rows)
-        return Columns.of((*names, "measured_in"), ((*row, guest["title"]) for row in rows))
+            return Columns.of(types, rows)
+        return Columns.of({**types, "measured_in": _TEXT}, ((*row, guest["title"]) for row in rows))
 
     def decide(
         self,
@@ -321,11 +354,19 @@ class Campaign(_Shown):
 
 
 _SPREAD = ("value", "low", "high")
-_MEANS = (
-    "metric", "unit", "n", "at_least", "mean", "low", "high", "ratio", "ratio_low", "ratio_high", "ratio_bound",
-    "verdict", "marks",
-)  # fmt: skip
-_EFFECTS = ("metric", "factor", "level", "reference", "ratio", "low", "high", "p", "decision", "aliases", "marks")
+_TEXT, _COUNT, _NUMBER = "VARCHAR", "BIGINT", "DOUBLE"  # SQL types of columns
+_CANDIDATES = {
+    "candidate": _TEXT, "verdict": _TEXT, "holds": _NUMBER, "cost": _NUMBER, "cost_low": _NUMBER, "cost_high": _NUMBER
+}  # fmt: skip
+_MEANS = {
+    "metric": _TEXT, "unit": _TEXT, "n": _COUNT, "at_least": _COUNT, "mean": _NUMBER, "low": _NUMBER, "high": _NUMBER,
+    "ratio": _NUMBER, "ratio_low": _NUMBER, "ratio_high": _NUMBER, "ratio_bound": _TEXT, "verdict": _TEXT,
+    "marks": _TEXT,
+}  # fmt: skip
+_EFFECTS = {
+    "metric": _TEXT, "factor": _TEXT, "level": _TEXT, "reference": _TEXT, "ratio": _NUMBER, "low": _NUMBER,
+    "high": _NUMBER, "p": _NUMBER, "decision": _TEXT, "aliases": _TEXT, "marks": _TEXT,
+}  # fmt: skip
 
 
 def _ends(estimate: Mapping[str, Any]) -> tuple[Value, Value]:

@@ -6,8 +6,9 @@ points of the group with the package's name. A module of Lastro that cannot be i
 reason is raised when the part is requested. The same is true of a module from the other two places that fails in any
 way.
 
-A variant may use its own versions of the parts in LASTRO_PARTS (`versions_in`, `instead`): versions of a part are
-modules of different names in one process."""
+A file of a folder is imported as a module whose name depends on its whole path, so files of the same name in several
+folders are several modules. So a variant may use its own versions of the parts in LASTRO_PARTS (`versions_in`,
+`instead`)."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ PartsByKind = Mapping[str, Mapping[str, PartInfo]]
 
 
 def folders() -> list[Path]:
-    """Return the folders that LASTRO_PARTS names. Raises: InputError when one is not a directory."""
+    """Return the folders that LASTRO_PARTS names, each once. Raises: InputError when one is not a directory."""
     named = list(filter(None, os.environ.get("LASTRO_PARTS", "").split(os.pathsep)))
     for folder in named:
         if not Path(folder).is_dir():
@@ -78,7 +79,7 @@ def folders() -> list[Path]:
                 f"LASTRO_PARTS names {folder}, which is not a directory",
                 "name folders that hold parts, such as FOLDER/anomalies/mine.py, or unset it",
             )
-    return list(map(Path, named))
+    return list({Path(folder).resolve(): Path(folder) for folder in named}.values())
 
 
 def _scanned(kind: str) -> Iterator[PartInfo]:
@@ -99,9 +100,9 @@ def _scanned(kind: str) -> Iterator[PartInfo]:
         yield from _from_elsewhere(kind, entry.name, entry.value, load)
 
 
-def _parts_of_folder(kind: str, folder: Path, version: str = "") -> Iterator[PartInfo]:
+def _parts_of_folder(kind: str, folder: Path) -> Iterator[PartInfo]:
     for file in sorted((folder / KINDS[kind]).glob("*.py")):
-        yield from _from_elsewhere(kind, file.stem, str(file), partial(_load_file, KINDS[kind], file, version))
+        yield from _from_elsewhere(kind, file.stem, str(file), partial(_load_file, file))
 
 
 def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], ModuleType]) -> list[PartInfo]:
@@ -171,9 +172,10 @@ def foreign() -> list[str]:
     return sorted(_foreign.values())
 
 
-def _load_file(package: str, file: Path, version: str) -> ModuleType:
+def _load_file(file: Path) -> ModuleType:
     """Import a module from a file, or return it if it was imported before. Raises: any exception of the module."""
-    name = f"lastro_parts_{package}_{file.stem}{version and f'_{version}'}"
+    place = importlib.util.source_hash(os.fsencode(file.resolve())).hex()
+    name = f"lastro_parts_{file.parent.name}_{file.stem}_{place}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
@@ -209,8 +211,8 @@ def own(kind: str) -> dict[str, PartInfo]:
 def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
     """Return {kind: its parts} with the parts in `copies` in place of those in the folders of LASTRO_PARTS.
 
-    `copies` is {copy of such a folder: its version, a text that is part of the names of its modules}. A part that only
-    the present folders have is a broken part. A broken module in `copies` is left out if another part has its name.
+    `copies` is {copy of such a folder: its version, for messages}. A part that only the present folders have is a
+    broken part. A broken module in `copies` is left out if another part has its name.
     Raises: InputError when two parts have the same name."""
     found, versions = {}, ", ".join(copies.values())
     for kind in KINDS:
@@ -220,7 +222,7 @@ def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
             for name, info in present.items()
         }
         others = [info for name, info in scan(kind).items() if name not in present]
-        new = [info for folder, version in copies.items() for info in _parts_of_folder(kind, folder, version)]
+        new = [info for folder in copies for info in _parts_of_folder(kind, folder)]
         broken = {info.name: replace(info, remedy=_CHOOSE_OTHER) for info in new if info.cls is None}
         usable = _by_name(kind, [*others, *(info for info in new if info.cls)])
         found[kind] = dict(sorted((missing | broken | usable).items()))
@@ -241,9 +243,10 @@ def instead(versions: PartsByKind) -> Iterator[None]:
 def _by_name(kind: str, infos: Iterable[PartInfo]) -> dict[str, PartInfo]:
     by_name: dict[str, PartInfo] = {}
     for info in infos:
-        if info.name in by_name and by_name[info.name].cls is not info.cls:
+        other = by_name.get(info.name, info)
+        if other.cls is not info.cls or (info.cls is None and other.origin != info.origin):
             raise InputError(
-                f"two parts of kind {kind} are named '{info.name}': {by_name[info.name].origin} and {info.origin}",
+                f"two parts of kind {kind} are named '{info.name}': {other.origin} and {info.origin}",
                 "rename one of them, or take it out of LASTRO_PARTS",
             )
         by_name[info.name] = info

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import pytest
@@ -21,7 +22,10 @@ import pytest
 from .forking import READ_LATE, Drawn, Forked, Forks
 
 PARTS = Path(__file__).parents[1] / "parts"
-ENVIRONMENT = {**os.environ, "LASTRO_PARTS": str(PARTS), "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
+TEMPORARY = TemporaryDirectory(prefix="tests-of-lastro-")  # removed when Python ends
+ENVIRONMENT = {
+    **os.environ, "LASTRO_PARTS": str(PARTS), "COLUMNS": "100", "LC_ALL": "C.UTF-8", "TMPDIR": TEMPORARY.name
+}  # fmt: skip
 TIMEOUT_S = 120
 PYTHON = ("-m", "lastro")  # starts a command as a shell does
 Process: TypeAlias = subprocess.Popen[str] | Forked
@@ -99,7 +103,7 @@ _started: list[Process] = []
 
 @pytest.fixture(autouse=True)
 def no_stragglers() -> Iterator[None]:
-    """A test that fails leaves no command running."""
+    """A test that fails leaves no command running, and no test leaves the traceback of a defect."""
     yield
     while _started:
         process = _started.pop()
@@ -110,6 +114,10 @@ def no_stragglers() -> Iterator[None]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate(timeout=30)
+    defects = {file: file.read_text() for file in Path(TEMPORARY.name).glob("lastro-defect-*")}
+    for file in defects:
+        file.unlink()
+    assert defects == {}
 
 
 def finish(process: Process, timeout_s: float = TIMEOUT_S) -> Finished:

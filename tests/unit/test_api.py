@@ -9,12 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import lastro
 from lastro.api import Columns
 from lastro.app.contents import loaded
-from lastro.errors import InputError
+from lastro.errors import InputError, OutputError
 from lastro.results.export import to_csv
 
 from ..support.campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
@@ -81,7 +82,9 @@ def test_an_answer_is_that_of_the_command(campaign: lastro.Campaign) -> None:
     answer = campaign.decide("throughput >= 1 Mbit/s", under={"isolation": "none"})
     assert answer.outcome == "recommended" and answer.recommended
     assert answer.recommended.keys() <= campaign.factors.keys()
-    assert answer.candidates()["candidate"][0] == answer.document["recommended"]
+    candidates = answer.candidates()
+    assert candidates["candidate"][0] == answer.document["recommended"]
+    assert duckdb.from_arrow(candidates.arrow()).fetchall() == list(zip(*candidates.values(), strict=True))
     assert str(answer).startswith(str(answer.document["recommended"]))
     assert answer._repr_markdown_().startswith("# ")
     assert campaign.decide("throughput >= 1 Tbit/s").recommended is None
@@ -111,10 +114,29 @@ def test_what_is_wrong_is_an_input_error(campaign: lastro.Campaign, tmp_path: Pa
 
 
 def test_tables_show_themselves() -> None:
-    table = Columns.of(("a", "<b>"), iter([(n, None if n else 1 / 3) for n in range(100)]))
+    table = Columns.of({"a": "BIGINT", "<b>": "DOUBLE"}, iter([(n, None if n else 1 / 3) for n in range(100)]))
     shown = table._repr_html_()
     assert "&lt;b&gt;" in shown and "<td>0.333333</td>" in shown and "and 40 more rows" in shown
-    assert Columns.of(("a", "b"), iter(())) == {"a": [], "b": []}
+    assert Columns.of(dict.fromkeys("ab", "DOUBLE"), iter(())) == {"a": [], "b": []}
+
+
+def test_a_table_for_arrow_has_types_and_nulls(campaign: lastro.Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(1, None, True, None, "é"), (None, None, None, None, None), (3, None, False, None, "\udc80\\N")]
+    table = Columns.of({"n": "BIGINT", "text": "VARCHAR", "b": "BOOLEAN", "x": "DOUBLE", 'q"q': "VARCHAR"}, iter(rows))
+    table["added"] = [1, 2.5, None]
+    arrow = duckdb.from_arrow(table.arrow())
+    assert list(map(str, arrow.types)) == ["BIGINT", "VARCHAR", "BOOLEAN", "DOUBLE", "VARCHAR", "DOUBLE"]
+    assert arrow.fetchall() == [(*rows[0], 1.0), (*rows[1], 2.5), (*rows[2][:4], "?\\N", None)]
+    empty = duckdb.from_arrow(Columns.of(table.types, iter(())).arrow())
+    assert empty.columns == [*table.types] and empty.fetchall() == []
+    for each in (campaign.values(invalid=True), campaign.means(), campaign.effects(), campaign.treatments):
+        arrow = duckdb.from_arrow(each.arrow())
+        assert dict(zip(arrow.columns, map(str, arrow.types), strict=True)) == each.types
+        assert arrow.fetchall() == list(zip(*each.values(), strict=True))
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(OutputError, match="a table for Arrow needs the package duckdb") as caught:
+        table.arrow().__arrow_c_stream__()
+    assert "lastro[parquet]" in str(caught.value.hint)
 
 
 def test_commands_do_not_wait_for_it() -> None:

@@ -94,6 +94,35 @@ def test_a_name_taken_twice_is_an_error_that_names_both(folder: Path) -> None:
         registry.parts("anomaly")
 
 
+@pytest.fixture
+def folders(folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two folders of a user's own parts, each with a file `anomalies/noise.py` to be written."""
+    other = tmp_path_factory.mktemp("other")
+    (other / "anomalies").mkdir()
+    monkeypatch.setenv("LASTRO_PARTS", f"{folder}:{other}:{folder / 'anomalies' / '..'}")
+    return [each / "anomalies" / "noise.py" for each in (folder, other)]
+
+
+def test_files_of_one_name_in_two_folders_are_two_modules(folders: list[Path]) -> None:
+    for file, name in zip(folders, ("loud", "quiet"), strict=True):
+        file.write_text(PART.format(name=name).replace("makes noise", name))
+    for file, name in zip(folders, ("loud", "quiet"), strict=True):
+        info = registry.parts("anomaly")[name]
+        assert (info.summary, Path(info.origin).resolve()) == (name, file)
+        assert sys.modules[registry.get("anomaly", name).__module__].__file__ == info.origin
+    assert len({module for module in sys.modules if module.startswith("lastro_parts_anomalies_noise_")}) == 2
+
+
+@pytest.mark.parametrize("text", [PART.format(name="noise"), "import no_such_package_at_all\n"])
+def test_a_part_in_two_folders_is_an_error_that_names_both_files(folders: list[Path], text: str) -> None:
+    for file in folders:
+        file.write_text(text)
+    with pytest.raises(InputError, match="two parts of kind anomaly are named 'noise': ") as caught:
+        registry.parts("anomaly")
+    assert all(f"{file.parts[-3]}/" in str(caught.value) for file in folders)
+    assert caught.value.hint == "rename one of them, or take it out of LASTRO_PARTS"
+
+
 def test_versions_of_a_part_take_turns_in_one_process(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     copies = {tmp_path_factory.mktemp("copy"): version for version in ("first", "second")}
     for copy, version in {**copies, folder: "present"}.items():

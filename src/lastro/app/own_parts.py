@@ -1,7 +1,7 @@
 """Parts of the user's own at a revision of their Git repository, for variants that compare two of them.
 
-A revision is checked out below the state directory, and its modules are imported under names of their own, so that
-several revisions take turns in one process. They share the modules that they import, so these must not be code of the
+A revision is checked out below the state directory, and its modules are imported from there, so that several
+revisions take turns in one process. They share the modules that they import, so these must not be code of the
 repository."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lastro.study import design
 from lastro.study.levels import PLATFORM
 from lastro.study.model import Study
 
-_VERSION_CHARS = 12  # of a commit, in the names of modules
+_VERSION_CHARS = 12  # of a commit, in messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lastro.errors import OutputError
 from lastro.grouping import by_key
@@ -27,6 +28,9 @@ from lastro.results.files import write_atomically
 from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.study.model import Factor
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 _STUDY = "suite_study"
 _BEFORE = {"treatment": "VARCHAR"}
@@ -45,7 +49,6 @@ _AFTER = {
 _MORE = {"testbed": "VARCHAR", "measured_in": "VARCHAR"}  # the last columns, of a fleet and of a guest
 HOST = "host"  # the value of `measured_in` for attempts that did not run in a guest
 _GUEST = "guest"  # the factor or setting that names one of several guests
-_NULL = "\\N"  # for a missing value in the file that DuckDB reads, where an empty text is a value
 _BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the full-width ones for spreadsheets in East Asia
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -54,7 +57,8 @@ Value = str | int | float | bool | None
 
 def columns(data: CampaignData) -> dict[str, str]:
     """Return the names of the columns in order, with their SQL types."""
-    return _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER | _optional(data)
+    levels = {_column(factor): sql_type(factor.levels) for factor in data.study.factors}
+    return _BEFORE | levels | _AFTER | _optional(data)
 
 
 def _optional(data: CampaignData) -> dict[str, str]:
@@ -77,8 +81,9 @@ def _column(factor: Factor) -> str:
     return f"factor_{factor.name}" if factor.name in {_STUDY, *_BEFORE, *_AFTER, *_MORE} else factor.name
 
 
-def _sql_type(factor: Factor) -> str:
-    kinds = {type(level) for level in factor.levels}
+def sql_type(values: Iterable[Value]) -> str:
+    """Return the SQL type that a column of these values has; None fits into every type."""
+    kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return "BOOLEAN"
     if kinds == {int}:
@@ -171,15 +176,13 @@ def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
 
     In texts, control characters except the newline become spaces, and an apostrophe is put before any formula that a
     spreadsheet would execute. With `raw`, texts are not changed."""
-    return ("\ufeff" if style.bom else "") + _csv(data, null="", text=str if raw else inert, style=style)
-
-
-def _csv(data: Data, null: str, text: Callable[[str], str], style: CsvStyle = _USUAL) -> str:
+    text = str if raw else inert
     out = io.StringIO()
+    out.write("\ufeff" if style.bom else "")
     # CRLF: fields with a carriage return are quoted
     writer = csv.writer(_Lines(out), lineterminator="\r\n", delimiter=style.separator)
     writer.writerow(map(text, _all_columns(data)))
-    writer.writerows([_cell(value, null, text, style.decimal) for value in row] for row in _all_rows(data))
+    writer.writerows([_cell(value, text, style.decimal) for value in row] for row in _all_rows(data))
     return out.getvalue()
 
 
@@ -193,9 +196,9 @@ class _Lines:
         return self._out.write(row.removesuffix("\r\n") + "\n")
 
 
-def _cell(value: Value, null: str, text: Callable[[str], str], decimal: str) -> str | int | float:
+def _cell(value: Value, text: Callable[[str], str], decimal: str) -> str | int | float:
     if value is None:
-        return null
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and decimal != ".":
@@ -213,29 +216,50 @@ def to_parquet(data: Data, file: Path) -> None:
     """Write the rows as Parquet with DuckDB; the file is complete or does not exist.
 
     Raises: OutputError when DuckDB is not installed, or the file cannot be written."""
-    try:
+    types = _all_columns(data)
+    values = list(zip(*_all_rows(data), strict=True)) or [()] * len(types)
+    with (
+        relation(types, values, f"{file} cannot be written: Parquet", "write --csv") as table,
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         import duckdb
-    except ImportError as error:
-        raise OutputError(
-            f"{file} cannot be written: Parquet needs the package duckdb, which is not installed",
-            "pip install 'lastro[parquet]', or write --csv",
-        ) from error
-    with tempfile.TemporaryDirectory() as scratch:
-        between, made = Path(scratch) / "rows.csv", Path(scratch) / "rows.parquet"
-        between.write_bytes(_csv(data, _NULL, str).encode("utf-8", "replace"))
-        types = ", ".join(f"{_quoted(name)}: {_quoted(kind)}" for name, kind in _all_columns(data).items())
-        source = (
-            f"read_csv({_quoted(str(between))}, header = true, delim = ',', quote = '\"', escape = '\"', "
-            f"nullstr = {_quoted(_NULL)}, auto_detect = false, parallel = false, columns = {{{types}}})"
-        )
+
+        made = Path(scratch) / "rows.parquet"
         try:
-            with duckdb.connect() as db:
-                db.execute(f"COPY (SELECT * FROM {source}) TO {_quoted(str(made))} (FORMAT parquet)")
+            table.write_parquet(str(made))
         except duckdb.IOException as error:
             raise OutputError(f"{file} cannot be written: {error}", "check the disk and its permissions") from error
         write_atomically(file, made.read_bytes())
 
 
-def _quoted(text: str) -> str:
-    """Quote a text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
+@contextmanager
+def relation(
+    types: Mapping[str, str], values: Iterable[Iterable[Value]], what: str, otherwise: str
+) -> Iterator[DuckDBPyRelation]:
+    """Hold a table in a database of DuckDB: its columns have the SQL types in {name: type}, and these values in order.
+
+    `what` needs the table; `otherwise` is what a user without DuckDB can do. Raises: OutputError without DuckDB."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise OutputError(
+            f"{what} needs the package duckdb, which is not installed", f"pip install 'lastro[parquet]', or {otherwise}"
+        ) from error
+    typed = [[_typed(value, kind) for value in column] for column, kind in zip(values, types.values(), strict=True)]
+    selected = ", ".join(f"unnest(?::{kind}[]) AS {_quoted(name)}" for name, kind in types.items())
+    with duckdb.connect() as db:
+        yield db.sql(f"SELECT {selected}", params=typed)
+
+
+def _typed(value: Value, sql_type: str) -> Value:
+    """Return a value as DuckDB takes it into a column of `sql_type`; half a character becomes a question mark."""
+    if value is None or sql_type not in {"VARCHAR", "DOUBLE"}:
+        return value
+    if sql_type == "DOUBLE":
+        return float(value)
+    return str(_cell(value, str, ".")).encode("utf-8", "replace").decode()
+
+
+def _quoted(name: str) -> str:
+    """Quote a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +38,6 @@ def own_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[st
     registry.scan.cache_clear()
     yield "mesh"
     registry.scan.cache_clear()
-    sys.modules.pop("lastro_parts_scenarios_mesh", None)
 
 
 def seconds(levels: Levels, block: int, metric: str) -> float:
