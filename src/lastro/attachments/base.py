@@ -46,8 +46,9 @@ class Attachment(Part):
     what to do on a host that cannot provide the attachment. `no_transit` is the reason why an instance cannot forward
     packets over its links; None if it can. If `router_prefix` is set, the link of each port ends at a device of the
     DUT, named as in `Segment.ends` but with this prefix. `wired` links leave the host, so the CPU of a
-    sender does not carry its packets on to the receiver. If `apart` is true, each link gets its own switch, and all
-    links are made and removed together; only a `SeparableLinks` attachment can do that."""
+    sender does not carry its packets on to the receiver. If `by_platform`, the platform of the instances makes the
+    links itself, so the instances start inside `before_start`, as `specified`. If `apart` is true, each link gets its
+    own switch, and all links are made and removed together; only a `SeparableLinks` attachment can do that."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
@@ -56,6 +57,7 @@ class Attachment(Part):
     router_prefix: ClassVar[str | None] = None
     apart: bool = False
     wired: ClassVar[bool] = False
+    by_platform: ClassVar[bool] = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
     node: Testbed | None = None  # where laid links end, by names of their own; None: in the DUT, as in `Segment.ends`
@@ -86,6 +88,17 @@ class Attachment(Part):
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Provide, inside the block, what the links of many trials share, such as a daemon."""
         yield
+
+    @contextmanager
+    def before_start(self, testbed: Testbed, platforms: Sequence[Platform]) -> Iterator[None]:
+        """Provide, inside the block, what must exist before the instances of a trial start. The default does nothing.
+
+        `platforms` are those of the instances. Raises: Unavailable if the links cannot join their instances."""
+        yield
+
+    def specified(self, spec: InstanceSpec, platform: Platform) -> InstanceSpec:
+        """Return `spec` with what the platform must know about the links when it starts the instance."""
+        return spec
 
     @contextmanager
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
@@ -152,6 +165,8 @@ class Attachment(Part):
         specs = [InstanceSpec(name=f"probe-{end}", role="probe", ports=("eth0",)) for end in _SIDES]
         try:
             with ExitStack() as stack:
+                stack.enter_context(self.before_start(testbed, [platform]))
+                specs = [self.specified(spec, platform) for spec in specs]
                 a, b = start_all(stack, platform, testbed, specs)
                 ends = (Port(a, "eth0", "198.18.255.1/24"), Port(b, "eth0", "198.18.255.2/24"))
                 stack.enter_context(self.connect(testbed, [Segment("p", ends)]))

@@ -1,7 +1,8 @@
-"""Podman's own network: its bridge and its rules, by CNI plug-ins or by netavark, whichever Podman has here.
+"""Podman's own networks: its bridges and its rules, by CNI plug-ins or by netavark, whichever Podman has here.
 
-It publishes ports by rules alone, without a process for each. Tested with Podman 4.3 and CNI plug-ins. Where netavark
-makes rules of nftables, no counter of iptables moves, so trials are invalid."""
+It publishes ports by rules alone, without a process for each. Frames that cross its bridges pass no rules: unlike
+Docker, Podman does not load the kernel module br_netfilter. Tested with Podman 4.3 and CNI plug-ins. Where netavark
+makes rules of nftables, no counter of iptables moves, so trials with published ports are invalid."""
 
 from __future__ import annotations
 
@@ -11,5 +12,5 @@ from lastro.platforms.podman import Podman
 
 class PodmanNat(OwnNetwork):
     name = "podman-nat"
-    summary = "Podman's own bridge and rules, with published ports; for instances of Podman only"
+    summary = "Podman's own networks: its bridges and rules, and published ports; for instances of Podman only"
     platform, title = Podman, "Podman"

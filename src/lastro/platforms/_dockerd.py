@@ -161,8 +161,9 @@ class Daemon:
         else:
             self._raise_last_words()
         close_sockets(self._testbed.host, self._run_dir)
-        # The data root still has the dead containers of a killed daemon, which occupy their names.
-        self._testbed.host.run([*self.client, "container", "prune", "--force"])
+        # The data root still has the dead containers of a killed daemon, and its networks, which occupy their names.
+        for kind in ("container", "network") if self._bridge else ("container",):
+            self._testbed.host.run([*self.client, kind, "prune", "--force"])
 
     def _raise_last_words(self) -> None:
         assert self._process is not None

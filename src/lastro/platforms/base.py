@@ -87,8 +87,8 @@ class InstanceSpec:
     while it runs starts when they exist.
     `netns` is an existing network namespace, such as that of a role, in which the instance runs. It outlives the
     instance.
-    `published` is a TCP port of the instance on the platform's own network, in the format of `docker run --publish`:
-    ADDRESS:PORT:INSIDE (see `Docker.own_network`)."""
+    With `own_network`, the platform itself makes the networks of the instance (see `Docker.own_network`). `published`
+    is a TCP port of such an instance, in the format of `docker run --publish`: ADDRESS:PORT:INSIDE."""
 
     name: str
     role: str
@@ -97,6 +97,7 @@ class InstanceSpec:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[str, ...] = ()
     netns: str | None = None
+    own_network: bool = False
     published: str = ""
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.errors import Unavailable
@@ -33,6 +34,16 @@ READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tri
 # Directories that stay writable with a read-only root: in memory, with their mount options, and one on disk.
 IN_MEMORY = {"/tmp": "nosuid,nodev,exec,mode=1777,size=65536k", "/run": "nosuid,nodev,exec,mode=755,size=16384k"}
 ON_DISK = "/var/tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNetworks:
+    """The networks that a container platform makes by itself, by its command line `client`.
+
+    `first` is the network that an instance without a published port has when it starts."""
+
+    client: tuple[str, ...]
+    first: str
 
 
 def capabilities(security: Security) -> list[str]:

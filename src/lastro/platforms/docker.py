@@ -17,7 +17,7 @@ from lastro.platforms._docker_instances import DockerInstance, KataInstance, Lat
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms._programs import program_option, suffix
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
-from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile
+from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, OwnNetworks, limit_flags, seccomp_profile
 from lastro.platforms.oci import second_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
@@ -106,11 +106,12 @@ class Docker(Platform):
         self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
 
     @contextmanager
-    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
-        """Run a daemon with Docker's default network inside the block, on which instances with `published` start.
+    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[OwnNetworks]:
+        """Run a daemon with networks of Docker's own inside the block, which starts instances with `own_network`.
 
-        `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace during
-        the block or later: the daemon changes the firewall rules in it, and leaves them there.
+        Those with `published` are on Docker's default network; `gateway` is the address of its bridge in CIDR form.
+        Nothing else may use the DUT's namespace during the block or later: the daemon changes the firewall rules in it,
+        and leaves them there.
 
         Raises: Unavailable if instances of the chosen runtime start on existing links."""
         if self.runtime in _LATE:
@@ -122,20 +123,20 @@ class Docker(Platform):
         try:
             self._start_daemon(daemon)
             self._networked = daemon
-            yield
+            yield OwnNetworks(daemon.client, first="none")
         finally:
             self._networked = None
             daemon.stop()
 
     def _daemon_for(self, testbed: Testbed, spec: InstanceSpec) -> Daemon:
-        if not spec.published:
+        if not spec.own_network:
             return self._daemon(testbed, remapped=spec.security.user_namespace)
         if spec.security.user_namespace:
             raise Unavailable(
                 "the daemon with Docker's own network puts no instance into a user namespace",
                 'use the attachment "nat"',
             )
-        assert self._networked is not None, "published instances start inside `own_network`"
+        assert self._networked is not None, "such instances start inside `own_network`"
         return self._networked
 
     def _new_daemon(self, testbed: Testbed, remapped: bool, bridge: str = "") -> Daemon:

@@ -24,6 +24,7 @@ from lastro.platforms.container import (
     IN_MEMORY,
     INIT,
     ON_DISK,
+    OwnNetworks,
     capabilities,
     limit_flags,
     mounts_script,
@@ -123,8 +124,8 @@ class Podman(Platform):
                 raise PlatformError(f"podman did not import the root filesystem: {_reason(error)}") from error
 
     @contextmanager
-    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
-        """Keep a network like Podman's default one inside the block, on which instances with `published` start.
+    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[OwnNetworks]:
+        """Keep a network like Podman's default one inside the block, on which instances with `own_network` start.
 
         `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace during
         the block or later: Podman changes the firewall rules in it, and leaves them there."""
@@ -132,7 +133,7 @@ class Podman(Platform):
         options = ["--disable-dns", f"--subnet={bridge.network}", f"--gateway={bridge.ip}"]
         try:
             testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
-            yield
+            yield OwnNetworks(tuple(self._podman()), first=_NETWORK)
         finally:
             testbed.host.run([*self._podman(), "network", "rm", "--force", _NETWORK], check=False)
             self._networked = ""
@@ -161,7 +162,7 @@ class Podman(Platform):
                 raise PlatformError(f"podman did not start instance {spec.name}: {_reason(error)}") from error
             cgroup = f"{testbed.session.cgroup}/libpod-{container}"
             stack.enter_context(testbed.session.owned("cgroup", cgroup))
-            if spec.published:
+            if spec.own_network:
                 pid = shlex.join([*self._podman(), "inspect", "--format", "{{.State.Pid}}", spec.name])
                 testbed.host.run(["sh", "-ec", f"ip netns attach {netns} $({pid})"])
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
@@ -172,16 +173,16 @@ class Podman(Platform):
     def _netns(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
         """Return a context manager that yields the name of an instance's network namespace.
 
-        For an instance with `published`, Podman makes the namespace, and the name becomes valid after the start."""
-        if not spec.published:
+        For an instance with `own_network`, Podman makes the namespace, and the name becomes valid after the start."""
+        if not spec.own_network:
             return instance_netns(testbed.host, testbed, spec)
-        assert self._networked, "published instances start inside `own_network`"
+        assert self._networked, "such instances start inside `own_network`"
         return claim_netns_name(testbed, testbed.session.netns_name(spec.name))
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
-        network = [f"--network={_NETWORK}", f"--publish={spec.published}"]
-        argv += network if spec.published else [f"--network=ns:{NETNS_DIR / netns}"]
+        argv += [f"--network={_NETWORK if spec.own_network else f'ns:{NETNS_DIR / netns}'}"]
+        argv += [f"--publish={spec.published}"] if spec.published else []
         argv += ["--cgroup-parent", testbed.session.cgroup]
         argv += ["--pull=never", "--log-driver=none", "--no-hosts", "--dns=none"]
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]

@@ -190,7 +190,7 @@ def test_dockers_own_network_is_that_of_a_second_daemon_for_the_time_of_a_block(
     host = RecordingHost(docker_answers, programs=("dockerd", "docker"))
     testbed = recording_testbed(host, tmp_path)
     platform = Docker()
-    published = replace(SPEC, published="198.19.1.1:3129:3128")
+    published = replace(SPEC, own_network=True, published="198.19.1.1:3129:3128")
     with platform.prepare(testbed), platform.own_network(testbed, "198.18.64.1/18"):
         before = len(host.commands)
         with platform.start(testbed, published), platform.start(testbed, replace(SPEC, name="two")):

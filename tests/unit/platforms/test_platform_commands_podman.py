@@ -181,7 +181,7 @@ def test_a_missing_program_is_named_with_its_package(tmp_path: Path, present: st
 def test_on_its_own_network_podman_publishes_a_port_in_the_namespace_of_the_dut(tmp_path: Path) -> None:
     host = podman_host(lambda argv: answer("4711\n") if "inspect" in argv else answers(argv))
     testbed, platform = recording_testbed(host, tmp_path), Podman()
-    spec = InstanceSpec("one", "proxy", published="198.19.1.1:3128:3128")
+    spec = InstanceSpec("one", "proxy", own_network=True, published="198.19.1.1:3128:3128")
     own = [begin(testbed)[0], begin(testbed)[1], "--net=/run/netns/lastro-0a1b2c-dut", *begin(testbed)[2:]]
     with platform.prepare(testbed), platform.own_network(testbed, "198.18.64.1/18"):
         with platform.start(testbed, spec) as instance:

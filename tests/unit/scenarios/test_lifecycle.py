@@ -23,6 +23,14 @@ from lastro.units import MIB
 from ...support.recording import RecordingHost, answer, recording_testbed
 
 
+def test_links_that_the_platform_makes_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    host = RecordingHost()
+    scenario = LifecycleScenario(recording_testbed(host, tmp_path))
+    found = scenario.availability({"platform": "docker", "attachment": "docker-nat"})
+    assert "docker-nat" in str(found.reason) and "veth-bridge" in str(found.remedy)
+    assert not host.commands
+
+
 def told(lives: list[InstanceTimes], *, together: bool) -> dict[str, float]:
     outcome = Outcome()
     _record_lifecycles(outcome, lives, together=together)

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from typing import Any
 
+from lastro.attachments.base import Attachment
 from lastro.errors import InstrumentError, LastroError, PlatformError
 from lastro.host.base import Completed
 from lastro.host.cgroups import Usage
@@ -18,7 +19,7 @@ from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.platforms.native import Native
 from lastro.results.samples import Metric, Outcome, Series
 from lastro.results.trial_notes import SearchEnd
-from lastro.scenarios.base import Config, links_level, platform_level, start_s
+from lastro.scenarios.base import Config, chosen_class, links_level, part_name, platform_level, start_s
 from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
@@ -133,6 +134,11 @@ class LifecycleScenario(OnPlatforms):
         return _HUBS_S + 2 * SETTLE_S.of(config) + lives_s + more_s
 
     def availability(self, config: Config) -> Availability:
+        if chosen_class(Attachment, config).by_platform:
+            return Availability(
+                f"the platform itself makes the links of {part_name(config, 'attachment')}, within the measured times",
+                'choose an attachment that Lastro makes, such as "veth-bridge"',
+            )
         return self.parts_available(config)
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:

@@ -95,8 +95,9 @@ def deployed(
         for role, names in ports.items():
             host = platform_of_role.get(role, platform)
             spec = instance_spec(testbed, _role_in_chain(role, number), row.capabilities(role), names, ip)
-            starting.append(host.start(testbed, isolate(spec, host)))
+            starting.append(host.start(testbed, attachment.specified(isolate(spec, host), host)))
     with ExitStack() as stack:
+        stack.enter_context(attachment.before_start(testbed, [platform, *hosts]))
         started = start_each(stack, starting)
         chains = []
         for number in range(n):
