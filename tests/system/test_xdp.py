@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
+from scapy.layers import inet
+from scapy.packet import Raw
 
 from lastro import registry
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import ForwardingPath
+from lastro.functions.firewall import BLOCKED_PORTS
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain import deployed
@@ -18,7 +22,16 @@ from lastro.scenarios.shared.flow import crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
-from ..support.packets import UDP, chain_of, datagram, decided, generated, measured_flows, segment
+from ..support.packets import (
+    UDP,
+    Arrived,
+    batches,
+    chain_of,
+    decided,
+    differing,
+    generated,
+    measured_flows,
+)
 from ..support.products import one_of
 from ..support.scenarios import attempted, on_chain
 from ..support.scenarios import xdp_needs as image_needs
@@ -31,6 +44,7 @@ SETTINGS = {"tcp_s": 1, "tcp_streams": 1, "udp_s": 1, "udp_rate": "10M", "ping_s
 PATH = ForwardingPath()
 WHERE = "runc+veth-direct"
 IN_XDP = {"implementation": "xdp"}
+many = pytest.mark.parametrize("n", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
 
 
 @pytest.fixture(scope="module")
@@ -88,24 +102,23 @@ def test_a_row_of_both_programs_forwards_and_filters_where_its_functions_are_joi
 
 
 def odd(path: ForwardingPath) -> list[bytes]:
-    """Packets that are not plain: of sources that no host has, with options, and for the function itself."""
-    body = segment(path.source, path.sink, UDP, 40_000, b"odd")
+    """Packets that are not plain: of sources that no host has, and for the function itself."""
     sources = ("127.0.0.1", "0.1.2.3", "224.0.0.1", "240.0.0.1", "255.255.255.255", "198.18.1.10", "10.0.0.1")
-    packets = [datagram(source, path.sink, UDP, body, 200 + at) for at, source in enumerate(sources)]
-    plain = datagram(path.source, path.sink, UDP, b"\1\1\1\0" + body, 300)
-    return [*packets, b"\x46" + plain[1:], datagram(path.source, path.outside_address, UDP, body, 301)]
+    ends = [*((source, path.sink) for source in sources), (path.source, path.outside_address)]
+    return [bytes(inet.IP(src=source, dst=sink) / inet.UDP(dport=40_000) / Raw(b"odd")) for source, sink in ends]
 
 
-def test_xdp_forwards_what_the_kernel_forwards(testbed: Testbed, pool: PlatformPool) -> None:
-    packets, found = odd(PATH) + generated(PATH), {}
+@many
+def test_xdp_forwards_what_the_kernel_forwards(testbed: Testbed, pool: PlatformPool, n: int) -> None:
+    packets, found = odd(PATH) + generated(PATH, n), {}
     for implementation in ("kernel", "xdp"):
         with chain_of(testbed, pool, "none", implementation, "native+veth-direct") as chain:
-            found[implementation], counts = decided(testbed, chain, packets)
+            found[implementation], counts = decided(chain, packets)
             last = chain.source.run(["ping", "-n", "-t", "1", "-c", "1", "-W", "2", PATH.sink], check=False)
             assert f"From {PATH.inside_address}" in last.text and "exceeded" in last.text
-    assert found["xdp"] == found["kernel"]
+    assert differing(found["kernel"], found["xdp"])[:6] == []
     assert {each.hops for each in found["xdp"]} == {1}
-    assert 150 < counts["crossed"] <= len(found["xdp"])
+    assert n / 2 < counts["crossed"] <= len(found["xdp"]) + batches(packets)
 
 
 @pytest.mark.slow
@@ -115,15 +128,23 @@ def test_copies_of_a_chain_have_programs_of_their_own(scenario: ChainScenario) -
     assert outcome.valid, outcome.invalid_because
 
 
-def test_xdp_decides_as_nftables_does(testbed: Testbed, pool: PlatformPool) -> None:
-    packets, found = generated(PATH), {}
+def misread(each: Arrived) -> bool:
+    """Whether xdp-filter takes the beginning of a later fragment for the header of UDP, and drops it."""
+    port, length = struct.unpack("!2xHH", each.payload[:6].ljust(6))
+    return each.fragment & 0x1FFF != 0 and (len(each.payload) < 8 or port in BLOCKED_PORTS or length < 8)
+
+
+@many
+def test_xdp_decides_as_nftables_does(testbed: Testbed, pool: PlatformPool, n: int) -> None:
+    packets, found = generated(PATH, n), {}
     for implementation in ("kernel", "xdp"):
         with chain_of(testbed, pool, "firewall", implementation, "native+veth-direct") as chain:
-            found[implementation] = decided(testbed, chain, packets)
+            found[implementation] = decided(chain, packets)
     (by_kernel, kernel_counts), (by_xdp, xdp_counts) = found["kernel"], found["xdp"]
-    assert by_xdp == by_kernel
-    assert xdp_counts["blocked"] == kernel_counts["blocked"] == len(packets) - len(by_xdp) > 0
-    assert xdp_counts["crossed"] == kernel_counts["crossed"] - kernel_counts["blocked"]  # the kernel sees what passes
+    assert [each for each in differing(by_kernel, by_xdp) if not misread(each)][:6] == []
+    assert kernel_counts["blocked"] == len(packets) - len(by_kernel) > n / 5
+    assert kernel_counts["crossed"] == len(packets) + batches(packets)
+    assert xdp_counts["crossed"] == len(by_xdp) + batches(packets)  # the kernel sees what passes
     assert all(each.checksum_right and each.hops == 1 for each in by_xdp)
 
 
@@ -131,11 +152,11 @@ def test_xdp_decides_as_nftables_does(testbed: Testbed, pool: PlatformPool) -> N
 def test_xdp_alone_drops_a_later_fragment_that_is_not_like_a_header(
     testbed: Testbed, pool: PlatformPool, implementation: str
 ) -> None:
-    end = datagram(PATH.source, PATH.sink, UDP, segment(PATH.source, PATH.sink, UDP, 40_000, b"the end"), 2)
+    later = bytes(inet.IP(src=PATH.source, dst=PATH.sink, proto=UDP, frag=60) / Raw(bytes(200)))
     with chain_of(testbed, pool, "firewall", implementation, WHERE) as chain:
-        found, _ = decided(testbed, chain, [datagram(PATH.source, PATH.sink, UDP, bytes(200), 1, 60), end])
+        found, _ = decided(chain, [later])
         counted = chain.counted()
-    assert (len(found), counted.get("broken", (0, 0))[0]) == ((2, 0) if implementation == "kernel" else (1, 1))
+    assert (len(found), counted.get("broken", (0, 0))[0]) == ((1, 0) if implementation == "kernel" else (0, 1))
 
 
 @pytest.mark.parametrize(

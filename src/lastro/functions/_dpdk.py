@@ -22,13 +22,15 @@ from lastro.functions._forwarding_path import ForwardingPath
 from lastro.host.base import Process
 from lastro.platforms.base import Instance
 
-PACKAGES = ("dpdk-dev",)  # with testpmd
-VERSION_ARGV = ("dpdk-testpmd", "--version")
+PACKAGES = ("dpdk-dev",)  # with testpmd and all drivers
+VERSION = {"dpdk-testpmd": ("dpdk-testpmd", "--version")}
 CONDITION = {
-    "checksums and segments": "testpmd completes checksums; source and sink send single segments, which fit a frame"
+    "checksums and segments": "source and sink send single segments, which fit a frame; "
+    "testpmd completes the checksums of plain forwarding, and the ends of the flow those of a firewall"
 }
-_START_TIMEOUT_S = 120.0  # on an emulated machine; elsewhere a second
-_MOST_WORDS = 600  # characters of testpmd's own error
+START_TIMEOUT_S = 120.0  # on an emulated machine; elsewhere a second
+NO_HARDWARE = ("--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "--iova-mode=va")
+_MOST_WORDS = 600  # characters of a program's own error
 _MEMORY_MB = 64
 _BUFFERS = 8192  # of 2 KiB each, for two rings of 1,024 and two more in flight
 # It ends when it can read standard input. Its two threads, of which one only waits, may run on every CPU that the
@@ -41,7 +43,7 @@ exec stdbuf -oL dpdk-testpmd --lcores="(0,1)@($cpus)" "$@"
 
 def _argv(path: ForwardingPath, next_hops: tuple[str, str]) -> list[str]:
     ports = (path.inside, path.outside)
-    eal = ["--no-huge", "-m", f"{_MEMORY_MB}", "--no-pci", "--no-telemetry", "--no-shconf", "--iova-mode=va"]
+    eal = [*NO_HARDWARE, "-m", f"{_MEMORY_MB}"]
     eal += [f"--vdev=net_af_packet{number},iface={port}" for number, port in enumerate(ports)]
     app = ["--forward-mode=csum", "--nb-cores=1", f"--total-num-mbufs={_BUFFERS}", "--no-mlockall"]
     app += [f"--eth-peer={number},{address}" for number, address in enumerate(next_hops)]
@@ -56,22 +58,28 @@ def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[None]:
     testpmd ends before the block does."""
     if instance.run(["sh", "-c", "command -v dpdk-testpmd"], check=False).returncode != 0:
         raise Unavailable("the root filesystem has no `dpdk-testpmd`", "build one with Debian's package dpdk-dev")
-    next_hops = _next_hop(instance, path.source), _next_hop(instance, path.sink)
-    # testpmd forwards, so the kernel must not. Set from outside: /proc/sys is read-only in a container.
-    instance.set_sysctls({f"net.ipv{path.version}.{_forwards(path)}": "0"})
-    process = instance.spawn(_argv(path, next_hops))
+    hops = next_hops(instance, path)
+    stop_kernel(instance, path)
+    process = instance.spawn(_argv(path, hops))
     try:
         with suppress(CommandFailed):
-            process.wait_line("Press enter to exit", _START_TIMEOUT_S)
-        _require_alive(process, "at its start")
+            process.wait_line("Press enter to exit", START_TIMEOUT_S)
+        require_alive(process, "dpdk-testpmd", "at its start")
         yield
-        _require_alive(process, "during the trial")
+        require_alive(process, "dpdk-testpmd", "during the trial")
     finally:
         process.stop()
 
 
-def _forwards(path: ForwardingPath) -> str:
-    return "conf.all.forwarding" if path.version == "6" else "ip_forward"
+def stop_kernel(instance: Instance, path: ForwardingPath) -> None:
+    """Make the instance's kernel forward nothing, since DPDK does. /proc/sys is read-only inside a container."""
+    forwarding = "conf.all.forwarding" if path.version == "6" else "ip_forward"
+    instance.set_sysctls({f"net.ipv{path.version}.{forwarding}": "0"})
+
+
+def next_hops(instance: Instance, path: ForwardingPath) -> tuple[str, str]:
+    """Return the hardware addresses towards source and sink. Raises: PlatformError if one does not answer."""
+    return _next_hop(instance, path.source), _next_hop(instance, path.sink)
 
 
 def _next_hop(instance: Instance, address: str) -> str:
@@ -86,9 +94,9 @@ def _next_hop(instance: Instance, address: str) -> str:
     return str(addresses[0])
 
 
-def _require_alive(process: Process, doing: str) -> None:
-    """Check that testpmd still runs. Raises: PlatformError with its output when it has ended."""
+def require_alive(process: Process, program: str, doing: str) -> None:
+    """Check that a program still runs. Raises: PlatformError with its output when it has ended."""
     if not process.alive():
         done = process.stop()
         words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())
-        raise PlatformError(f"dpdk-testpmd ended {doing}: {words[-_MOST_WORDS:] or f'exit code {done.returncode}'}")
+        raise PlatformError(f"{program} ended {doing}: {words[-_MOST_WORDS:] or f'exit code {done.returncode}'}")

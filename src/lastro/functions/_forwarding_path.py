@@ -92,9 +92,17 @@ _NETWORKS = 24  # of a chain: more than it has, and so that no chain has one tha
 BROKEN = "broken"  # packets that cannot be read: cut off at the length of a frame, or with a wrong header
 
 
+HEADER_BYTES = 14  # of Ethernet
+
+
 class CounterReading(NamedTuple):
     packets: int
     bytes: int
+
+    @classmethod
+    def of_frames(cls, packets: int, frame_bytes: int) -> CounterReading:
+        """Return the reading of a counter of frames, with their headers."""
+        return cls(packets, frame_bytes - HEADER_BYTES * packets)
 
 
 # RFC 5180 reserves 2001:2::/48 for benchmarks, as RFC 2544 does 198.18.0.0/15.

@@ -24,7 +24,7 @@ from lastro.functions._forwarding_path import CounterReading
 from lastro.platforms.base import Instance
 
 PACKAGES = ("bpftool", "xdp-tools")
-VERSION_ARGV = ("xdp-filter", "load", "--version")
+VERSION = {"xdp-filter": ("xdp-filter", "load", "--version")}
 # How such links were measured, for the report.
 CONDITION = {
     "XDP": "native, on the ports where packets arrive, which hand it single frames; "

@@ -10,8 +10,15 @@ from functools import partial
 from typing import ClassVar
 
 from lastro.errors import Unavailable, hinted
-from lastro.functions import _click, _dpdk, _xdp, _xdp_forward
-from lastro.functions._forwarding_path import BROKEN, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
+from lastro.functions import _click, _dpdk, _dpdk_filter, _xdp, _xdp_forward
+from lastro.functions._forwarding_path import (
+    BROKEN,
+    HEADER_BYTES,
+    MOST_CHAINS,
+    PATHS,
+    CounterReading,
+    ForwardingPath,
+)
 from lastro.functions._xdp_filter import PASSED, BlockedFrames, filtering
 from lastro.functions._xdp_forward import TO_KERNEL
 from lastro.host.base import Host
@@ -27,23 +34,34 @@ class Implementation:
     """A way to run functions: the kernel, Click, DPDK or XDP.
 
     `counts` is a noun phrase for messages: what counts the packets, such as 'its rules'. `condition` describes how the
-    links were measured, for the report. `packages` are Debian packages that the image needs; `version_argv` prints the
-    version of the program. `programs` returns the paths, on a host, of programs of our own to copy into the image; it
-    raises Unavailable if they cannot be compiled there."""
+    links were measured, for the report. `packages` are Debian packages that the image needs; `versions` has, by the
+    name of each program, the command that prints its version. `programs` returns the paths, on a host, of programs of
+    our own to copy into the image; it raises Unavailable if they cannot be compiled there. `capabilities` are those
+    that an instance needs besides those of its functions."""
 
     counts: str
     condition: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
-    version_argv: tuple[str, ...] = ()
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     programs: Callable[[Host], tuple[str, ...]] = lambda host: ()
+    capabilities: tuple[str, ...] = ()
 
 
+_PACKET_SOCKETS = ("CAP_NET_RAW",)
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "kernel": Implementation("its rules"),
-    "click": Implementation("its elements", _click.CONDITION, version_argv=("click", "--version")),
-    "dpdk": Implementation("the ports", _dpdk.CONDITION, _dpdk.PACKAGES, _dpdk.VERSION_ARGV),
+    "click": Implementation(
+        "its elements", _click.CONDITION, versions={"click": ("click", "--version")}, capabilities=_PACKET_SOCKETS
+    ),
+    "dpdk": Implementation(
+        "the ports, or the flows of its switch,",
+        _dpdk.CONDITION,
+        (*_dpdk.PACKAGES, *_dpdk_filter.PACKAGES),
+        {**_dpdk.VERSION, **_dpdk_filter.VERSION},
+        capabilities=_PACKET_SOCKETS,
+    ),
     "xdp": Implementation(
-        "its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION_ARGV, _xdp_forward.programs
+        "its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION, _xdp_forward.programs
     ),
 }
 
@@ -98,6 +116,15 @@ class Function(Part):
             f"function '{self.name}' does not run in XDP: xdp-filter only drops frames", 'use implementation = "kernel"'
         )
 
+    def openflow(self, path: ForwardingPath) -> Sequence[str]:
+        """Return the packets to drop in DPDK, each as a match of OpenFlow, for a function that does more than forward.
+
+        Raises: Unavailable if the function does anything but drop packets and forward the rest."""
+        raise Unavailable(
+            f"function '{self.name}' does not run in DPDK, which forwards or drops packets here",
+            'use implementation = "kernel"',
+        )
+
     @contextmanager
     def installed(
         self, instance: Instance, path: ForwardingPath, implementation: str = "kernel"
@@ -108,7 +135,7 @@ class Function(Part):
         if implementation == "click":
             with _click.running(instance, self.click(path), path) as router:
                 yield router.counted
-        elif implementation == "xdp" and not self._does_more(path):
+        elif implementation == "xdp" and not self.does_more(path):
             with _xdp_forward.forwarding(instance, path) as program:
                 yield program.counted
         elif implementation == "xdp":
@@ -117,14 +144,12 @@ class Function(Part):
                 forwarding._load(instance, path)
                 # Read last, the program has passed what the kernel has forwarded.
                 yield lambda: {**forwarding.counters(instance, path), **program.counted()}
-        elif implementation == "dpdk":
-            if self._does_more(path):
-                raise Unavailable(
-                    f"function '{self.name}' does not run in DPDK: testpmd only forwards",
-                    'use implementation = "kernel", or function = "none"',
-                )
+        elif implementation == "dpdk" and not self.does_more(path):
             with _dpdk.forwarding(instance, path):
                 yield lambda: {"crossed": carried(instance, path)}
+        elif implementation == "dpdk":
+            with _dpdk_filter.filtering(instance, path, self.openflow(path)) as switch:
+                yield switch.counted
         else:
             self._load(instance, path)
             yield partial(self.counters, instance, path)
@@ -133,7 +158,7 @@ class Function(Part):
         with hinted(self.remedy if instance.shares_kernel else None):
             if instance.has_nftables:
                 instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
-            elif self._does_more(path):
+            elif self.does_more(path):
                 raise Unavailable(
                     f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
                     'measure plain forwarding on it: function = "none"',
@@ -141,7 +166,7 @@ class Function(Part):
             for step in self.more_steps(path):
                 instance.run(step.argv, stdin=step.stdin)
 
-    def _does_more(self, path: ForwardingPath) -> bool:
+    def does_more(self, path: ForwardingPath) -> bool:
         """Return whether the function does more than forward packets."""
         return bool(self.rules(path) or self.more_steps(path))
 
@@ -179,7 +204,7 @@ def carried(instance: Instance, path: ForwardingPath) -> CounterReading:
     It is the smaller of two counts: what the inside interface has received and what the outside one has sent so far."""
     stats = {link["ifname"]: link["stats64"] for link in instance.links()}
     come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]
-    return CounterReading(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
+    return CounterReading.of_frames(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
 
 
 class Service(Part):
@@ -193,6 +218,6 @@ class Service(Part):
 
 
 __all__ = [
-    "BROKEN", "IMPLEMENTATIONS", "MOST_CHAINS", "PASSED", "PATHS", "TO_KERNEL", "BlockedFrames", "CounterReading",
-    "ForwardingPath", "Function", "Service", "Step",
+    "BROKEN", "HEADER_BYTES", "IMPLEMENTATIONS", "MOST_CHAINS", "PASSED", "PATHS", "TO_KERNEL", "BlockedFrames",
+    "CounterReading", "ForwardingPath", "Function", "Service", "Step",
 ]  # fmt: skip

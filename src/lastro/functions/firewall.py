@@ -57,6 +57,14 @@ class Firewall(Function):
         networks = [str(each) for source in BLOCKED_SOURCES for each in ip_network(source)]
         return BlockedFrames(BLOCKED_PORTS, [*networks, *self._hosts(path)])
 
+    def openflow(self, path: ForwardingPath) -> list[str]:
+        if path.version == "6":
+            ip, source, protocols, sources = "ipv6", "ipv6_src", ("tcp6", "udp6"), BLOCKED_SOURCES_6
+        else:
+            ip, source, protocols, sources = "ip", "nw_src", ("tcp", "udp"), BLOCKED_SOURCES
+        ports = [f"{protocol},tp_dst={port}" for protocol in protocols for port in BLOCKED_PORTS]
+        return [*ports, *(f"{ip},{source}={each}" for each in (*sources, *self._hosts(path)))]
+
     def _hosts(self, path: ForwardingPath) -> Iterator[str]:
         """Yield one address to block for each further rule that the option asks for; no flow comes from them."""
         for number in range(_RULES.of(self.chosen)):

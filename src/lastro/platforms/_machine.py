@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
+from lastro.host.base import Completed
 from lastro.host.shell import setting
-from lastro.platforms.base import Instance, InstanceSpec, Port, Tap, configuration, single_segments
+from lastro.platforms.base import Instance, InstanceSpec, Port, Tap, configuration
 from lastro.testbed import Testbed
 from lastro.validity import ClockSample, drift
 
@@ -136,8 +137,8 @@ class MachineInstance(GuestInstance):
         if lines := setting(values):
             self.run(["sh", "-e"], stdin="\n".join(lines) + "\n")
 
-    def send_single_segments(self, link: str) -> None:
-        self.run(["ip", *single_segments(link)])
+    def _on_links(self, argv: Sequence[str], *, check: bool = True) -> Completed:
+        return self.run(argv, check=check)
 
     def links(self) -> list[dict[str, Any]]:
         """Return the guest's interfaces, with the counters of the host's device (tap or macvtap) of each link.

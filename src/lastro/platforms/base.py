@@ -16,6 +16,7 @@ from lastro.host.activity import STAT, n_cpus
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
+from lastro.host.ledger import NETNS_DIR
 from lastro.host.threads import all_of
 from lastro.platforms._gate import CALM_S, Gate, measure_argv, naming_command, serve_argv
 from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
@@ -336,12 +337,23 @@ class Instance(ABC):
         """Make the instance's kernel send only single segments over `link`, never packets that a card must divide.
 
         This works on every link; turning off offloads does not, since those of a macvlan cannot be turned off."""
-        self.testbed.host.run(["ip", "-n", self.netns, *single_segments(link)])
+        self._on_links(["ip", "link", "set", link, "gso_max_segs", "1"])
 
+    def complete_checksums(self, link: str) -> None:
+        """Make the instance's kernel compute the checksums of what it sends over `link`, never leave them to a card.
 
-def single_segments(link: str) -> list[str]:
-    """Return the arguments of an `ip` command that makes the kernel send only single segments over `link`."""
-    return ["link", "set", link, "gso_max_segs", "1"]
+        Raises: Unavailable for a link that does not allow it."""
+        script = 'ethtool --offload "$1" tx off; ethtool --show-offload "$1" | grep -q "^tx-checksumming: off"'
+        done = self._on_links(["sh", "-c", script, "sh", link], check=False)
+        if done.returncode != 0:
+            raise Unavailable(
+                f"the kernel of {self.spec.role} cannot complete checksums on {link}: its link leaves them to a card",
+                'use an attachment by veth, or implementation = "kernel"',
+            )
+
+    def _on_links(self, argv: Sequence[str], *, check: bool = True) -> Completed:
+        """Run a command that configures the instance's links, with the rights that this takes."""
+        return self.testbed.host.run(["nsenter", f"--net={NETNS_DIR / self.netns}", *argv], check=check)
 
 
 def configuration(port: Port) -> list[str]:

@@ -256,4 +256,5 @@ def test_the_ends_of_a_flow_through_click_send_single_segments(tmp_path: Path) -
     host = RecordingHost()
     with Runc().start(recording_testbed(host, tmp_path), InstanceSpec("one", "source")) as instance:
         instance.send_single_segments("out0")
-    assert ["ip", "-n", instance.netns, "link", "set", "out0", "gso_max_segs", "1"] in host.commands
+    enter = ["nsenter", f"--net=/run/netns/{instance.netns}"]
+    assert [*enter, "ip", "link", "set", "out0", "gso_max_segs", "1"] in host.commands

@@ -235,7 +235,7 @@ def test_a_function_alone_counts_every_packet_and_one_in_a_row_those_in_its_plac
 
 def test_functions_in_one_instance_have_a_table_each_and_follow_each_other() -> None:
     found = row("firewall>firewall>nat", TOGETHER)
-    assert found.roles == ["function"] and found.capabilities("function") == ("CAP_NET_ADMIN",)
+    assert found.roles == ["function"] and found.capabilities("function", "kernel") == ("CAP_NET_ADMIN",)
     first, second, third = (hop.function.ruleset(hop.path) for hop in found.hops)
     assert first.startswith("table ip lastro {") and "forward priority filter;" in first
     assert second.startswith("table ip lastro2 {") and "forward priority filter + 1;" in second
@@ -249,7 +249,7 @@ def test_a_row_has_what_any_of_its_functions_has() -> None:
     found = row("none>nat>dpi")
     assert (found.per_packet, found.tracks) == (True, "function2")
     assert (row("none>none").per_packet, row("none>none").tracks) == (False, "")
-    assert found.capabilities("source") == ()
+    assert found.capabilities("source", "dpdk") == ()
 
 
 # Witnesses

@@ -42,7 +42,7 @@ from lastro.scenarios.shared.on_chain import (
     PROFILE,
     OnChain,
     forwards_only,
-    implementations_of,
+    implementation_versions,
     starts_s,
 )
 from lastro.scenarios.shared.simultaneous import MIN_OVERLAP, exceeds, extend_marks, has_several_chains
@@ -134,9 +134,8 @@ class ChainScenario(OnChain):
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         stressing = (("stress-ng", "--version"), ("stress", "--version"))
         commands: list[Sequence[str]] = [Iperf3Tcp.version_argv, Ping.version_argv, *stressing]
-        commands += [each.version_argv for each in implementations_of(configs) if each.version_argv]
         commands += [tool.version_argv for length, tool in TRANSACTIONS if any(map(length.of, configs))]
-        return {argv[0]: argv for argv in commands}
+        return {argv[0]: argv for argv in commands} | implementation_versions(configs)
 
     def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the facts of the base class, then ('offloads', {attachment: its links' offloads on the bare host})."""

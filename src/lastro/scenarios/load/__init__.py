@@ -62,7 +62,7 @@ from lastro.scenarios.shared.on_chain import (
     NO_DIFFERENCE,
     PROFILE,
     OnChain,
-    implementations_of,
+    implementation_versions,
     n_chains,
     require_no_xdp_on_cards,
     starts_s,
@@ -189,8 +189,8 @@ class LoadScenario(OnChain):
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         names = sorted({part_name(config, "instrument") for config in configs})
-        own = {each.version_argv[0]: each.version_argv for each in implementations_of(configs) if each.version_argv}
-        return own | {name: registry.get(LoadGenerator, name).version_argv for name in names}
+        generators = {name: registry.get(LoadGenerator, name).version_argv for name in names}
+        return implementation_versions(configs) | generators
 
 
 def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:

@@ -94,7 +94,8 @@ def deployed(
     for number, row in enumerate(rows):
         for role, names in ports.items():
             host = platform_of_role.get(role, platform)
-            spec = instance_spec(testbed, _role_in_chain(role, number), row.capabilities(role), names, ip)
+            capabilities = row.capabilities(role, implementation)
+            spec = instance_spec(testbed, _role_in_chain(role, number), capabilities, names, ip)
             starting.append(host.start(testbed, attachment.specified(isolate(spec, host), host)))
     with ExitStack() as stack:
         stack.enter_context(attachment.before_start(testbed, [platform, *hosts]))
@@ -109,8 +110,10 @@ def deployed(
         stack.enter_context(attachment.connect(testbed, segments))
         for number, chain in enumerate(chains):
             if implementation in ("click", "dpdk"):
-                chain.source.send_single_segments(SOURCE_PORT)
-                chain.sink.send_single_segments(SINK_PORT)
+                for end, port in ((chain.source, SOURCE_PORT), (chain.sink, SINK_PORT)):
+                    end.send_single_segments(port)
+                    if implementation == "dpdk" and chain.function.does_more:
+                        end.complete_checksums(port)
             counted = stack.enter_context(chain.function.installed(chain.instances, implementation))
             chains[number] = replace(chain, counted=counted)
         if implementation == "xdp" and not offloads:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lastro.functions.base import PASSED, TO_KERNEL, CounterReading
+from lastro.functions.base import HEADER_BYTES, PASSED, TO_KERNEL, CounterReading
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
 from lastro.scenarios.shared.chain import Chain
@@ -24,7 +24,6 @@ OFFLOADS = Setting(
     "segmentation and checksum offloads of the links: the kernel's, or off, so that no frame exceeds the MTU",
     choices=(KERNEL, OFF),
 )
-_HEADER_BYTES = 14  # of Ethernet, which the MTU does not include
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Frames:
     @property
     def fit(self) -> bool:
         """Whether frames of the mean size fit the MTU."""
-        return self.largest <= self.mtu + _HEADER_BYTES
+        return self.largest <= self.mtu + HEADER_BYTES
 
 
 def frames_of(
@@ -61,7 +60,7 @@ def frames_of(
     if not moved or not moved["rx_packets"]:
         return None
     crossed = counted.get("crossed", CounterReading(0, 0))
-    inside = crossed.bytes / crossed.packets + _HEADER_BYTES if crossed.packets else 0.0
+    inside = crossed.bytes / crossed.packets + HEADER_BYTES if crossed.packets else 0.0
     if mixed and not inside:
         return None
     passed = counted.get(PASSED, CounterReading(0, 0))  # with headers, which a veth does not count for a program

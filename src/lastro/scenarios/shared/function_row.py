@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from lastro.errors import Unavailable
-from lastro.functions.base import MOST_CHAINS, CounterReading, ForwardingPath, Function
+from lastro.functions.base import IMPLEMENTATIONS, MOST_CHAINS, CounterReading, ForwardingPath, Function
 from lastro.platforms.base import Instance
 from lastro.scenarios.shared.instance_spec import FUNCTION
 from lastro.study.levels import MOST_HOPS
@@ -55,6 +55,11 @@ class FunctionRow:
         return any(hop.function.per_packet for hop in self.hops)
 
     @property
+    def does_more(self) -> bool:
+        """Whether one of them does more than forward packets."""
+        return any(hop.function.does_more(hop.path) for hop in self.hops)
+
+    @property
     def tracks(self) -> str:
         """The role of the first instance that tracks connections; empty if none does."""
         return next((hop.role for hop in self.hops if hop.function.tracks), "")
@@ -67,10 +72,10 @@ class FunctionRow:
     def witnesses(self) -> tuple[str, ...]:
         return tuple(hop.counter(name) for hop in self.hops for name in hop.function.witnesses)
 
-    def capabilities(self, role: str) -> tuple[str, ...]:
+    def capabilities(self, role: str, implementation: str) -> tuple[str, ...]:
         """Return the capabilities that the functions in the instance with this role need; empty for source and sink."""
-        needed = (name for hop in self.hops if hop.role == role for name in hop.function.capabilities)
-        return tuple(dict.fromkeys(needed))
+        own, further = (hop.function for hop in self.hops if hop.role == role), IMPLEMENTATIONS[implementation]
+        return tuple(dict.fromkeys(name for each in own for name in (*each.capabilities, *further.capabilities)))
 
     @contextmanager
     def installed(

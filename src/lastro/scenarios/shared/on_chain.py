@@ -180,9 +180,8 @@ class OnChain(OnLinks):
             yield _floodable(config, level)
         for on in (level, *others):
             yield from self._probed_on(on, config, links, ip)
-        yield probes.function(
-            functions_level(config), level, by, ip, PLACEMENT.of(config), links if by == "xdp" or others else DIRECT
-        )
+        along = links if others or by in ("xdp", "dpdk") else DIRECT
+        yield probes.function(functions_level(config), level, by, ip, PLACEMENT.of(config), along)
         if part_name(config, "anomaly") != NONE:
             yield probes.anomaly(part_level(config, "anomaly"), level, ANOMALY_TOOL.of(config))
         if floods:
@@ -362,6 +361,11 @@ def forwards_only(config: Config) -> bool:
 def implementations_of(configs: Sequence[Config]) -> list[Implementation]:
     """Return the distinct implementations of functions in these treatments, sorted by name."""
     return [IMPLEMENTATIONS[name] for name in sorted({IMPLEMENTATION.of(config) for config in configs})]
+
+
+def implementation_versions(configs: Sequence[Config]) -> dict[str, Sequence[str]]:
+    """Return {program: command that prints its version} of the implementations of functions in these treatments."""
+    return {name: argv for each in implementations_of(configs) for name, argv in each.versions.items()}
 
 
 def require_no_xdp_on_cards(config: Config) -> None:

@@ -88,7 +88,7 @@ class ChainProbes(PartProbes):
     ) -> Availability:
         """Return whether a function, or several in a row such as 'firewall>nat@docker', carries a ping.
 
-        The attachment matters in two cases: if the implementation acts on the function's port, as `xdp` does, and if a
+        The attachment matters in two cases: if the implementation acts on ports, as `xdp` and `dpdk` do, and if a
         function names its own platform, since the links then join instances of several platforms."""
         key = ("function", platform, name, implementation, ip, placement, attachment)
         return self._once(key, self._probe_function)
