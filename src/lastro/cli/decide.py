@@ -2,6 +2,7 @@
 
   lastro decide DIR --sla "throughput >= 2 Gbit/s" --sla "latency_p99 < 1 ms" --cost chain_cpus
   lastro decide DIR --under anomaly=memory       under this neighbour; without it, under every one that was measured
+  lastro decide DIR --at anomaly.dose=50%        at this value of a factor of numbers, which must have been measured
   lastro decide DIR --require own-kernel --prices cpu_hour=0.04,gib_hour=0.005
   lastro decide DIR1 DIR2 DIR3                   one study, run on several days: what these differ in counts, too
   lastro decide SUITE --weights cpu=2,disk=0     the best over the studies of a suite, and what its source recommends
@@ -37,11 +38,13 @@ from lastro.errors import InputError, did_you_mean
 from lastro.grouping import by_key
 from lastro.plain import json_text
 from lastro.shapes import MOST_MEASURED
+from lastro.study.levels import is_quantity
 from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.decision import SlaDecision
     from lastro.results.read import CampaignData
+    from lastro.study.model import Study
 
 _NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
@@ -63,6 +66,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--under", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="only these conditions, such as anomaly=memory; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--at", metavar="FACTOR=VALUE,...", action="append", default=[],
+        help="only these measured values of a factor of numbers, such as load=200kpps; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--prices", metavar="RESOURCE=PRICE,...",
@@ -115,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         " + ".join(priced) if priced else None,
         properties,
         args.wish,
-        levels_named(args.under, "--under"),
+        _conditions(args, report.study),
         required,
     )
     decision = decide(report, question)
@@ -150,7 +157,7 @@ def _run_studies(args: argparse.Namespace, data: Mapping[str, CampaignData], req
     from lastro.builders.suite_decision import suite_decision_blocks
 
     suite = suites.read(args.dirs[0]) if suites.is_suite(args.dirs[0]) else None
-    only = [option for option in ("cost", "prices", "under", "wish") if getattr(args, option) not in (None, [])]
+    only = [option for option in ("cost", "prices", "under", "at", "wish") if getattr(args, option) not in (None, [])]
     if only or len(args.require) > (required is not None):
         option = f"--{only[0] if only else 'require'}"
         if suite is not None:
@@ -169,6 +176,20 @@ def _run_studies(args: argparse.Namespace, data: Mapping[str, CampaignData], req
     if (outcome := decision.levels_outcome) is not None:
         return {"kept": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[outcome]
     return 0 if decision.leader is not None and decision.best[decision.leader] >= required else _UNDECIDED
+
+
+def _conditions(args: argparse.Namespace, study: Study) -> dict[str, list[str]]:
+    """Return the conditions of --under and --at as {factor: levels}.
+
+    Raises: InputError for another form, for a factor in both, and for --at with a factor whose levels are names."""
+    under, at = (levels_named(getattr(args, option), f"--{option}") for option in ("under", "at"))
+    if both := next((name for name in at if name in under), None):
+        raise InputError(f"--under and --at both have levels of {both}", "name them in one of the two")
+    for factor in study.factors:
+        if factor.name in at and not all(is_quantity(factor.name, str(level)) for level in factor.levels):
+            hint = f"write it as in --under {factor.name}={factor.levels[0]}"
+            raise InputError(f"--at: the levels of {factor.name} are not numbers", hint)
+    return under | at
 
 
 def _figures(decision: SlaDecision, say: Language) -> tuple[Figure, ...]:
