@@ -51,7 +51,8 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
     blank = ("—",) * (len(columns) - 2)
     rows += [(candidate.label, say("✕ requirement not met"), *blank) for candidate in decision.lacking]
     note = say(WORST) if levels else ""
-    return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))), note=note)
+    numbers = frozenset(range(2, len(columns) - bool(question.wished)))
+    return Table("decision", "", tuple(columns), tuple(rows), numbers, note=note, stacked=True)
 
 
 def levels_table(decision: SlaDecision, say: Language) -> Table:
