@@ -89,16 +89,35 @@ def in_unit(text: str, unit: str) -> float:
     """Convert a quantity to `unit`: '2 Gbit/s' in Mbit/s is 2000. A number without a unit is returned unchanged.
 
     Raises: InputError when the text is not a number with a unit, or the units are not convertible."""
-    match = re.fullmatch(r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*)", text.strip(), re.ASCII)
-    if not match or abs(float(match[1])) > MOST_MEASURED:
+    if (number := _number_and_unit(text)) is None:
         raise InputError(f"'{text}' is not a number with a unit", f"write it as in '2 {unit}'")
-    value, written = float(match[1]), match[2].strip()
+    value, written = number
     if not written or written == unit:
         return value
     of_text, of_unit = _scale(written), _scale(unit)
     if of_text is None or of_unit is None or of_text[1] != of_unit[1]:
         raise InputError(f"'{text}' is not in {unit or 'a plain number'}", f"write it as in '2 {unit}'")
     return value * of_text[0] / of_unit[0]
+
+
+def quantity(text: str, unit: str = "") -> tuple[float, str] | None:
+    """Parse a number with a prefix, a unit or both as (value, base unit): '200 kpps' is (2e5, '1/s'), '1M' (1e6, '').
+
+    A number without both is in `unit`. None for any other text."""
+    if (number := _number_and_unit(text)) is None:
+        return None
+    value, written = number
+    if written in _PREFIXES and (written or not unit):
+        return value * _PREFIXES[written], ""
+    scale = _scale(written or unit)
+    return scale and (value * scale[0], scale[1])
+
+
+def _number_and_unit(text: str) -> tuple[float, str] | None:
+    match = re.fullmatch(r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*)", text.strip(), re.ASCII)
+    if not match or abs(float(match[1])) > MOST_MEASURED:
+        return None
+    return float(match[1]), match[2].strip()
 
 
 def _scale(unit: str) -> tuple[float, str] | None:

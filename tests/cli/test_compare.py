@@ -213,6 +213,23 @@ def test_a_regression_comes_first_and_ends_with_code_4(tmp_path: Path) -> None:
     assert lastro("compare", a, b, "--fail-over", "30%").code == 0
 
 
+@pytest.mark.parametrize(("margin", "code"), [(0.1, 4), (0.3, 0)])
+def test_without_a_margin_the_gate_takes_that_of_each_metric_in_the_study(
+    tmp_path: Path, margin: float, code: int
+) -> None:
+    """The baseline may be older than the table; what the table does not name has the margin of `lastro ab`."""
+    study = make_study(replicates=8, baseline={"isolation": "none"}, margins={"throughput": margin})
+    a, b = pair(tmp_path, b=steady("b", slow="apparmor", factor=0.8), study_b=study)
+    done = wide(a, b, "--fail-over", "--metric", "throughput", "--metric", "jitter")
+    assert done.code == code and f"of more than {100 * margin:g} % (throughput), 3 % (jitter)" in done.out
+    found = compared(a, b, "--fail-over", "--metric", "throughput", "--metric", "jitter")
+    assert found["gate"]["margin"] is None and found["gate"]["margins"] == {"throughput": margin, "jitter": 0.03}
+    limits = {(cell["metric"], cell["gate"]["limit"]) for cell in found["cells"]}
+    assert limits == {("throughput", 1 - margin), ("jitter", 1.03)}
+    assert f"of more than {100 * margin:g} %" in wide(a, b, "--fail-over", "--metric", "throughput").out.splitlines()[0]
+    assert lastro("compare", a, b, "--fail-over", "30%").code == 0, "one that is given is for all metrics"
+
+
 def test_the_order_of_treatments_and_blocks_does_not_matter(tmp_path: Path) -> None:
     """B's file lists factors and levels the other way round."""
     turned = make_study({name: levels[::-1] for name, levels in reversed(SMALL.items())}, replicates=8)

@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
+from lastro.analysis.breaking_points import BrokenLevel
 from lastro.app.campaigns import begin
+from lastro.builders.decision_tables import dose_text
 from lastro.errors import InputError
+from lastro.stats.breaking_point import BreakingPoint
+from lastro.study.service_level import ServiceLevel
+from lastro.words.language import ENGLISH
 
 from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from .conftest import is_error, lastro
@@ -327,9 +332,49 @@ def test_where_a_level_breaks_along_a_factor_of_numbers(tmp_path: Path) -> None:
     done = lastro("decide", directory, "--sla", "throughput >= 15 Gbit/s", "--json").json
     found = {each["candidate"]: (each["low"], each["high"]) for each in done["breaks"]}
     assert found == {"native": (75, None), "docker": (60, 75), "lxc": (None, 0)}
+    assert {tuple(each["doses"]) for each in done["breaks"]} == {(0, 75)}
     text = lastro("decide", directory, "--sla", "throughput >= 15 Gbit/s").out
-    assert "Where a level breaks" in text and "not up to 75" in text and "at 0 or below" in text
+    assert "Where a level breaks" in text and "never broke up to 75" in text and "at 0 or below" in text
     assert "[60, 75]" in text
+    at = lastro("decide", directory, "--sla", "throughput >= 15 Gbit/s", "--at", "step=0.05k,75%", "--json").json
+    assert {each["candidate"]: (each["low"], each["high"]) for each in at["breaks"]}["docker"] == (50, 75)
+
+
+@pytest.mark.parametrize(
+    ("point", "text"),
+    [
+        (BreakingPoint(80.0, 50.0, math.inf), "80.0 [50, > 100]"),
+        (BreakingPoint(math.inf, 50.0, math.inf), "> 100 [50, > 100]"),
+        (BreakingPoint(62.0, -math.inf, math.inf), "62.0 [≤ 0, > 100]"),
+        (BreakingPoint(math.inf, 100.0, math.inf), "never broke up to 100"),
+        (BreakingPoint(-math.inf, -math.inf, 50.0), "at 50 or below"),
+        (None, "—"),
+    ],
+)
+def test_a_dose_beyond_those_that_were_measured_is_a_bound(point: BreakingPoint | None, text: str) -> None:
+    level = ServiceLevel.parse("throughput >= 15 Gbit/s", METRICS)
+    assert dose_text(BrokenLevel("step", level, 0, "", (0.0, 100.0), point), ENGLISH) == text
+
+
+def test_a_factor_of_numbers_is_held_at_a_value_that_was_measured(tmp_path: Path) -> None:
+    """The rate falls with the offered load; both candidates hold the level at the smaller one."""
+
+    def loaded(levels: Levels, block: int, metric: str) -> float:
+        noise = 1 + 0.002 * math.sin(9 * block + len(str(levels["platform"])))
+        return noise * (18_000.0 if levels["load"] == 100_000 else 14_000.0)
+
+    study = make_study({"platform": ("native", "lxc"), "load": (100_000, 200_000)}, metrics=METRICS[:1])
+    args = ("decide", make_campaign(tmp_path / "c", study, value=loaded), "--sla", "throughput >= 15 Gbit/s")
+    assert lastro(*args, "--json").json["verdict"] == "none"
+    for text in ("100kpps", "100000", "0.1M", "100 kfps"):
+        at = lastro(*args, "--at", f"load={text}", "--json").json
+        assert (at["verdict"], at["given"]) == ("recommended", {"load": "100000"}) and at["breaks"] == []
+    assert lastro(*args, "--under", "load=200kpps", "--json").json["given"] == {"load": "200000"}
+    is_error(lastro(*args, "--at", "load=150kpps"), 2, "not measured at 150kpps", "it has 100000, 200000")
+    is_error(lastro(*args, "--at", "load=100Mbit/s"), 2, "not measured at 100Mbit/s")
+    is_error(lastro(*args, "--at", "load=much"), 2, "has no level 'much'")
+    is_error(lastro(*args, "--at", "platform=lxc"), 2, "levels of platform are not numbers")
+    is_error(lastro(*args, "--at", "load=100kpps", "--under", "load=100000"), 2, "both have levels of load")
 
 
 @pytest.mark.parametrize("table", ["require", "wish"])

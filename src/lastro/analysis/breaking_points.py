@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.decision import SlaDecision, group_by_levels, levels_text, metric_trials
+from lastro.analysis.campaign import Row
+from lastro.analysis.decision import SlaDecision, campaigns_of, group_by_levels, levels_text, metric_trials
+from lastro.analysis.table_choice import is_under
 from lastro.stats.breaking_point import BreakingPoint, breaking_points
+from lastro.stats.campaign_effects import linked
 from lastro.study.fraction import Fraction
-from lastro.study.model import Factor
+from lastro.study.model import Factor, Level
 from lastro.study.service_level import ServiceLevel, is_choice
 
 
@@ -17,36 +20,44 @@ class BrokenLevel:
     """The dose of `factor` at which a candidate breaks a service level.
 
     `candidate` is the index of the candidate in the decision. `given` has the levels of the other conditions as text:
-    'anomaly = cpu'. `point` is None for a candidate that was not measured at every dose."""
+    'anomaly = cpu'. `doses` are the least and the greatest dose, beyond which nothing is known. `point` is None for a
+    candidate that was not measured at every dose."""
 
     factor: str
     level: ServiceLevel
     candidate: int
     given: str
+    doses: tuple[float, float]
     point: BreakingPoint | None
 
 
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
     """Yield the breaking points of all service levels along each numeric factor that users do not choose.
 
-    Such a factor has two or more levels, all numbers. Factors that a fractional design halves are left out."""
+    Such a factor has two or more levels in the conditions of the question, all numbers. Factors that a fractional
+    design halves are left out."""
     report = decision.report
     halved = Fraction.of(report.study).halved  # no two doses have the same conditions
+    rows = [row for row in report.rows if is_under(report, row, decision.question.under)]
     for factor in report.varying:
-        if not is_choice(factor.name) and factor.name not in halved and _doses(factor):
-            yield from _broken_along(factor, decision)
+        doses = _doses(row.treatment.levels[factor.name] for row in rows)
+        if not is_choice(factor.name) and factor.name not in halved and doses:
+            yield from _broken_along(factor, doses, rows, decision)
 
 
-def _broken_along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel]:
-    """Yield the breaking points along one factor, for each combination of the other conditions."""
-    report, doses = decision.report, _doses(factor)
+def _broken_along(
+    factor: Factor, doses: Sequence[float], all_rows: Sequence[Row], decision: SlaDecision
+) -> Iterator[BrokenLevel]:
+    """Yield the breaking points along one factor, for each combination of the other conditions in these rows."""
+    report = decision.report
+    campaigns = campaigns_of(report)
     chosen = list(decision.candidates[0].levels) if decision.candidates else []
     rest = [each.name for each in report.varying if each.name not in (*chosen, factor.name)]
     labels = [dict(candidate.levels) for candidate in decision.candidates]
-    groups, of_group = group_by_levels(report.rows, rest)
+    groups, of_group = group_by_levels(all_rows, rest)
     for number, given in enumerate(groups):
         rows, at = [], {}
-        for row in report.rows:
+        for row in all_rows:
             levels = {name: str(row.treatment.levels[name]) for name in chosen}
             if of_group[row.treatment.index] == number and levels in labels:
                 rows.append(row)
@@ -54,16 +65,23 @@ def _broken_along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel
                 at[row.treatment.index] = (labels.index(levels), doses.index(dose))
         for level in decision.question.levels:
             trials = metric_trials(report, rows, at, level.metric.name)
-            if not trials.cells:
+            if not trials.cells or (campaigns and not linked(trials, campaigns)):
                 continue
             points = breaking_points(
-                trials, doses, len(labels), level.limit, level.at_least, 1 - decision.question.confidence
+                trials,
+                doses,
+                len(labels),
+                level.limit,
+                level.at_least,
+                1 - decision.question.confidence,
+                campaigns,
             )
             for candidate, point in enumerate(points):
-                yield BrokenLevel(factor.name, level, candidate, levels_text(given), point)
+                yield BrokenLevel(factor.name, level, candidate, levels_text(given), (doses[0], doses[-1]), point)
 
 
-def _doses(factor: Factor) -> Sequence[float]:
-    """Return the levels of a factor in ascending order; empty unless there are two or more, and all are numbers."""
-    numbers = [level for level in factor.levels if isinstance(level, int | float) and not isinstance(level, bool)]
-    return sorted(map(float, numbers)) if len(numbers) == len(factor.levels) >= 2 else []
+def _doses(levels: Iterable[Level]) -> Sequence[float]:
+    """Return the distinct levels in ascending order; empty unless there are two or more, and all are numbers."""
+    distinct = set(levels)
+    numbers = [level for level in distinct if isinstance(level, int | float) and not isinstance(level, bool)]
+    return sorted(map(float, numbers)) if len(numbers) == len(distinct) >= 2 else []

@@ -36,6 +36,7 @@ from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import ratio_of_means
 from lastro.stats.resolution import resolution
 from lastro.stats.sampled import CampaignSpread, SampledMean
+from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
 
 OTHER_SPEED = N_("one of A and B was emulated, so times, rates and CPU use are not comparable with those of the other")
@@ -61,7 +62,7 @@ def compare(
     b: CampaignResults,
     *,
     metrics: Sequence[str] = (),
-    margin: float | None = None,
+    margins: Margins | None = None,
     confidence: float | None = None,
     fail_changed_host: bool = False,
     may_differ: Sequence[str] = (),
@@ -69,7 +70,7 @@ def compare(
     """Compare campaign B with campaign A, treatment by treatment.
 
     `metrics` are names of metrics (default: those that both studies list). `confidence` is by default that of A's
-    study. With a `margin`, a fraction, the gate judges the cells. With `fail_changed_host`, the gate also fails if a
+    study. With `margins`, the gate judges the cells. With `fail_changed_host`, the gate also fails if a
     fact about the host differs between A and B, unless the name of the fact matches a pattern in `may_differ`.
 
     Raises: InputError if A and B are not campaigns of one study, if they are copies, or if a metric or fact is
@@ -97,8 +98,8 @@ def compare(
     ]
     adjusted = holm([None if cell.test is None else cell.test.p for cell in cells])
     cells = [replace(cell, p_adjusted=p, alpha=alpha) for cell, p in zip(cells, adjusted, strict=True)]
-    if margin is not None:
-        cells = _judge_by_gate(cells, margin, alpha)
+    if margins is not None:
+        cells = _judge_by_gate(cells, margins, alpha)
     differences = tuple(_differences(a, b))
     cells.sort(key=lambda cell: (not cell.regressed, _WORST_FIRST.index(cell.verdict), -cell.loss))
     return Comparison(
@@ -109,7 +110,7 @@ def compare(
         one_sided=(*_unmatched("A", rows_a, rows_b), *_unmatched("B", rows_b, rows_a)),
         differences=differences,
         confidence=confidence,
-        margin=margin,
+        margins=margins,
         between=between,
         changed_host=_unexpected(a, b, differences, may_differ) if fail_changed_host else None,
     )
@@ -219,15 +220,17 @@ def _compare_cell(
     )  # fmt: skip
 
 
-def _judge_by_gate(cells: Sequence[ComparedCell], margin: float, alpha: float) -> list[ComparedCell]:
+def _judge_by_gate(cells: Sequence[ComparedCell], margins: Margins, alpha: float) -> list[ComparedCell]:
     """Return the cells, with the judgement of the gate added to tested cells whose metric has a better direction."""
     candidates = {}
     for at, cell in enumerate(cells):
         if cell.means is not None and cell.test is not None and cell.metric.better != "neither":
             mean_a, mean_b = cell.means
             candidates[at] = Candidate(mean_b, mean_a, cell.metric.better)
-    judged = dict(zip(candidates, gate(list(candidates.values()), margin, alpha), strict=True))
-    return [replace(cell, judged=judged.get(at), margin=margin) for at, cell in enumerate(cells)]
+    of_cells = [margins.of(cell.metric.name) for cell in cells]
+    tests = gate(list(candidates.values()), [of_cells[at] for at in candidates], alpha)
+    judged = dict(zip(candidates, tests, strict=True))
+    return [replace(cell, judged=judged.get(at), margin=of_cells[at]) for at, cell in enumerate(cells)]
 
 
 def _unmatched(

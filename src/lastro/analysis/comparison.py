@@ -15,6 +15,7 @@ from lastro.stats.intervals import Estimate, alpha_of
 from lastro.stats.margins import GateTest, RatioTest
 from lastro.stats.notes import Note
 from lastro.stats.sampled import SampledMean
+from lastro.study.margins import Margins
 from lastro.study.model import Level, Study
 
 Levels = tuple[tuple[str, Level], ...]
@@ -152,8 +153,8 @@ class Comparison:
 
     `cells` are in order from worst to best; cells that could not be compared come last. `between` is the spread between
     equal campaigns that A has stored, or else B; None if neither has. `one_sided` are the treatments that only one
-    campaign has. `changed_host` are the differences between the hosts that make the gate fail; None if the gate does
-    not judge hosts."""
+    campaign has. `margins` are those of the gate; None without a gate. `changed_host` are the differences between the
+    hosts that make the gate fail; None if the gate does not judge hosts."""
 
     a: CampaignResults
     b: CampaignResults
@@ -162,7 +163,7 @@ class Comparison:
     one_sided: tuple[UnmatchedTreatments, ...]
     differences: tuple[CampaignDifference, ...]
     confidence: float
-    margin: float | None
+    margins: Margins | None
     between: BetweenCampaigns | None = None
     changed_host: tuple[CampaignDifference, ...] | None = None
 
@@ -208,13 +209,18 @@ class Comparison:
         return {at: factor for at, factor in largest.items() if factor > LEAST_FACTOR}
 
     @property
+    def judged_margins(self) -> dict[str, float]:
+        """{name of a metric that the gate judges: its margin}; empty without a gate."""
+        return self.margins.judged(self.metrics) if self.margins else {}
+
+    @property
     def n_judged(self) -> int:
         return sum(cell.judged is not None for cell in self.cells)
 
     @property
     def not_judged(self) -> tuple[ComparedCell, ...]:
         """The cells that the gate could not judge, of metrics with a better direction; empty without a gate."""
-        if self.margin is None:
+        if self.margins is None:
             return ()
         return tuple(cell for cell in self.cells if cell.judged is None and cell.metric.better != "neither")
 
@@ -241,7 +247,7 @@ class Comparison:
         """The outcome of the gate: "regressed" if any cell regressed, else "undecided" if any is, else "shown".
 
         Empty without a gate."""
-        if self.margin is None:
+        if self.margins is None:
             return ""
         if self.regressions:
             return "regressed"

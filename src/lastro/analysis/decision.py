@@ -14,10 +14,13 @@ from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
+from lastro.analysis.joined_campaigns import MACHINE, across_campaigns
 from lastro.analysis.requirement_checks import check
 from lastro.analysis.table_choice import TableChoice, is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
+from lastro.results.members import campaigns_of_blocks
+from lastro.stats.campaign_effects import linked
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
 from lastro.stats.looks import look
@@ -149,6 +152,11 @@ class SlaDecision:
         return None
 
     @property
+    def n_campaigns(self) -> int:
+        """The number of campaigns whose trials are decided on together."""
+        return 1 if self.report.of_fleet else max(1, len(self.report.members))
+
+    @property
     def without_trials(self) -> frozenset[int]:
         """The indices of the candidates that get no more trials, since a look of an adaptive campaign dropped them."""
         if self.report.study.design.allocation != "adaptive":
@@ -167,9 +175,12 @@ class SlaDecision:
     def more_blocks(self, chance: float, at: int | None = None) -> int | None:
         """Return how many more blocks are needed to decide on candidate `at` (default: the likeliest).
 
-        `chance` is the probability with which they suffice. None if even the maximum number of blocks would not."""
+        `chance` is the probability with which they suffice. None if even the maximum number of blocks would not, and
+        for several campaigns, whose differences more blocks do not reduce."""
         at = self.choice.likeliest if at is None else at
         assert at is not None
+        if self.n_campaigns > 1:
+            return None
         alpha = (1 - self.question.confidence) / len(self.candidates)
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
@@ -185,8 +196,12 @@ class SlaDecision:
 
     @property
     def cost_blocks(self) -> list[int | None] | None:
-        """The numbers of `more_blocks_on_cost` with 50 % and with 80 %; None if no candidate is in `choice.alike`."""
-        return [self.more_blocks_on_cost(chance) for chance in (0.5, 0.8)] if self.choice.alike_less else None
+        """The numbers of `more_blocks_on_cost` with 50 % and with 80 %.
+
+        None if no candidate is in `choice.alike`, and for several campaigns."""
+        if not self.choice.alike_less or self.n_campaigns > 1:
+            return None
+        return [self.more_blocks_on_cost(chance) for chance in (0.5, 0.8)]
 
     def order(self) -> list[int]:
         """Return the indices of all candidates: accepted by cost, open by probability, rejected, then not measured."""
@@ -209,8 +224,8 @@ class SlaDecision:
         return sorted(self.report.rows, key=rank)
 
 
-class TooFewBlocks(InputError):
-    """No metric of a question has values in two blocks."""
+class Undecidable(InputError):
+    """The trials do not allow a decision: too few blocks, or campaigns that are not those of one host."""
 
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
@@ -221,7 +236,7 @@ def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecis
         return None
     try:
         return decide(report, SlaQuestion.of_study(report), judge)
-    except TooFewBlocks:
+    except Undecidable:
         return None
 
 
@@ -254,8 +269,8 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     If the campaign had looks that asked this question, the candidates that its looks accepted and rejected
     stay so, and nothing is tested again. `judge` replaces `stats.decision.choose`.
 
-    Raises: InputError without a service level, and for a level that the study does not have; TooFewBlocks if no
-    metric of the question has values in two blocks."""
+    Raises: InputError without a service level, and for a level that the study does not have; Undecidable if no metric
+    of the question has values in two blocks, and for several campaigns that `campaigns_of` or their trials forbid."""
     if not question.levels:
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
     usual = _usual_factors(report, question.under)
@@ -268,12 +283,19 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     trials = [metric_trials(report, rows, at, name) for name in question.metrics]
     n_blocks = max((len(by_block) for metric in trials for by_block in metric.cells.values()), default=0)
     if rows and n_blocks < FEWEST_BLOCKS:
-        raise TooFewBlocks(
+        raise Undecidable(
             f"a decision by {', '.join(question.metrics)} needs values of at least two blocks",
             "`lastro results` says what was measured; `lastro run --replicates 3` measures more",
         )
+    campaigns = campaigns_of(report)
+    if campaigns and not all(linked(metric, campaigns) for metric in trials if metric.cells):
+        raise Undecidable(
+            f"no treatment was measured in all of {report.directory}, so how far these campaigns differ is not known",
+            "measure one in each of them, such as the baseline, or decide on each by itself",
+        )
     looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
-    judge = judge or (partial(choose, stage=_after_looks(looks[-1])) if looks else choose)
+    usual_judge = partial(choose, campaigns=campaigns)
+    judge = judge or (partial(usual_judge, stage=_after_looks(looks[-1])) if looks else usual_judge)
     size, alpha = (len(candidates), len(conditions)), 1 - question.confidence
     choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
     deployments = []
@@ -294,6 +316,23 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         looks,
         choice.recommended,
     )
+
+
+def campaigns_of(report: CampaignResults) -> dict[int, int] | None:
+    """Return {block: campaign} of a report on several campaigns; None for one, even if its blocks ran on a fleet.
+
+    Raises: Undecidable if they ran on different machines."""
+    across = None if report.of_fleet else across_campaigns(report)
+    if across is None:
+        return None
+    if across.other_machine:
+        facts = (name for name in MACHINE if name in across.differing)
+        differing = "; ".join(f"{name}: {' and '.join(map(str, across.differing[name]))}" for name in facts)
+        raise Undecidable(
+            f"{report.directory} ran on different machines ({differing}), and a service level is held by one",
+            "decide on each by itself; `lastro pool` says how far hosts differ",
+        )
+    return campaigns_of_blocks(report.members)
 
 
 def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

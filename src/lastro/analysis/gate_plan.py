@@ -24,6 +24,7 @@ from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, sat
 from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.sampled import CampaignSpread, SampledMean
 from lastro.study.design import Treatment
+from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
 
 _BLOCKS = (5, 10, 20, 40)  # in addition to the number of the study
@@ -81,7 +82,7 @@ class GatePlan:
     which the pilot ran; None for a real host."""
 
     pilot: str
-    margin: float
+    margins: Margins
     confidence: float
     replicates: int
     n_treatments: int
@@ -138,6 +139,14 @@ class GatePlan:
         return _least_blocks(lambda blocks: self._shown(blocks) >= POWER)
 
     @property
+    def judged_margins(self) -> dict[str, float]:
+        """{name of a metric: its margin}."""
+        return self.margins.judged(self.metrics)
+
+    def _margin(self, cell: Noise) -> float:
+        return self.margins.of(cell.metric.name)
+
+    @property
     def _alpha(self) -> float:
         return alpha_of(self.confidence) / self.tests  # the first step of Holm's correction
 
@@ -148,12 +157,15 @@ class GatePlan:
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
         """Return the least loss that the gate finds in a cell; infinite if it may miss every loss, however large."""
-        loss = cell.precision(blocks).least_found(self.margin, self._alpha)
+        loss = cell.precision(blocks).least_found(self._margin(cell), self._alpha)
         return math.inf if loss is None else loss
 
     def _finds_twice(self, cells: Sequence[Noise], blocks: int) -> bool:
         """Return whether the gate detects a loss of twice the margin in each of these cells with a power of 80 %."""
-        return all(cell.precision(blocks).finds(2 * self.margin, self.margin, self._alpha) >= POWER for cell in cells)
+        return all(
+            cell.precision(blocks).finds(2 * self._margin(cell), self._margin(cell), self._alpha) >= POWER
+            for cell in cells
+        )
 
     def _shown(self, blocks: int) -> float:
         """Return the probability that the intervals of all cells exclude a loss of the margin if nothing changed.
@@ -161,7 +173,8 @@ class GatePlan:
         The cells are treated as independent."""
         alpha = alpha_of(self.confidence) / 2
         return math.prod(
-            cell.precision(blocks).shows(0.0, self.margin, alpha) ** n for cell, n in self._kinds_of_noise.items()
+            cell.precision(blocks).shows(0.0, self._margin(cell), alpha) ** n
+            for cell, n in self._kinds_of_noise.items()
         )
 
 
@@ -175,11 +188,11 @@ def gate_plan(
     study: Study,
     treatments: Sequence[Treatment],
     pilot: CampaignResults,
-    margin: float,
+    margins: Margins,
     duration_s: Callable[[int], float],
     metrics: Sequence[str] = (),
 ) -> GatePlan:
-    """Plan a gate for these treatments of a study, with `margin` above zero.
+    """Plan a gate for these treatments of a study, with margins above zero.
 
     `duration_s(n)` returns the duration of two campaigns of n blocks each. `metrics` lists names of metrics (default:
     the metrics of the study that have a better direction).
@@ -199,7 +212,7 @@ def gate_plan(
         )
     return GatePlan(
         pilot=pilot.directory,
-        margin=margin,
+        margins=margins,
         confidence=study.design.confidence,
         replicates=study.design.replicates,
         n_treatments=len(treatments),

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.decision import SlaDecision, SlaQuestion, TooFewBlocks, decide, group_by_levels, metric_trials
+from lastro.analysis.decision import (
+    SlaDecision,
+    SlaQuestion,
+    Undecidable,
+    campaigns_of,
+    decide,
+    group_by_levels,
+    metric_trials,
+)
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
@@ -113,13 +121,13 @@ def decide_suite(
     unknown study.
     """
     if unknown := next((name for name in weights if name not in reports), None):
-        raise InputError(f"this suite has no study '{unknown}' that was measured", did_you_mean(unknown, reports))
+        raise InputError(f"there is no study '{unknown}' that was measured", did_you_mean(unknown, reports))
     left_out = {name: why for name, report in reports.items() if (why := _unusable(report))}
     used = {name: report for name, report in reports.items() if name not in left_out}
     if not used:
-        raise InputError("no study of this suite compares platforms", "each needs two blocks, and two platforms")
+        raise InputError("none of these studies compares platforms", "each needs two blocks, and two platforms")
     if not any(weights.get(name, 1.0) for name in used):
-        raise InputError("no study of this suite has a weight above 0", "leave out --weights to count each as 1")
+        raise InputError("none of these studies has a weight above 0", "leave out --weights to count each as 1")
     platforms = [str(row.treatment.levels[PLATFORM]) for report in used.values() for row in report.rows]
     names = list(dict.fromkeys(split_options(platform)[0] for platform in platforms))
     first_study = next(iter(used.values())).study
@@ -152,7 +160,7 @@ def suite_decision_of(reports: Mapping[str, CampaignResults]) -> SuiteDecision |
 def _decided(report: CampaignResults, question: SlaQuestion) -> SlaDecision | None:
     try:
         return decide(report, question)
-    except TooFewBlocks:
+    except Undecidable:
         return None
 
 
@@ -201,4 +209,4 @@ def _study_trials(report: CampaignResults, names: Sequence[str], weight: float) 
     metric = _directed_metric(report)
     trials = metric_trials(report, report.rows, at, metric.name)
     variants = tuple(names.index(split_options(levels[PLATFORM])[0]) for levels in candidates)
-    return StudyTrials(trials, variants, len(conditions), metric.better == "higher", weight)
+    return StudyTrials(trials, variants, len(conditions), metric.better == "higher", weight, campaigns_of(report))

@@ -8,7 +8,7 @@ from functools import partial
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.errors import InputError, did_you_mean
-from lastro.study.levels import listed
+from lastro.study.levels import is_quantity, is_same_quantity, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,16 @@ def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str
 
 
 def known_level(factor: str, known: Sequence[str], text: str) -> str:
-    """Return the text if it is one of the known levels of a factor. Raises: InputError for any other text."""
-    if text not in known:
-        raise InputError(f"the factor '{factor}' has no level '{text}'", did_you_mean(text, known))
-    return text
+    """Return the known level of a factor that a text names; a number may be in another unit ('200 kpps' for 200000).
+
+    Raises: InputError for any other text."""
+    if text in known:
+        return text
+    if same := next((level for level in known if is_same_quantity(factor, level, text)), None):
+        return same
+    if is_quantity(factor, text) and any(is_quantity(factor, level) for level in known):
+        raise InputError(
+            f"the factor '{factor}' was not measured at {text}",
+            f"it has {', '.join(known)}; nothing is known of values between them",
+        )
+    raise InputError(f"the factor '{factor}' has no level '{text}'", did_you_mean(text, known))

@@ -19,11 +19,11 @@ from lastro.stats.intervals import alpha_of
 from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.stats.simultaneous import Pair
 from lastro.stats.variants import Better, VariantChange, Verdict, changes, confidence_at, is_confirmed
+from lastro.study.margins import Margins
 from lastro.study.model import VARIANT, Study, VariantTest
 from lastro.study.root_change import RootChange
 
 Outcome = Literal["worse", "no worse", "unconfirmed", "alarm", "undecided"]
-MARGIN = 0.03
 CHANCE = 0.8  # probability with which the stated number of further blocks decides
 
 
@@ -150,7 +150,7 @@ def question(study: Study, metric: str | None = None, margin: float | None = Non
         why = "declares no better direction" if name in known else "is not a metric of this study"
         directed = [each for each in known if known[each].better != "neither"]
         raise InputError(f"--metric: {name} {why}", did_you_mean(name, directed))
-    usual = of_file.margin if of_file and of_file.metric == name else study.margins.get(name, MARGIN)
+    usual = of_file.margin if of_file and of_file.metric == name else Margins.of_studies(study).of(name)
     wanted = margin or usual
     if of_file and (name, wanted) == (of_file.metric, of_file.margin):
         return of_file

@@ -44,7 +44,7 @@ def loaded_together(directories: Sequence[Path]) -> CampaignData:
     Raises: as `loaded`; InputError if they are campaigns of different studies."""
     from lastro.results.merge import together
 
-    return together(_load_all(directories))
+    return together(load_all(directories))
 
 
 def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
@@ -59,7 +59,7 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     from lastro.results.merge import require_one_study, together
     from lastro.results.read import testbeds_apart
 
-    loaded_campaigns = _load_all(directories)
+    loaded_campaigns = load_all(directories)
     campaigns = [host_campaign for campaign in loaded_campaigns for host_campaign in testbeds_apart(campaign)]
     if len(campaigns) == 1:
         raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
@@ -107,7 +107,7 @@ def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
                 yield (*facts, name) if facts in clones else facts
 
 
-def _load_all(directories: Sequence[Path]) -> list[CampaignData]:
+def load_all(directories: Sequence[Path]) -> list[CampaignData]:
     """Load campaigns. Raises: as `loaded`; InputError for a suite among several directories."""
     from lastro.campaign import suite as suites
 

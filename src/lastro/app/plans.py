@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.gate_plan import GatePlan
     from lastro.host.testbed_file import TestbedFile
+    from lastro.study.margins import Margins
 
 NoPlan = HostError | TrialError
 Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and its plan or why there is none
@@ -134,13 +135,13 @@ def _emulated(scenario: Scenario) -> int:
     return sum(bed.guest is not None and bed.guest["emulated"] for bed in beds)
 
 
-def gate_plan(plan: StudyPlan, pilot: CampaignResults, margin: float, metrics: Sequence[str]) -> GatePlan:
+def gate_plan(plan: StudyPlan, pilot: CampaignResults, margins: Margins, metrics: Sequence[str]) -> GatePlan:
     """Plan a gate that compares two campaigns like `plan`, from the noise of a pilot campaign.
 
     Raises: as `analysis.gate_plan`."""
     from lastro.analysis.gate_plan import gate_plan as planned
 
-    return planned(plan.study, plan.runnable, pilot, margin, lambda blocks: 2 * plan.total_s(blocks), metrics)
+    return planned(plan.study, plan.runnable, pilot, margins, lambda blocks: 2 * plan.total_s(blocks), metrics)
 
 
 def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:

@@ -21,7 +21,7 @@ from lastro.words.comparison import (
 )
 from lastro.words.estimates import numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import margin_text, metric_heading, ratio_text, verdict_counts, verdict_text
+from lastro.words.numbers import margins_text, metric_heading, ratio_text, verdict_counts, verdict_text
 from lastro.words.remarks import signs_of
 
 _MOST_NAMED = 4  # treatments that the note on a reason names; it counts all further ones
@@ -48,15 +48,15 @@ def _headline(comparison: Comparison, say: Language) -> str:
     """Return the outcome of the gate or, without a gate, how many ratios differ from 1.
 
     If --fail-changed-host is given and the host changed, that failure comes first."""
-    outcome = _tally(comparison, say) if comparison.margin is None else _gate(comparison, comparison.margin, say)
+    outcome = _tally(comparison, say) if comparison.margins is None else _gate(comparison, say)
     if changed := changed_host_text(comparison, say):
         return f"{say('FAIL: {why}', why=changed)}; {outcome}"
     return outcome
 
 
-def _gate(comparison: Comparison, margin: float, say: Language) -> str:
+def _gate(comparison: Comparison, say: Language) -> str:
     """Return the outcome of the gate in one line: 'FAIL: …', 'PASS, undecided: …' or 'PASS, shown: …'."""
-    limit = margin_text(margin, say)
+    limit = margins_text(comparison.judged_margins, say)
     if regressions := comparison.regressions:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
         return say(

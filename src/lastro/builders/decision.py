@@ -79,19 +79,32 @@ def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> 
     yield from looks_blocks(decision, say)
     yield Items(tuple(_unanswered(decision, say)), title=say("Not answered"))
     promise = say(
-        "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
-        "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
-        "candidates is called so and does not is at most {alpha}.",
+        "A candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the candidates "
+        "is called so and does not is at most {alpha}.",
         alpha=percent_text(1 - decision.question.confidence, say),
     )
-    yield Paragraph(f"{promise} {_reliability(decision, say)}")
+    yield Paragraph(" ".join(filter(None, (_what_of(decision, say), promise, _reliability(decision, say)))))
+
+
+def _what_of(decision: SlaDecision, say: Language) -> str:
+    """Return what the probabilities are of: means over blocks, or over campaigns."""
+    if decision.n_campaigns > 1:
+        return say(
+            "Probabilities are those of means over campaigns like these {n}, and the next trial is one of another "
+            "campaign: how far campaigns differ is in them, and from so few it is known badly. Another host is not in "
+            "them.",
+            n=say.integer(decision.n_campaigns),
+        )
+    return say("Probabilities are those of means over blocks like these; another day, or another host, is not in them.")
 
 
 def _reliability(decision: SlaDecision, say: Language) -> str:
     """Return how often stated probabilities came true in simulated campaigns of about as many blocks.
 
     The simulations had 2, 3, 5 or 10 blocks. The sentence is on the largest of these numbers that does not exceed the
-    blocks of the campaign."""
+    blocks of the campaign. It is empty for several campaigns."""
+    if decision.n_campaigns > 1:
+        return ""
     n = max((blocks for blocks in _PERCENT_TRUE if blocks <= decision.n_blocks), default=min(_PERCENT_TRUE))
     unlikely, likely = _PERCENT_TRUE[n]
     return say(
@@ -146,7 +159,9 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             p=_probability(decision, best, say),
         )
         half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
-        if half is None:
+        if decision.n_campaigns > 1:
+            yield say("More campaigns may decide: more blocks do not show how far campaigns differ.")
+        elif half is None:
             yield say(
                 "It lies so near its limit that not even {n} more blocks would decide.", n=say.integer(MOST_BLOCKS)
             )

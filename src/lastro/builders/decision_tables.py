@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from lastro.analysis.breaking_points import broken_levels
+from lastro.analysis.breaking_points import BrokenLevel, broken_levels
 from lastro.analysis.decision import SlaDecision, levels_text
 from lastro.document import Block, Fold, Table
-from lastro.stats.breaking_point import BreakingPoint
 from lastro.stats.decision import LimitOdds
 from lastro.stats.notes import N_
 from lastro.units import significant
@@ -52,7 +51,8 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
     blank = ("—",) * (len(columns) - 2)
     rows += [(candidate.label, say("✕ requirement not met"), *blank) for candidate in decision.lacking]
     note = say(WORST) if levels else ""
-    return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))), note=note)
+    numbers = frozenset(range(2, len(columns) - bool(question.wished)))
+    return Table("decision", "", tuple(columns), tuple(rows), numbers, note=note, stacked=True)
 
 
 def levels_table(decision: SlaDecision, say: Language) -> Table:
@@ -102,34 +102,38 @@ def breaking_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     rows = tuple(
         (
             decision.candidates[broken.candidate].label, broken.given or "—", broken.level.text, broken.factor,
-            _dose(broken.point, say),
+            dose_text(broken, say),
         )
         for broken in broken_by_dose
     )  # fmt: skip
     columns = (say("candidate"), say("condition"), say("level"), say("along"), say("breaks at"))
     note = say(
         "The mean is taken to change in one direction with the dose. The interval goes from dose to dose that was "
-        "measured, since nothing is known of the shape between them."
+        "measured, since nothing is known of the shape between them. Nor is anything known beyond these doses: > is "
+        "above the greatest, or never."
     )
     yield Table(
         "decision-breaks", say("Where a level breaks"), columns, rows, frozenset({4}), frozenset({1}), note=note
     )
 
 
-def _dose(point: BreakingPoint | None, say: Language) -> str:
-    """Format the dose at which a service level breaks, with its interval between measured doses; a dash for None."""
+def dose_text(broken: BrokenLevel, say: Language) -> str:
+    """Format the dose at which a service level breaks, with its interval between measured doses; a dash for None.
+
+    Nothing is known beyond the measured doses: 'never broke up to 100', '80 [50, > 100]'."""
+    point, (least, greatest) = broken.point, broken.doses
     if point is None:
         return "—"
-    if math.isinf(point.low):
-        return (
-            say("nowhere known to hold")
-            if math.isinf(point.high)
-            else say("at {dose} or below", dose=say.number(f"{point.high:g}"))
-        )
-    if math.isinf(point.high):
-        return say("not up to {dose}", dose=say.number(f"{point.low:g}"))
-    ends = f"[{point.low:g}, {point.high:g}]"
-    return say.number(ends if math.isinf(point.at) else f"{significant(point.at, 3)} {ends}")
+    if point.low == greatest:
+        return say("never broke up to {dose}", dose=say.number(f"{greatest:g}"))
+    if math.isinf(point.low) and math.isfinite(point.high):
+        return say("at {dose} or below", dose=say.number(f"{point.high:g}"))
+
+    def text(dose: float, digits: str) -> str:
+        return digits if math.isfinite(dose) else f"> {greatest:g}" if dose > 0 else f"≤ {least:g}"
+
+    ends = ", ".join(text(end, f"{end:g}") for end in (point.low, point.high))
+    return say.number(f"{text(point.at, significant(point.at, 3))} [{ends}]")
 
 
 def number_text(value: float, say: Language) -> str:

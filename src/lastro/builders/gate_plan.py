@@ -1,7 +1,8 @@
 """The document on a planned gate, and the same as JSON-serializable data. Pure.
 
 format       "lastro-gate-plan/1"
-pilot, margin, confidence, tests, metrics (names), n_treatments
+pilot, margin, margins {metric: margin}, confidence, tests, metrics (names), n_treatments; margin is null if metrics
+             have different ones
 noise        [{metric, treatment, spread, df, assumed, between}], the noisiest last; spread is the standard deviation
              between blocks, as a fraction of the mean. assumed: the pilot lacks the treatment. between {variance, df}:
              the variance of logarithms between campaigns; null where the pilot has stored none
@@ -29,14 +30,14 @@ from lastro.stats.gate_power import POWER
 from lastro.units import human_duration
 from lastro.words.campaign import place_of
 from lastro.words.language import Language
-from lastro.words.numbers import margin_text, percent
+from lastro.words.numbers import margins_text, percent
 
 _FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
     """Yield the document: which losses the gate finds by number of blocks, how many blocks it needs, and the noise."""
-    margin, power = margin_text(plan.margin, say), percent(POWER, say)
+    margin, power = margins_text(plan.judged_margins, say), percent(POWER, say)
     yield Paragraph(
         say(
             "Gate: over {margin}, {treatments} and {metrics}: {tests}. What two campaigns of this many blocks find and "
@@ -77,14 +78,14 @@ def _needed(plan: GatePlan, say: Language) -> Iterator[str]:
     texts = [f"{metric}, {blocks}" for metric, blocks in needed.items()] if len(needed) > 1 else list(needed.values())
     yield say(
         "To find a loss of {loss} (twice the margin) in any one cell with {power} power: {blocks}.",
-        loss=margin_text(2 * plan.margin, say),
+        loss=margins_text({name: 2 * margin for name, margin in plan.judged_margins.items()}, say),
         power=percent(POWER, say),
         blocks="; ".join(texts),
     )
     yield say(
         "To show, with a chance of {power}, that nothing lost more than {margin} if nothing changed: {blocks}.",
         power=percent(POWER, say),
-        margin=margin_text(plan.margin, say),
+        margin=margins_text(plan.judged_margins, say),
         blocks=_blocks(plan, plan.blocks_to_show, say),
     )
 
@@ -132,7 +133,9 @@ def gate_plan_document(plan: GatePlan) -> dict[str, Any]:
     """Return the plan as JSON-serializable data, with the keys of this module's docstring."""
     planned = {
         "format": "lastro-gate-plan/1",
-        **pick(plan, "pilot margin confidence tests metrics n_treatments"),
+        **pick(plan, "pilot confidence tests metrics n_treatments"),
+        "margin": margins.pop() if len(margins := set(plan.judged_margins.values())) == 1 else None,
+        "margins": plan.judged_margins,
         "noise": plan.cells,
         **pick(plan, "powers blocks_to_find blocks_to_show unknown other_settings guest"),
     }

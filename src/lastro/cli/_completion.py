@@ -36,7 +36,7 @@ _ARGUMENTS: dict[str, Sequence[str | tuple[str, str]]] = {
     "scenario": ("scenario",),
     # There is nothing to propose for numbers, names of one's own, and sentences.
     "": (
-        "attempt", "authors", "blocks", "campaigns", "confidence", "cost", "decimal", "fail_invalid", "fail_over",
+        "at", "attempt", "authors", "blocks", "campaigns", "confidence", "cost", "decimal", "fail_invalid", "fail_over",
         "gate", "label", "license", "margin", "may_differ", "metric", "name", "note", "of_a", "of_b", "port",
         "precision", "prices", "prune", "replicates", "require", "sentinel", "separator", "service_levels", "snapshot",
         "sort", "top", "trial", "under", "weights", "where", "wish", "within",

@@ -4,6 +4,7 @@ campaigns are not paired.
 
   lastro compare BEFORE AFTER                        the table, worst first
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
+  lastro compare BEFORE AFTER --fail-over            by the margin of each metric in the study's [margins], or 3 %
   lastro compare BEFORE AFTER --fail-over 5% --require shown
                                                      also exit code 8 unless it is shown that nothing is
   lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
@@ -33,6 +34,7 @@ from lastro.app.contents import report_of
 from lastro.cli._common import junit_argument, language_argument, share, write_junit
 from lastro.cli._terminal import print_answer, rendered
 from lastro.errors import InputError
+from lastro.study.margins import Margins
 from lastro.words.language import language
 
 if TYPE_CHECKING:
@@ -50,8 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
     parser.add_argument(
         "--fail-over",
+        nargs="?",
+        const="",
         metavar="MARGIN",
-        help="exit with 4 when a metric is worse by more than MARGIN, such as 5%% or 0.05",
+        help="exit with 4 when a metric is worse by more than MARGIN, such as 5%% or 0.05; without MARGIN: by more than"
+        " its own in the table [margins] of the study, or 3%%",
     )
     parser.add_argument(
         "--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not"
@@ -92,20 +97,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.compare import compare
 
-    margin = None if args.fail_over is None else share(args.fail_over, "--fail-over")
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
         raise InputError(f"--confidence {args.confidence:g} is not at least 0.5 and below 1", "0.95 is usual")
-    if args.require and margin is None:
-        raise InputError(f"--require {args.require} needs a margin", "give it with --fail-over, such as 5%")
+    if args.require and args.fail_over is None:
+        raise InputError(
+            f"--require {args.require} needs a margin", "give it with --fail-over, such as 5%, or in [margins]"
+        )
     if args.may_differ and not args.fail_changed_host:
         raise InputError("--may-differ needs --fail-changed-host", "without it, every fact may differ")
     if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
     reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]
+    margins = None
+    if args.fail_over is not None:
+        studies = [report.study for report in reports]
+        margins = Margins(share(args.fail_over, "--fail-over")) if args.fail_over else Margins.of_studies(*studies)
     comparison = compare(
         *reports,
         metrics=args.metric or (),
-        margin=margin,
+        margins=margins,
         confidence=args.confidence,
         fail_changed_host=args.fail_changed_host,
         may_differ=args.may_differ or (),
@@ -115,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_junit(args.junit, junit(comparison, fail_lost=args.fail_lost))
     _print(args, comparison)
-    if margin is not None and not comparison.n_judged:
+    if margins is not None and not comparison.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
     if comparison.regressions or comparison.changed_host or (args.fail_lost and comparison.lost):
         return REGRESSION

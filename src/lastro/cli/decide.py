@@ -2,8 +2,11 @@
 
   lastro decide DIR --sla "throughput >= 2 Gbit/s" --sla "latency_p99 < 1 ms" --cost chain_cpus
   lastro decide DIR --under anomaly=memory       under this neighbour; without it, under every one that was measured
+  lastro decide DIR --at anomaly.dose=50%        at this value of a factor of numbers, which must have been measured
   lastro decide DIR --require own-kernel --prices cpu_hour=0.04,gib_hour=0.005
+  lastro decide DIR1 DIR2 DIR3                   one study, run on several days: what these differ in counts, too
   lastro decide SUITE --weights cpu=2,disk=0     the best over the studies of a suite, and what its source recommends
+  lastro decide EDGE LOAD --sla "pdr >= 100 kpps"     the same over campaigns of different studies
   lastro decide DIR --wish "packages <= 2"       of those of like cost, the one with more wishes
   lastro decide DIR                              by the tables [sla], [cost], [require] and [wish] of the study
   lastro decide DIR --format html -o choice.html a page with the cost of each candidate against its service; md: for a
@@ -19,30 +22,36 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro import papers
-from lastro.app.campaign_dirs import open_campaign, refuse_suite
+from lastro.app.campaign_dirs import refuse_suite
+from lastro.app.contents import load_all, loaded
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaign_argument, language_argument, levels_named, share
+from lastro.cli._common import campaigns_argument, language_argument, levels_named, share
 from lastro.cli._terminal import print_blocks, put, rendered
 from lastro.document import Document, Figure
 from lastro.errors import InputError, did_you_mean
+from lastro.grouping import by_key
 from lastro.plain import json_text
 from lastro.shapes import MOST_MEASURED
+from lastro.study.levels import is_quantity
 from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.decision import SlaDecision
+    from lastro.results.read import CampaignData
+    from lastro.study.model import Study
 
 _NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    campaign_argument(parser)
+    campaigns_argument(parser)
     parser.add_argument(
         "--sla", metavar="LEVEL", action="append", default=[], dest="service_levels",
         help="a level that must hold, such as 'latency_p99 < 1 ms'; repeatable (default: the table [sla] of the study)",
@@ -52,11 +61,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--weights", metavar="STUDY=WEIGHT,...",
-        help="of a suite: how much each study counts, such as cpu=2,disk=0 (default: 1 each)",
+        help="of several studies: how much each counts, such as cpu=2,disk=0 (default: 1 each)",
     )  # fmt: skip
     parser.add_argument(
         "--under", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="only these conditions, such as anomaly=memory; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--at", metavar="FACTOR=VALUE,...", action="append", default=[],
+        help="only these measured values of a factor of numbers, such as load=200kpps; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--prices", metavar="RESOURCE=PRICE,...",
@@ -89,19 +102,19 @@ def run(args: argparse.Namespace) -> int:
     from lastro.analysis.decision import SlaQuestion, decide
     from lastro.builders.data.decision import document
     from lastro.builders.decision import decision_blocks
-    from lastro.results.read import load_campaign
 
     shares = [text for text in args.require if text.strip()[:1].isdigit()]
     if len(shares) > 1:
         raise InputError(f"--require has several confidences: {', '.join(shares)}", "give one")
     required = share(shares[0], "--require", above_zero=True) if shares else None
     properties = [text for text in args.require if text not in shares]
-    if suites.is_suite(args.dir):
-        return _run_suite(args, required)
+    data = _campaigns(args.dirs)
+    if len(data) > 1 or suites.is_suite(args.dirs[0]):
+        return _run_studies(args, data, required)
     if args.weights is not None:
-        raise InputError("--weights is for the studies of a suite", f"{args.dir} is a single campaign")
-    with open_campaign(args.dir) as store:
-        report = build_report(load_campaign(store))
+        only = ", ".join(map(str, args.dirs))
+        raise InputError("--weights is for campaigns of several studies, such as a suite", f"{only}: one study")
+    (report,) = (build_report(campaign) for campaign in data.values())
     priced = [sum_ for sum_ in (args.cost, _prices(args.prices)) if sum_ is not None]
     question = SlaQuestion.asked(
         report,
@@ -109,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         " + ".join(priced) if priced else None,
         properties,
         args.wish,
-        levels_named(args.under, "--under"),
+        _conditions(args, report.study),
         required,
     )
     decision = decide(report, question)
@@ -122,30 +135,61 @@ def run(args: argparse.Namespace) -> int:
     return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[decision.choice.outcome]
 
 
-def _run_suite(args: argparse.Namespace, required: float | None) -> int:
+def _campaigns(directories: Sequence[Path]) -> dict[str, CampaignData]:
+    """Return {name of a study: its campaigns, put together}, for the studies of a suite or of the given campaigns.
+
+    Raises: InputError if a directory holds no campaign, for a suite among several directories, and if campaigns of
+    studies with one name are not campaigns of one study."""
+    from lastro.results.merge import together
+
+    first, *others = directories
+    if not others and suites.is_suite(first):
+        begun = [member.name for member in suites.read(first).studies if suites.begun(first, member)]
+        return {name: loaded(first / name) for name in begun}
+    by_study = by_key((campaign.study.name, campaign) for campaign in load_all(directories))
+    return {name: together(campaigns) for name, campaigns in by_study.items()}
+
+
+def _run_studies(args: argparse.Namespace, data: Mapping[str, CampaignData], required: float | None) -> int:
     from lastro.analysis.build import build_report
     from lastro.analysis.suite_decision import CONFIDENCE, decide_suite
     from lastro.builders.data.decision import suite_document
     from lastro.builders.suite_decision import suite_decision_blocks
-    from lastro.results.read import load_campaign
 
-    only = [option for option in ("cost", "prices", "under", "wish") if getattr(args, option) not in (None, [])]
+    suite = suites.read(args.dirs[0]) if suites.is_suite(args.dirs[0]) else None
+    only = [option for option in ("cost", "prices", "under", "at", "wish") if getattr(args, option) not in (None, [])]
     if only or len(args.require) > (required is not None):
-        refuse_suite(args.dir, f"--{only[0] if only else 'require'}")
-    suite, reports = suites.read(args.dir), {}
-    for member in suite.studies:
-        if suites.begun(args.dir, member):
-            with open_campaign(args.dir / member.name) as store:
-                reports[member.name] = build_report(load_campaign(store))
+        option = f"--{only[0] if only else 'require'}"
+        if suite is not None:
+            refuse_suite(args.dirs[0], option)
+        raise InputError(
+            f"{option} takes campaigns of one study, and these are of {', '.join(data)}", "name one of them"
+        )
+    reports = {name: build_report(campaign) for name, campaign in data.items()}
     decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or CONFIDENCE)
     say = language(args.lang)
-    blocks = suite_decision_blocks(suite.label, decision, papers.recommended(suite.source), say)
+    recommended = papers.recommended(suite.source) if suite else None
+    blocks = suite_decision_blocks(suite.label if suite else ", ".join(data), decision, recommended, say)
     _put(args, partial(suite_document, decision), blocks)
     if required is None:
         return 0
     if (outcome := decision.levels_outcome) is not None:
         return {"kept": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[outcome]
     return 0 if decision.leader is not None and decision.best[decision.leader] >= required else _UNDECIDED
+
+
+def _conditions(args: argparse.Namespace, study: Study) -> dict[str, list[str]]:
+    """Return the conditions of --under and --at as {factor: levels}.
+
+    Raises: InputError for another form, for a factor in both, and for --at with a factor whose levels are names."""
+    under, at = (levels_named(getattr(args, option), f"--{option}") for option in ("under", "at"))
+    if both := next((name for name in at if name in under), None):
+        raise InputError(f"--under and --at both have levels of {both}", "name them in one of the two")
+    for factor in study.factors:
+        if factor.name in at and not all(is_quantity(factor.name, str(level)) for level in factor.levels):
+            hint = f"write it as in --under {factor.name}={factor.levels[0]}"
+            raise InputError(f"--at: the levels of {factor.name} are not numbers", hint)
+    return under | at
 
 
 def _figures(decision: SlaDecision, say: Language) -> tuple[Figure, ...]:
@@ -164,7 +208,7 @@ def _put(args: argparse.Namespace, document: Callable[[], object], blocks: Docum
         print_blocks(blocks, say, everything=args.all)
     else:
         whole = "lastro decide --format md --all"
-        put(args.output, rendered(args.format, blocks, say, str(args.dir), whole, everything=args.all))
+        put(args.output, rendered(args.format, blocks, say, ", ".join(map(str, args.dirs)), whole, everything=args.all))
 
 
 def _weights(text: str | None) -> dict[str, float]:

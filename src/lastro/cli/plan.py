@@ -3,6 +3,7 @@ assumes that everything can run. For a suite (a folder of study files, or a pape
 line for each study, and the total.
 
   lastro plan study.toml --gate 5% --from DIR    what `lastro compare --fail-over 5%` would find, with how many blocks
+  lastro plan study.toml --gate --from DIR       the same by the margin of each metric in [margins], or 3 %
 
 The noise for --gate comes from a campaign of the study, such as one with the profile quick, or from the A/A campaign
 of `lastro noise-floor`. Five blocks or more are a good start."""
@@ -29,6 +30,7 @@ from lastro.cli._terminal import print_blocks, table
 from lastro.errors import InputError
 from lastro.study import design
 from lastro.study.fraction import Fraction
+from lastro.study.margins import Margins
 from lastro.units import human_duration
 from lastro.words.fraction import fraction_text, relation_text
 from lastro.words.language import ENGLISH, Language, language
@@ -46,7 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schedule", action="store_true", help="list every trial in running order")
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end before probing")
     parser.add_argument(
-        "--gate", metavar="MARGIN", help="also plan a gate that fails over this margin, such as 5%% or 0.05"
+        "--gate",
+        nargs="?",
+        const="",
+        metavar="MARGIN",
+        help="also plan a gate that fails over this margin, such as 5%% or 0.05; without MARGIN: over that of each"
+        " metric in the table [margins] of the study, or 3%%",
     )
     parser.add_argument(
         "--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes"
@@ -58,15 +65,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     probing = ProbeOptions(not args.no_probe, args.wait, args.testbed)
-    margin = _margin(args)
+    _check_gate(args)
     if (given := suite_of(args.study, selection(args))) is not None:
-        if margin:
+        if args.pilot:
             raise InputError(f"--gate is for one study, and {args.study} is a suite", "name one of its study files")
         return _run_suite(args, given, probing)
     study = load_study(args.study, selection(args))
-    pilot = report_of(args.pilot, all_metrics=True) if margin else None  # before anything is probed
+    margins = Margins(share(args.gate, "--gate", above_zero=True)) if args.gate else Margins.of_studies(study)
+    pilot = report_of(args.pilot, all_metrics=True) if args.pilot else None  # before anything is probed
     plan = plans.plan_of(study, probing)
-    gate = plans.gate_plan(plan, pilot, margin, args.metric or ()) if pilot else None
+    gate = plans.gate_plan(plan, pilot, margins, args.metric or ()) if pilot else None
     if args.json:
         print(json.dumps(_document(plan, args.schedule, gate), indent=2))
     else:
@@ -78,20 +86,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _margin(args: argparse.Namespace) -> float:
-    """Return the margin of --gate; 0 without it. Raises: InputError for options that cannot be combined."""
+def _check_gate(args: argparse.Namespace) -> None:
+    """Raise InputError for options of --gate that cannot be combined."""
     if args.gate is None:
         if args.pilot or args.metric:
             raise InputError(
                 f"{'--from' if args.pilot else '--metric'} is for --gate", "give a margin, such as --gate 5%"
             )
-        return 0.0
-    if not args.pilot:
+    elif not args.pilot:
         raise InputError(
             "--gate needs the noise of this study: name a campaign of it with --from",
             f"`lastro run {args.study}` or `lastro noise-floor {args.study}` makes one",
         )
-    return share(args.gate, "--gate", above_zero=True)
 
 
 def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: ProbeOptions) -> int:

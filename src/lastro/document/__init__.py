@@ -135,7 +135,8 @@ class Table:
 
     `right` are the indices of columns that are aligned to the right, such as numbers. `long` are the indices of columns
     whose text may need several lines. `tags` has a word for each row, which may be empty. A long table is folded,
-    unless it is `whole`. `dense` marks a table with many columns."""
+    unless it is `whole`. `dense` marks a table with many columns. On a page, a number of a `stacked` table stands above
+    the brackets that follow it."""
 
     name: str
     title: str
@@ -147,6 +148,7 @@ class Table:
     tags: tuple[str, ...] = ()
     whole: bool = False
     dense: bool = False
+    stacked: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.rows)

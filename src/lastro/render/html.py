@@ -18,6 +18,7 @@ from lastro.render.templating import environment
 from lastro.words.language import Language
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
+_IN_BRACKETS = re.compile(r"(.+?) ([(\[].*[)\]])")
 _STYLE = re.compile(r"<style [^>]*>.*?</style>", re.DOTALL)
 
 
@@ -40,7 +41,7 @@ def html_environment() -> Environment:
     """Return the jinja2 environment of the page."""
     jinja = environment()
     jinja.globals |= {"fold_above": FOLD_ABOVE, "tone": lambda text: _TONES.get(text[:1], "")}
-    jinja.filters |= {"inline": _inline, "axis": _axis}
+    jinja.filters |= {"inline": _inline, "axis": _axis, "stacked": _stacked}
     return jinja
 
 
@@ -54,6 +55,12 @@ def _inline(svg: str, label: str, kind: str) -> Markup:
     )
     start = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", body[: body.index(">")].removeprefix("<svg"))
     return head + Markup(start.strip() + _STYLE.sub("", body[body.index(">") :]))
+
+
+def _stacked(text: str) -> Markup:
+    """Put the brackets at the end of a text on a line of their own: '16900 (> 99 %)', '0.4 [0.3, 0.5]'."""
+    match = _IN_BRACKETS.fullmatch(text)
+    return Markup("{} <small>{}</small>").format(match[1], match[2]) if match else Markup("{}").format(text)
 
 
 def _axis(span: Span) -> Markup:

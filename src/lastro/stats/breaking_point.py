@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastro.stats.cell_means import MetricTrials, draw_means
+from lastro.stats.campaign_effects import Campaigns, draw_means
+from lastro.stats.cell_means import MetricTrials
 
 Draws = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -36,14 +37,20 @@ class BreakingPoint:
 
 
 def breaking_points(
-    trials: MetricTrials, doses: Sequence[float], n_candidates: int, limit: float, at_least: bool, alpha: float
+    trials: MetricTrials,
+    doses: Sequence[float],
+    n_candidates: int,
+    limit: float,
+    at_least: bool,
+    alpha: float,
+    campaigns: Campaigns | None = None,
 ) -> list[BreakingPoint | None]:
     """Return for each candidate the dose at which its mean crosses the limit, with an interval of level 1 - `alpha`.
 
     The mean must be at least `limit` if `at_least`, else at most. The conditions of `trials` are the doses, two or
-    more, in ascending order. None for a candidate that was not measured at every dose, or of which only bounds are
-    known."""
-    draws = draw_means(trials, n_candidates, len(doses))
+    more, in ascending order. `campaigns` are {block: campaign} if there are several. None for
+    a candidate that was not measured at every dose, or of which only bounds are known."""
+    draws = draw_means(trials, (n_candidates, len(doses)), campaigns)
     for cell in trials.floors:
         draws[:, *cell] = np.nan
     if not at_least:  # at most `limit` is at least -`limit` for the negated mean

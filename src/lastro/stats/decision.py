@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from lastro.stats._projections import Floats
+from lastro.stats.campaign_effects import CampaignDraws, Campaigns
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
 
 _FINER = 4  # times the usual number of draws at a look, whose level is smaller, up to `_MOST_DRAWN` values in all
@@ -141,16 +142,19 @@ def choose(
     size: tuple[int, int],
     alpha: float = 0.05,
     stage: Stage = _ONLY_LOOK,
+    campaigns: Campaigns | None = None,
 ) -> Choice:
     """Judge the candidates by their means, accepting any violator of a limit with a probability of at most `alpha`.
 
     The cost of a candidate is the mean over the conditions of a weighted sum of metrics. `cost` are the weights, {index
     of the metric: weight}; these metrics need no limits. `size` is (number of candidates, number of conditions).
-    `stage` is for a look at a campaign that grows. At least two blocks are needed."""
+    `stage` is for a look at a campaign that grows. `campaigns` are {block: campaign} if there are several, which
+    `campaign_effects` requires to be linked. At least two blocks are needed."""
     n_candidates, n_conditions = size
     finer = min(_FINER * DRAWS, _MOST_DRAWN // max(1, n_candidates * n_conditions * len(metrics)))
     shape = (DRAWS if stage is _ONLY_LOOK else max(DRAWS, finer), n_candidates)
-    draws = MeanDraws(metrics, (*shape, n_conditions))
+    size_drawn = (*shape, n_conditions)
+    draws = CampaignDraws(metrics, size_drawn, campaigns) if campaigns else MeanDraws(metrics, size_drawn)
     holds, may_hold, next_holds = (np.ones(shape, bool) for _ in range(3))
     of_limits = []
     for limit in limits:
@@ -281,7 +285,7 @@ def _median_and_ends(drawn: Floats, alpha: float) -> tuple[float, float, float] 
     return middle, low, high
 
 
-def _costs(draws: MeanDraws, cost: Mapping[int, float], shape: tuple[int, int]) -> Floats:
+def _costs(draws: MeanDraws | CampaignDraws, cost: Mapping[int, float], shape: tuple[int, int]) -> Floats:
     """Return draws of the cost of each candidate: (draw, candidate)."""
     total = np.zeros(shape)
     for metric, weight in cost.items():

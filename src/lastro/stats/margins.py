@@ -115,18 +115,19 @@ def worse_than(candidate: Candidate, margin: float) -> RatioTest:
     return ratio_test(candidate.mean, candidate.baseline, 1 - signed, "below")
 
 
-def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[GateTest, ...]:
-    """Judge which candidates are worse by more than the margin, corrected for their number (Holm).
+def gate(candidates: Sequence[Candidate], margins: float | Sequence[float], alpha: float) -> tuple[GateTest, ...]:
+    """Judge which candidates are worse by more than their margin, corrected for their number (Holm).
 
-    If no candidate is truly worse by more than the margin, the probability that any is judged to be is at most `alpha`,
-    however the candidates depend on each other. It is that large only if the true loss equals the margin; for two runs
-    of the same thing it is far lower.
+    `margins` is the margin of all candidates, or one for each. If no candidate is truly worse by more than its margin,
+    the probability that any is judged to be is at most `alpha`, however the candidates depend on each other. It is that
+    large only if the true loss equals the margin; for two runs of the same thing it is far lower.
 
     Raises: what `worse_than` raises."""
-    tests = [worse_than(candidate, margin) for candidate in candidates]
+    each = [margins] * len(candidates) if isinstance(margins, float) else margins
+    tests = [worse_than(candidate, margin) for candidate, margin in zip(candidates, each, strict=True)]
     adjusted = [p for p in holm([test.p for test in tests]) if p is not None]
     first_level = alpha / max(1, len(candidates))
     return tuple(
         GateTest(candidate, test, p, p <= alpha, margin, first_level)
-        for candidate, test, p in zip(candidates, tests, adjusted, strict=True)
+        for candidate, test, p, margin in zip(candidates, tests, adjusted, each, strict=True)
     )

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastro.stats.cell_means import MetricTrials, draw_means
+from lastro.stats.campaign_effects import Campaigns, draw_means
+from lastro.stats.cell_means import MetricTrials
 
 Spread = tuple[float, float, float]  # the middle, the low end and the high end
 
@@ -24,13 +25,14 @@ class StudyTrials:
     `higher` is True if higher values are better. A candidate of `trials` may be a variant of a candidate of the score,
     such as a platform with some storage: `variants` maps the candidates of `trials`, in order, to indices of candidates
     of the score. Of several variants, the first with values counts, and not the best one: the maximum of several noisy
-    means is too good on average."""
+    means is too good on average. `campaigns` are {block: campaign} if there are several."""
 
     trials: MetricTrials
     variants: tuple[int, ...]
     n_conditions: int
     higher: bool
     weight: float = 1.0
+    campaigns: Campaigns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _log_ratios(
     study: StudyTrials, n_candidates: int, reference: int, seed: int
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return draws of logarithms of ratios to the reference: (draw, candidate); NaN for what is not known."""
-    means = draw_means(study.trials, len(study.variants), study.n_conditions, seed)
+    means = draw_means(study.trials, (len(study.variants), study.n_conditions), study.campaigns, seed)
     for cell in study.trials.floors:
         means[:, *cell] = np.nan
     of_variants = np.log(np.where(means > 0, means, np.nan)).mean(axis=2) * (1 if study.higher else -1)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from lastro.errors import InputError, did_you_mean
 from lastro.study.model import Level, ScenarioSchema, Setting
 from lastro.study.problems import FieldError, kind_of, shown
+from lastro.units import quantity
 
 T = TypeVar("T")
 NONE = "none"
@@ -343,6 +344,27 @@ def _try_text(check: Callable[[str], object], value: str) -> None:
         check(value)
     except InputError as error:
         raise FieldError(error.message, error.hint or "") from None
+
+
+_UNITS = {"per_s": "1/s", "fps": "1/s", "s": "s", "ms": "ms", "percent": "%", "bytes": "B", "kb": "kB", "mb": "MB"}
+
+
+def is_quantity(name: str, level: str) -> bool:
+    """Return whether a level of the factor `name` is a number, such as 200000, '100M' or '5ms'."""
+    return quantity(level, _unit_of(name)) is not None
+
+
+def is_same_quantity(name: str, level: str, text: str) -> bool:
+    """Return whether `text` is the level of the factor `name` in another unit, as '200 kpps' is 200000."""
+    ours, theirs = quantity(level, _unit_of(name)), quantity(text, _unit_of(name))
+    if ours is None or theirs is None or (ours[1] and theirs[1] and ours[1] != theirs[1]):
+        return False
+    return math.isclose(ours[0], theirs[0])
+
+
+def _unit_of(name: str) -> str:
+    """Return the unit that is part of the name of a setting: 'ms' of delay_ms; empty without one."""
+    return next((unit for ending, unit in _UNITS.items() if name.endswith(f"_{ending}")), "")
 
 
 def listed(words: Sequence[str], find: Callable[[str], T]) -> Iterator[T]:

@@ -18,7 +18,7 @@ from lastro.stats.notes import N_
 from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, waiting
 from lastro.words.language import ENGLISH, Language
-from lastro.words.numbers import STATUS_WORDS, margin_text, percent
+from lastro.words.numbers import STATUS_WORDS, margins_text, percent
 from lastro.words.phrases import joined, merged_sentences
 from lastro.words.remarks import meaning, sign
 
@@ -194,9 +194,9 @@ def conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
     """Return the conclusion of the gate, its power and, on a pass, how large a regression it may have missed.
 
     Empty without a gate."""
-    if comparison.margin is None:
+    if comparison.margins is None:
         return ""
-    margin, tests = margin_text(comparison.margin, say), say.count(comparison.n_judged, "test")
+    margin, tests = margins_text(comparison.judged_margins, say), say.count(comparison.n_judged, "test")
     if n_regressions := len(comparison.regressions):
         parts = [
             say(

@@ -40,7 +40,7 @@ def percent_text(share: float, say: Language) -> str:
 def cost_blocks_text(decision: SlaDecision, say: Language) -> str:
     """Return how many more blocks decide which of the candidates of like cost costs less; empty if there is one."""
     others = decision.choice.alike_less
-    if not others:
+    if not others or decision.n_campaigns > 1:
         return ""
     more = decision.more_blocks_on_cost(_SURE)
     if more is None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
 from lastro.analysis.campaign import Cell, Row
 from lastro.analysis.verdicts import Verdict
+from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate, Interval, Summary
 from lastro.stats.notes import N_
@@ -85,6 +86,13 @@ def percent(share: float, say: Language = ENGLISH) -> str:
 def margin_text(share: float, say: Language) -> str:
     """Format a fraction as '7.5 %', with all of its digits."""
     return say.number(f"{100 * share:g} %")
+
+
+def margins_text(margins: Mapping[str, float], say: Language) -> str:
+    """Format {metric: margin} as '5 %', or as '5 % (throughput), 10 % (jitter, loss)' if the margins differ."""
+    metrics_by_margin = by_key((margin, name) for name, margin in margins.items())
+    texts = {margin_text(margin, say): ", ".join(names) for margin, names in metrics_by_margin.items()}
+    return ", ".join(texts if len(texts) == 1 else (f"{text} ({names})" for text, names in texts.items()))
 
 
 _ROUNDING = 1e-9  # relative: equal values in another unit differ by this much at most

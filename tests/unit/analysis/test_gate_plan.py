@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lastro.builders.gate_plan import gate_plan_blocks, gate_plan_document
 from lastro.errors import InputError
 from lastro.render.terminal import terminal_lines
 from lastro.study.design import treatments
+from lastro.study.margins import Margins
 from lastro.study.model import Study
 from lastro.words.language import ENGLISH
 
@@ -39,7 +41,17 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
 
 def planned(pilot: CampaignResults, study: Study | None = None, *metrics: str, margin: float = 0.05) -> GatePlan:
     study = study or pilot.study
-    return gate_plan(study, treatments(study), pilot, margin, lambda blocks: 60.0 * blocks, metrics)
+    return gate_plan(study, treatments(study), pilot, Margins(margin), lambda blocks: 60.0 * blocks, metrics)
+
+
+def test_each_metric_is_planned_by_its_own_margin(pilot: CampaignResults) -> None:
+    study, names = pilot.study, [metric.name for metric in pilot.study.metrics]
+    small, of_jitter = planned(pilot, margin=0.03), Margins.of_studies(replace(study, margins={"jitter": 0.5}))
+    own = gate_plan(study, treatments(study), pilot, of_jitter, lambda blocks: 60.0 * blocks)
+    assert own.judged_margins == {name: 0.5 if name == "jitter" else 0.03 for name in names}
+    assert (own.blocks_to_find["jitter"] or 0) < (small.blocks_to_find["jitter"] or 0)
+    assert {**own.blocks_to_find, "jitter": 0} == {**small.blocks_to_find, "jitter": 0}
+    assert "Gate: over 3 % (throughput, latency_mean, latency_max), 50 % (jitter), " in text(own)
 
 
 def text(plan: GatePlan) -> str:

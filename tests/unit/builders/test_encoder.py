@@ -22,6 +22,7 @@ from lastro.builders.data import results as document
 from lastro.builders.data import statistics as analysis_document
 from lastro.builders.data.encoder import as_object, encode, pick
 from lastro.study.design import treatments
+from lastro.study.margins import Margins
 
 from ...support.campaigns import Levels, make_campaign, make_study
 from ..figures.test_figures import report_of
@@ -29,7 +30,7 @@ from ..figures.test_figures import report_of
 # Their keys are names: of factors, levels, metrics, platforms or verdicts.
 NAMED = {
     "factors", "settings", "baseline", "levels", "given", "panel", "means", "sizes", "really", "tally", "metrics",
-    "analysis", "blocks_to_find",
+    "analysis", "blocks_to_find", "margins",
 }  # fmt: skip
 CLAIM = """
 [[claim]]
@@ -85,11 +86,11 @@ def test_each_document_describes_its_keys(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path / "a", study, value=speed))
     other = report_of(make_campaign(tmp_path / "b", study, value=lambda *of: 2 * speed(*of)))
     claims = parse_claims(CLAIM, "claims.toml", study)
-    plan = gate_plan(study, treatments(study), report, 0.05, float, ("throughput",))
+    plan = gate_plan(study, treatments(study), report, Margins(0.05), float, ("throughput",))
     for found, modules in (
         (document.document(report), (document, analysis_document)),
         (claims_document.claims_document(claims, judge(claims, report), report), (claims_document,)),
-        (compare_document.document(compare(report, other, margin=0.05)), (compare_document,)),
+        (compare_document.document(compare(report, other, margins=Margins(0.05))), (compare_document,)),
         (planned_gate.gate_plan_document(plan), (planned_gate,)),
     ):
         described = set(re.findall(r"\w+", " ".join(str(module.__doc__) for module in modules)))

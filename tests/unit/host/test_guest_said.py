@@ -37,6 +37,7 @@ from lastro.scenarios.base import schemas
 from lastro.study.aa_study import aa_study
 from lastro.study.design import treatments, trials
 from lastro.study.load import load
+from lastro.study.margins import Margins
 from lastro.words.language import ENGLISH
 
 from ...support.campaigns import METRICS, PROVENANCE, make_campaign, make_study
@@ -159,7 +160,7 @@ def test_a_gate_that_is_planned_from_a_guest_says_where_its_noise_is_from(tmp_pa
     study = make_study(replicates=5, metrics=METRICS[:1])
     for name, provenance, guest in (("tcg", TCG, EMULATED), ("host", PROVENANCE, None)):
         pilot = report_of(make_campaign(tmp_path / name, study, provenance=provenance))
-        plan = gate_plan(study, treatments(study), pilot, 0.05, float)
+        plan = gate_plan(study, treatments(study), pilot, Margins(0.05), float)
         said = shown(gate_plan_blocks(plan, ENGLISH))
         note = "measured in an emulated guest, so the noise of a gate on a host, or in another guest, may differ."
         assert (f"It was {note}" in said) == (guest is not None) == ("measured in" in said)
@@ -170,20 +171,20 @@ def test_a_gate_that_is_planned_from_a_guest_says_where_its_noise_is_from(tmp_pa
 
 
 def test_each_suite_of_junit_has_the_sentences_on_guests(tmp_path: Path) -> None:
-    guests = compare(of(tmp_path / "a", TCG), of(tmp_path / "b", TCG, 1.01), margin=0.05)
+    guests = compare(of(tmp_path / "a", TCG), of(tmp_path / "b", TCG, 1.01), margins=Margins(0.05))
     found = ElementTree.fromstring(compare_document.junit(guests))
     assert len(found) == len(METRICS)
     for suite in found:
         assert suite[0].tag == "properties", "schemas of JUnit want it before the cases"
         (said,) = suite[0]
         assert said.get("name") == "guest" and str(said.get("value")).startswith(f"A and B: {SENTENCE}")
-    hosts = compare(of(tmp_path / "c", PROVENANCE), of(tmp_path / "d", PROVENANCE, 1.01), margin=0.05)
+    hosts = compare(of(tmp_path / "c", PROVENANCE), of(tmp_path / "d", PROVENANCE, 1.01), margins=Margins(0.05))
     assert not ElementTree.fromstring(compare_document.junit(hosts)).findall(".//properties")
 
 
 def test_annotations_of_guests_say_so(tmp_path: Path) -> None:
     host, guest = of(tmp_path / "a", PROVENANCE), of(tmp_path / "b", KVM, 0.5)
-    lines = workflow_commands(compare(host, guest, margin=0.05))
+    lines = workflow_commands(compare(host, guest, margins=Margins(0.05)))
     assert lines[0].startswith("::error ")
     notices = [each for each in lines if each.startswith("::notice title=lastro compare::")]
     assert notices == lines[-2:] and "WARNING: A and B ran on different kinds of machines" in notices[0]

@@ -23,8 +23,9 @@
                  least_found is the least loss, a fraction, that the gate would have found with a power of 80 %; null
                  if it might miss a loss of any size. outcome is "regressed", "shown" (the interval excludes a loss of
                  more than the margin) or "undecided"
-    gate         {margin, outcome, tests, not_judged, undecided, regressions, lost, most_allowed}, null without
-                 --fail-over; undecided includes what was not judged
+    gate         {margin, margins {metric: margin}, outcome, tests, not_judged, undecided, regressions, lost,
+                 most_allowed}, null without --fail-over; margin is null if metrics have different ones;
+                 undecided includes what was not judged
                  not_judged counts cells of metrics with a better direction that had nothing to test
                  most_allowed {metric, levels, loss}: the largest regression that the interval of a cell allows, as a
                  fraction; loss is null where the interval is unbounded
@@ -86,7 +87,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         ],
         "tests": comparison.n_tests,
         "cells": comparison.cells,
-        "gate": _gate(comparison) if comparison.margin is not None else None,
+        "gate": _gate(comparison) if comparison.margins is not None else None,
     }
     return encode(compared, _FORMS)
 
@@ -94,7 +95,9 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _gate(comparison: Comparison) -> dict[str, Any]:
     loss, cell = comparison.most_allowed or (None, None)
     return {
-        **pick(comparison, "margin outcome"),
+        "margin": margins.pop() if len(margins := set(comparison.judged_margins.values())) == 1 else None,
+        "margins": comparison.judged_margins,
+        "outcome": comparison.outcome,
         "tests": comparison.n_judged,
         "not_judged": len(comparison.not_judged),
         "undecided": len(comparison.undecided),
@@ -168,7 +171,7 @@ def _add_outcome(cell_case: Element, cell: ComparedCell, comparison: Comparison,
         add_failure(cell_case, "regression" if cell.regressed else "lost", message, values)
     elif why := not_compared(cell):
         add_skip(cell_case, why)
-    elif comparison.margin is not None and cell.judged is None:
+    elif comparison.margins is not None and cell.judged is None:
         add_skip(cell_case, "neither higher nor lower is better: the gate cannot judge it")
     elif cell.test is not None:
         add_output(cell_case, figures(cell))

@@ -7,10 +7,12 @@
     conditions  [label]; given {factor: level} in every condition
     confidence  of all intervals, and of the choice
     more_blocks [number with 50 %, number with 80 %]: how many more blocks decide on the likeliest candidate with
-                these probabilities, each null above 1,000; null where a candidate is recommended or none holds
+                these probabilities, each null above 1,000; null where a candidate is recommended or none holds,
+                and for several campaigns
     cost_blocks [number with 50 %, number with 80 %]: how many more blocks of the recommended candidate and of those of
                 like cost decide which costs less, each null above 1,000; null if there are none of like cost, or
-                if a wish decided between them
+                if a wish decided between them, and for several campaigns
+    campaigns   the number of campaigns: what they differ in is part of all probabilities
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason], wishes [true, false, or null if it is not known]}], in the order of the table
@@ -27,9 +29,10 @@
                 stop}]: the interim decision after each block, for a campaign that ran until its decision. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
                 accepted after all blocks); stop is "decided", "most blocks", "time", or empty where it went on
-    breaks      [{candidate, factor, given, metric, at, low, high}]: at which dose (level of factor) a candidate no
-                longer holds the limit of a metric; an end is null where it is beyond the doses that were measured, and
-                all three numbers are null if a dose has no value
+    breaks      [{candidate, factor, given, metric, doses [least, greatest], at, low, high}]: at which dose (level of
+                factor) a candidate no longer holds the limit of a metric; an end is null where it is beyond the doses
+                that were measured, and all three numbers are null if a dose has no value. If low is the greatest dose,
+                the limit never broke up to there
     lacking     [{label, levels, gaps}]: the combinations that are no candidates, because they do not meet a
                 requirement, or are not known to meet it
 
@@ -72,8 +75,11 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "conditions": [levels_text(condition) for condition in decision.conditions],
         "given": decision.given,
         "confidence": decision.question.confidence,
-        "more_blocks": None if choice.likeliest is None else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
+        "more_blocks": None
+        if choice.likeliest is None or decision.n_campaigns > 1
+        else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
         "cost_blocks": decision.cost_blocks,
+        "campaigns": decision.n_campaigns,
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [pick(candidate, "label levels gaps") for candidate in decision.lacking],
         "changes": [_change(decision, strictest) for strictest in strictest_limits(decision)],
@@ -124,7 +130,7 @@ def _change(decision: SlaDecision, strictest: StrictestLimit) -> dict[str, Any]:
 def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
     point = pick(broken.point, "at low high") if broken.point else dict.fromkeys(("at", "low", "high"))
     label = decision.candidates[broken.candidate].label
-    return {"candidate": label, **pick(broken, "factor given"), "metric": broken.level.metric.name, **point}
+    return {"candidate": label, **pick(broken, "factor given doses"), "metric": broken.level.metric.name, **point}
 
 
 def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:

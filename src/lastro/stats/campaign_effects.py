@@ -1,0 +1,158 @@
+"""Posterior draws of the means of cells, where several campaigns measured them.
+
+A campaign shifts all of its cells together, and each cell a little by itself: another day, another place in memory. Its
+shift is taken out of the trials, whose means are then drawn as those of one campaign (`cell_means`). Two terms come
+back with the draws: the mean of the shifts, whose variance is that between campaigns over their number, by Student's t
+with one degree of freedom fewer than campaigns; and for each cell, what campaigns differ in by more than the noise of
+its trials. So many blocks of few campaigns do not make an answer sure that holds for these few days only.
+
+The shifts come from the cells that all campaigns measured. Where all values are above zero, shifts are of logarithms,
+as in `cell_means`. tests/known/test_campaign_effects.py measures the coverage of intervals. Loads numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lastro.stats._projections import Floats
+from lastro.stats.cell_means import DRAWS, MeanDraws, MetricTrials
+
+Campaigns = Mapping[int, int]  # {block: campaign}
+_SEED = 2010  # as in `cell_means`
+_ROUNDS = 30  # of alternating projections, which are exact after one where no trial is missing
+
+
+class CampaignDraws:
+    """Draws as those of `MeanDraws`, of which one more trial lies in one more campaign.
+
+    Raises: ValueError if some metric is not `linked`."""
+
+    def __init__(
+        self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], campaigns: Campaigns, seed: int = _SEED
+    ) -> None:
+        self._seed = seed
+        self._effects = [_CampaignEffects.of(metric, campaigns) for metric in metrics]
+        without = [effects.without(metric) for effects, metric in zip(self._effects, metrics, strict=True)]
+        self._inner = MeanDraws(without, size, seed)
+        self._drawn: dict[int, tuple[Floats, Floats]] = {}
+
+    def of(self, metric: int) -> tuple[Floats, Floats]:
+        """Return the draws of the metric with the index `metric`: (draws of the means, draws of one more trial)."""
+        if metric not in self._drawn:
+            rng = np.random.default_rng([self._seed, metric])
+            self._drawn[metric] = self._effects[metric].added_to(*self._inner.of(metric), rng)
+        return self._drawn[metric]
+
+    def missing(self, candidate: int, metrics: set[int]) -> tuple[int, ...]:
+        """Return what `MeanDraws.missing` returns."""
+        return self._inner.missing(candidate, metrics)
+
+
+def draw_means(metric: MetricTrials, shape: tuple[int, int], campaigns: Campaigns | None, seed: int = _SEED) -> Floats:
+    """Return draws of the means of one metric: (draw, candidate, condition), for one campaign or several.
+
+    `shape` is (number of candidates, number of conditions). `campaigns` is None for one campaign. Raises: as
+    `CampaignDraws`."""
+    draws = (
+        CampaignDraws([metric], (DRAWS, *shape), campaigns, seed)
+        if campaigns
+        else MeanDraws([metric], (DRAWS, *shape), seed)
+    )
+    return draws.of(0)[0]
+
+
+def linked(metric: MetricTrials, campaigns: Campaigns) -> bool:
+    """Return whether some cell was measured in all campaigns, so that it shows how far they differ."""
+    of_cells = ({campaigns[block] for block in by_block} for by_block in metric.cells.values())
+    return set(campaigns.values()) in of_cells
+
+
+@dataclass(frozen=True, slots=True)
+class _CampaignEffects:
+    """The shifts of the campaigns in one metric, {block: shift}, and how far campaigns differ.
+
+    `between` is the variance of the `n` shifts. `own` is the variance of what is left of the means of cells in single
+    campaigns, with `own_df` degrees of freedom, and `noise` the part of it that the noise of trials explains."""
+
+    log: bool
+    shifts: Mapping[int, float]
+    n: int
+    between: float
+    own: float
+    own_df: int
+    noise: float
+
+    @classmethod
+    def of(cls, metric: MetricTrials, campaigns: Campaigns) -> _CampaignEffects:
+        blocks = sorted({block for by_block in metric.cells.values() for block in by_block})
+        numbers = np.array([sorted(set(campaigns.values())).index(campaigns[block]) for block in blocks])
+        grid = np.array([[by_block.get(block, np.nan) for block in blocks] for by_block in metric.cells.values()])
+        log = bool((grid[~np.isnan(grid)] > 0).all())
+        grid = np.log(grid) if log else grid
+        of_campaigns = [grid[:, numbers == at] for at in range(len(set(campaigns.values())))]
+        n_trials = np.array([(~np.isnan(each)).sum(axis=1) for each in of_campaigns]).T
+        shared = (n_trials > 0).all(axis=1)
+        if not linked(metric, campaigns):
+            raise ValueError("no cell was measured in all campaigns")
+        means = np.array([np.nanmean(each[shared], axis=1) for each in of_campaigns]).T
+        shifts = means.mean(axis=0) - means.mean()
+        left = means - means.mean(axis=1, keepdims=True) - shifts
+        own_df = (left.shape[0] - 1) * (left.shape[1] - 1)
+        return cls(
+            log,
+            dict(zip(blocks, shifts[numbers].tolist(), strict=True)),
+            len(shifts),
+            float(shifts.var(ddof=1)),
+            float((left**2).sum()) / max(own_df, 1),
+            own_df,
+            _noise(of_campaigns) * float((1 / n_trials[shared]).mean()),
+        )
+
+    def without(self, metric: MetricTrials) -> MetricTrials:
+        """Return the trials without the shifts of their campaigns."""
+
+        def moved(value: float, block: int) -> float:
+            return value / float(np.exp(self.shifts[block])) if self.log else value - self.shifts[block]
+
+        cells = {
+            cell: {block: moved(value, block) for block, value in by_block.items()}
+            for cell, by_block in metric.cells.items()
+        }
+        return replace(metric, cells=cells)
+
+    def added_to(self, means: Floats, nexts: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return draws of the means over campaigns, and of one more trial in another campaign."""
+        each = (len(means), 1, 1)
+        between = self.between * (self.n - 1) / rng.chisquare(self.n - 1, each)
+        own = np.zeros(each)
+        if self.own_df:
+            own = np.maximum(self.own * self.own_df / rng.chisquare(self.own_df, each) - self.noise, 0.0)
+
+        def drawn() -> Floats:
+            """Return the shift of one campaign in each cell."""
+            common, of_cells = rng.standard_normal(each), rng.standard_normal(means.shape)
+            return np.asarray(np.sqrt(between) * common + np.sqrt(own) * of_cells)
+
+        mean, other = drawn() / np.sqrt(self.n), drawn()
+        if self.log:
+            return np.asarray(means * np.exp(mean)), np.asarray(nexts * np.exp(mean + other))
+        return np.asarray(means + mean), np.asarray(nexts + mean + other)
+
+
+def _noise(of_campaigns: Sequence[Floats]) -> float:
+    """Return the variance of trials within campaigns, without effects of cells and blocks; 0 if it is not known.
+
+    Each element has the values of one campaign: (cell, block), NaN where nothing was measured."""
+    squares, df = 0.0, 0
+    for values in of_campaigns:
+        measured = ~np.isnan(values)
+        cells, blocks = measured.any(axis=1), measured.any(axis=0)
+        left, known = values[np.ix_(cells, blocks)], measured[np.ix_(cells, blocks)]
+        for _ in range(1 if known.all() else _ROUNDS):
+            left = left - np.nanmean(left, axis=1, keepdims=True)
+            left = left - np.nanmean(left, axis=0, keepdims=True)
+        squares += float(np.nansum(left**2))
+        df += max(0, int(known.sum()) - left.shape[0] - left.shape[1] + 1)
+    return squares / df if df else 0.0

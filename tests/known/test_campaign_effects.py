@@ -1,0 +1,64 @@
+"""Several campaigns in one decision: known answers, and the rates on a hundred worlds.
+
+benches/decision_campaigns.py measures the rates on 1,000 worlds for each kind of difference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benches import decision_campaigns as promises
+from scipy.stats import t
+
+from lastro.stats.campaign_effects import CampaignDraws, draw_means, linked
+from lastro.stats.cell_means import DRAWS, MetricTrials
+
+from ..support.products import one_of
+
+CAMPAIGNS = {block: block // 2 for block in range(6)}  # three of two blocks
+
+
+def trials(shifts: list[float], log: bool = True) -> MetricTrials:
+    """Two cells of three campaigns with these shifts, almost without noise."""
+    noise = np.array([0.001, -0.001] * 3)
+    logs = np.repeat(shifts, 2) + np.array([noise, np.log(2) - noise])
+    values = np.exp(logs) if log else logs
+    return MetricTrials({(at, 0): dict(enumerate(own.tolist())) for at, own in enumerate(values)})
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_the_mean_over_campaigns_has_students_interval_over_their_means(log: bool) -> None:
+    shifts = [0.02, 0.05, -0.01]
+    draws = draw_means(trials(shifts, log), (2, 1), CAMPAIGNS)[:, 0, 0]
+    draws = np.log(draws) if log else draws
+    exact = t(2, np.mean(shifts), np.std(shifts, ddof=1) / 3**0.5).ppf([0.05, 0.5, 0.95])
+    assert np.quantile(draws, [0.05, 0.5, 0.95]) == pytest.approx(exact, abs=0.004)
+
+
+def test_candidates_are_compared_within_campaigns_and_the_next_trial_is_of_another() -> None:
+    draws = CampaignDraws([trials([0.1, -0.1, 0.0])], (DRAWS, 2, 1), CAMPAIGNS)
+    means, nexts = draws.of(0)
+    assert np.quantile(means[:, 1] / means[:, 0], [0.025, 0.975]) == pytest.approx([2, 2], abs=0.02)
+    spread = [float(np.subtract(*np.quantile(np.log(each[:, 0]), [0.75, 0.25]))) for each in (means, nexts)]
+    assert spread[1] == pytest.approx(2 * spread[0], rel=0.1), "of four times the variance, with three campaigns"
+
+
+def test_a_cell_of_one_campaign_is_compared_through_what_all_measured() -> None:
+    cells = {cell: dict(by_block) for cell, by_block in trials([0.3, 0.0, -0.3]).cells.items()}
+    cells[2, 0] = {block: 3 * cells[0, 0][block] for block in (0, 1)}  # in the fastest campaign alone
+    means = draw_means(MetricTrials(cells), (3, 1), CAMPAIGNS)
+    assert np.median(means[:, 2] / means[:, 0]) == pytest.approx(3, rel=0.01)
+    assert linked(MetricTrials(cells), CAMPAIGNS) and not linked(MetricTrials({(2, 0): cells[2, 0]}), CAMPAIGNS)
+    with pytest.raises(ValueError, match="in all campaigns"):
+        draw_means(MetricTrials({(2, 0): cells[2, 0]}), (3, 1), CAMPAIGNS)
+
+
+@pytest.mark.parametrize("n", one_of([2, 3, 5]))
+def test_intervals_hold_the_mean_over_campaigns_and_violators_are_rare(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises.decision, "DRAWS", 500)
+    found = promises.rates(n, promises.SHIFTS["3 %, and 2 % of each cell"], 100)
+    assert found.means >= 0.92 and found.costs >= 0.90 and found.violators <= 0.08
+
+
+def test_blocks_that_are_pooled_as_one_campaign_promise_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises.decision, "DRAWS", 500)
+    assert promises.rates(2, promises.SHIFTS["10 %"], 60, as_one=True).means < 0.75
