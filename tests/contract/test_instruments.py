@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ping": {"ping_s": 0.5, "ping_interval_ms": 10},
     "sockperf": {"offered_fps": 1000, "probe_s": 1, "frame_size": "64", "flows": 1},
     "trafgen": {"offered_fps": 1000, "probe_s": 0.5, "frame_size": "imix", "flows": 100},
+    "pktgen": {"offered_fps": 1000, "probe_s": 0.5, "frame_size": "imix", "flows": 100},
     "sockperf-rr": {"tcp_rr_s": 1},
     "sockperf-latency": {"frame_size": "64", "offered_fps": 2200, "latency_s": 1},
     "vegeta": {"rate_per_s": 50, "open_s": 1, "timeout_s": 5},
 }
 # Where the short version is too short for a number.
 OPTIONS: dict[str, dict[str, Any]] = {"bonnie": {"files": 0, "size": "16M", "seeks": 150_000}}
+
+
+def loads(module: str) -> bool:
+    """Whether the kernel has a module, built in, loaded or not; `modprobe --dry-run` loads nothing."""
+    argv = ["modprobe", "--dry-run", "--quiet", module]
+    return shutil.which("modprobe") is not None and subprocess.run(argv, check=False).returncode == 0
+
+
 OWN = {"pts", "y-cruncher"}  # the user's own programs, which `lastro setup` does not install
 MARKS = {
     # `make test` runs these two in tests/system: test_disk_front.py, test_application.py.
@@ -49,6 +59,8 @@ MARKS = {
         pytest.mark.slow,  # `make test` runs it in tests/system/test_http_load.py
         pytest.mark.skipif(not Path(HOME).exists(), reason="no JMeter here, and no Maven to fetch it"),
     ],
+    # A kernel without it cannot run it; `make test-all` does so in a guest: tests/system/test_guest_load.py.
+    "pktgen": [pytest.mark.skipif(not loads("pktgen"), reason="no pktgen in this kernel")],
     "vegeta": [pytest.mark.skipif(shutil.which("vegeta") is None, reason="no vegeta here, and no Go to build it")],
 }
 

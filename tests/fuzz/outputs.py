@@ -25,6 +25,7 @@ from lastro.instruments.irtt import Irtt, loaded_reading
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.load_generator import SentLoad
 from lastro.instruments.ping import Ping
+from lastro.instruments.pktgen import Pktgen
 from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.instruments.sockperf_rr import SockperfRr
@@ -54,6 +55,13 @@ _SOCKPERF_RR = (
     "sockperf: ---> percentile 50.000 =   22.004\n"
 )
 _TRAFGEN = "50000 packets outgoing\n 0 sec, 993211 usec on CPU0 (50000 packets)\n backlog 15780b 263p requeues 0\n"
+_PKTGEN = """Current:
+     pkts-sofar: 50000  errors: 0
+     started: 5000000us  stopped: 5999990us idle: 900000us
+Result: OK: 999990(c99990+d900000) usec, 50000 (60byte,0frags)
+  50003pps 24Mb/sec (24001440bps) errors: 0
+ran 998000000 ns
+"""
 _IRTT = json.dumps({"round_trips": [_trip(n) for n in range(5)]})
 
 
@@ -64,7 +72,7 @@ def _of_reading(reading: Reading) -> Iterator[float]:
 
 
 def _of_load(offered: SentLoad) -> Iterator[float]:
-    yield from (offered.rate_fps, offered.waited_s)
+    yield from (offered.rate_fps, offered.waited_s, offered.kernel_s)
 
 
 def _round_trips(text: str) -> Iterator[float]:
@@ -118,6 +126,7 @@ def _readers() -> dict[str, tuple[str, Numbers]]:
         "sockperf": (_SOCKPERF, lambda text: _of_load(Sockperf().read(text, 100_000, 1))),
         "ab": ((DATA / "ab.txt").read_text(), _reading(lambda text: Ab().read(text, 2))),
         "sockperf-rr": (_SOCKPERF_RR, _reading(lambda text: SockperfRr().read(text, 2))),
+        "pktgen": (_PKTGEN, lambda text: _of_load(Pktgen().read(text, 1, 50_000, 1))),
         "trafgen": (_TRAFGEN, lambda text: _of_load(Trafgen().read(text, 50_000, 1))),
     }
 

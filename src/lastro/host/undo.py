@@ -16,6 +16,8 @@ from lastro.host.base import Host
 
 NETNS_DIR = Path("/run/netns")
 _MOUNTS = "/proc/self/mountinfo"
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+PKTGEN = "/proc/net/pktgen"  # exists while the kernel has its packet generator
 _LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # name of a network interface, as in a testbed file
 
 # Names of offloads in `ethtool --show-offload`, with those for `ethtool --offload`; each may depend on those before it.
@@ -201,6 +203,18 @@ def _undo_openvz(host: Host, name: str) -> None:
         host.run(["vzctl", "unregister", name])
 
 
+def kernel_module(host: Host, name: str) -> str:
+    """Return the ledger's name of a module of the kernel, with the boot in which it was loaded."""
+    return f"{name}@{host.view.read([_BOOT_ID])[_BOOT_ID].strip()}"
+
+
+def _undo_module(host: Host, name: str) -> None:
+    """Remove a module that was loaded in this boot. After another boot, it would be somebody else's."""
+    module, _, _ = name.partition("@")
+    if host.view.exists(PKTGEN) and name == kernel_module(host, module):
+        host.run(["modprobe", "--remove", module])
+
+
 def mount_point(host: Host, path: str) -> str:
     """Return the canonical form of `path`, which is how the kernel lists a mount point."""
     return host.run(["realpath", "--canonicalize-missing", path]).text.rstrip("\n")
@@ -222,6 +236,7 @@ UNDO: dict[str, ObjectKind] = {
     ),
     "mount": ObjectKind(_is_own_mount, _undo_mount),
     "interface": ObjectKind(_is_own_interface, _undo_interface),
+    "module": ObjectKind(_matches("pktgen@[0-9a-f-]{36}"), _undo_module),
     "zpool": ObjectKind(_matches("lastro-TOKEN-[a-z]+"), _undo_zpool),
     "xen": ObjectKind(_matches("lastro-TOKEN-.+"), _undo_xen),
     "openvz": ObjectKind(_is_own_openvz, _undo_openvz),

@@ -23,6 +23,7 @@ from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Level, Setting
 
 PORT = 11111  # of the receiver; no function blocks it
+FIRST_PORT = 20_000  # of the sender, in the first of several flows
 CHECK_SEQUENCE_BYTES = 4
 _HEADERS_BYTES = {"4": 14 + 20 + 8, "6": 14 + 40 + 8}  # of Ethernet, IP and UDP, by the version of IP
 LEAST_BYTES, MOST_BYTES = 64, 1518
@@ -104,13 +105,15 @@ class SentLoad:
 
     `received` is the number of frames received. It is None if the generator does not know it: frames do not come back
     to it, and it does not ask the receiver.
-    `waited_s` is the CPU time in which the generator waited by keeping a CPU busy."""
+    `waited_s` is the CPU time in which the generator waited by keeping a CPU busy.
+    `kernel_s` is the CPU time of its thread of the host's kernel, which is in no cgroup, waiting included."""
 
     intended: int
     sent: int
     lasted_s: float
     received: int | None = None
     waited_s: float = 0.0
+    kernel_s: float = 0.0
 
     @property
     def rate_fps(self) -> float:
@@ -134,6 +137,7 @@ class LoadGenerator(Instrument):
     `step_s`: durations must be multiples of it; 0 allows any duration.
     `starts_s`: a run takes this much longer than its duration.
     `spins`: it waits by keeping a CPU busy, and reports this time in `SentLoad`.
+    `in_host_kernel`: it is a thread of the kernel of the host, and so needs a sender on that kernel.
     `bound_to`: the CPU to which it binds itself, even if it may not use that CPU; None if it does not bind itself."""
 
     metrics = (FRAMES_OFFERED,)
@@ -144,6 +148,7 @@ class LoadGenerator(Instrument):
     step_s: ClassVar[float] = 0.0
     starts_s: ClassVar[float] = 0.2
     spins: ClassVar[bool] = False
+    in_host_kernel: ClassVar[bool] = False
     bound_to: ClassVar[int | None] = None
 
     @abstractmethod
@@ -197,6 +202,11 @@ class LoadGenerator(Instrument):
         with self.receiving(direction):
             offered = self.offer(direction, traffic, OFFERED_FPS.of(settings), PROBE_S.of(settings), watch)
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})
+
+
+def frames_in(rate_fps: float, duration_s: float) -> int:
+    """Return the whole number of frames, at least one, that a rate has in a time."""
+    return max(1, round(rate_fps * duration_s))
 
 
 def check_sent_load(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:

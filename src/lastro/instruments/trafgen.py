@@ -11,16 +11,17 @@ link, nftables sends copies of the frames, which occupy no socket. Source: trafg
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lastro.errors import CommandFailed, InstrumentError, hinted
 from lastro.host.base import Completed, Process
+from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.load_generator import (
+    FIRST_PORT,
     MOST_BYTES,
     PORT,
     Direction,
@@ -28,12 +29,12 @@ from lastro.instruments.load_generator import (
     SentLoad,
     Traffic,
     check_sent_load,
+    frames_in,
 )
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
 
 _PATIENCE_S = 15.0
-_FIRST_PORT = 20_000
 _BUCKET_S = 1e-3  # a timer of the kernel may be late by this much without losing a token
 _QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's limit blocks it, and nothing is dropped
 _LONGEST, _STARTS_S = 1.2, 0.5  # trafgen is ended after its start and this multiple of the duration
@@ -62,7 +63,7 @@ class Trafgen(LoadGenerator):
     bound_to = 0
 
     def __init__(self) -> None:
-        self._hops: dict[Direction, _Hop] = {}
+        self._hops: dict[Direction, _PacedHop] = {}
 
     @contextmanager
     def receiving(self, direction: Direction) -> Iterator[Process]:
@@ -71,22 +72,22 @@ class Trafgen(LoadGenerator):
             try:
                 yield process
             finally:
-                if direction in self._hops:
+                if hop := self._hops.pop(direction, None):
                     with suppress(CommandFailed):  # a sender that has ended has no link
-                        self._remove_bucket(direction.sender, self._hops[direction])
+                        self._remove_bucket(direction.sender, hop)
 
     def offer(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
         if direction not in self._hops:
-            self._hops[direction] = _with_bucket_link(direction.sender, _first_hop(direction))
-        hop, count = self._hops[direction], _count(rate_fps, duration_s)
+            self._hops[direction] = _paced(direction)
+        hop, count = self._hops[direction], frames_in(rate_fps, duration_s)
         self._set_bucket(direction.sender, hop.bucket, traffic, rate_fps)
         options = ["--out", hop.bucket, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
         # If trafgen cannot send as fast as asked, SIGINT ends it after this time, and it reports.
         end_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
         frames = f"{direction.sender.memory_dir}/lastro-frames"
-        direction.sender.run(["sh", "-c", 'cat >"$1"', "sh", frames], stdin=_frames(hop, traffic))
+        direction.sender.run(["sh", "-c", 'cat >"$1"', "sh", frames], stdin=_frames(hop.first, traffic))
         argv = ["sh", "-c", _SCRIPT, hop.bucket, end_s, "trafgen", "--conf", frames, *options]
         limit_s = 2 * duration_s + _PATIENCE_S
         done = direction.sender.measure(argv, timeout_s=limit_s, check=False, watch=watch).done
@@ -96,7 +97,7 @@ class Trafgen(LoadGenerator):
 
     def condition(self) -> dict[str, str]:
         for direction, hop in self._hops.items():
-            if direction.sender.shares_kernel and hop.bucket == hop.device:
+            if direction.sender.shares_kernel and not hop.copies:
                 text = "not copied, since nftables or the kernel cannot: a slow function may block the generator"
                 return {"frames of the generator": text}
         return {}
@@ -110,7 +111,7 @@ class Trafgen(LoadGenerator):
         if not len(sent) == len(lasted) == len(queued) == 1:
             raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")
         seconds = int(lasted[0][0]) + int(lasted[0][1]) / 1e6 + int(queued[0]) / rate_fps
-        intended = _count(rate_fps, duration_s)
+        intended = frames_in(rate_fps, duration_s)
         return check_sent_load(self.name, intended, int(sent[0]), max(seconds, duration_s), duration_s)
 
     def _set_bucket(self, sender: Instance, device: str, traffic: Traffic, rate_fps: float) -> None:
@@ -120,63 +121,35 @@ class Trafgen(LoadGenerator):
         with hinted(_REMEDY if sender.shares_kernel else None):
             _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
 
-    def _remove_bucket(self, sender: Instance, hop: _Hop) -> None:
-        if hop.bucket == hop.device:
-            _tc(sender, ["qdisc", "delete", "dev", hop.device, "root"])
-        else:
+    def _remove_bucket(self, sender: Instance, hop: _PacedHop) -> None:
+        if hop.copies:
             script = f"ip link delete {hop.bucket}; nft delete table netdev {_TABLE}"
             sender.testbed.host.run(["ip", "netns", "exec", sender.netns, "sh", "-ec", script])
-
-
-def _count(rate_fps: float, duration_s: float) -> int:
-    return max(1, round(rate_fps * duration_s))
+        else:
+            _tc(sender, ["qdisc", "delete", "dev", hop.bucket, "root"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Hop:
-    """The first hop of a direction: the sender's device and addresses, and the MAC address to which it sends.
+class _PacedHop:
+    """A first hop, and the device with the token bucket, which may be the device of the hop itself."""
 
-    `bucket` is the device with the token bucket; it may be the same as `device`.
-    `source` and `target` are IP addresses.
-    `own_mac` is the address of `device`, `next_mac` that of the next hop."""
-
-    device: str
+    first: FirstHop
     bucket: str
-    source: str
-    target: str
-    own_mac: str
-    next_mac: str
+
+    @property
+    def copies(self) -> bool:
+        """Whether the frames that leave the bucket are copied to the device of the hop."""
+        return self.bucket != self.first.device
 
 
-def _first_hop(direction: Direction) -> _Hop:
-    """Return the first hop, as the sender's kernel routes it. Raises: InstrumentError if the kernel has no route."""
-    direction.sender.run(["ping", "-n", "-c", "1", "-w", "5", direction.target], timeout_s=20, check=False)
-    try:
-        (route,) = json.loads(direction.sender.run(["ip", "-j", "route", "get", direction.target]).text)
-        device = str(route["dev"])
-        next_address = str(route.get("gateway", direction.target))
-        neighbours = direction.sender.run(["ip", "-j", "neigh", "show", next_address, "dev", device]).text
-        (neighbour,) = json.loads(neighbours)
-        (link,) = json.loads(direction.sender.run(["ip", "-j", "link", "show", "dev", device]).text)
-        return _Hop(
-            device=device,
-            bucket=device,
-            source=str(route["prefsrc"]),
-            target=direction.target,
-            own_mac=str(link["address"]),
-            next_mac=str(neighbour["lladdr"]),
-        )
-    except (ValueError, KeyError, TypeError):
-        raise InstrumentError(f"the sender has no route and hardware address to {direction.target}") from None
+def _paced(direction: Direction) -> _PacedHop:
+    """Make a link for the token bucket, whose frames are copied to the device of the first hop; return both.
 
-
-def _with_bucket_link(sender: Instance, hop: _Hop) -> _Hop:
-    """Make a link for the token bucket, whose frames are copied to the device of `hop`; return the hop with this link.
-
-    Return the hop unchanged, with the bucket on its device, in two cases: for a virtual machine, whose network is in
-    another kernel, and if the kernel cannot copy frames."""
+    The bucket is on the device itself in two cases: for a virtual machine, whose network is in another kernel, and if
+    the kernel cannot copy frames."""
+    sender, hop = direction.sender, FirstHop.of(direction)
     if sender.takes_taps or not sender.shares_kernel:
-        return hop
+        return _PacedHop(hop, hop.device)
     copied = f'ether saddr {hop.own_mac} dup to "{hop.device}"'
     chain = f'type filter hook ingress device "{_END}" priority 0; policy drop; {copied};'
     script = f"""ip link add {_BUCKET} type veth peer name {_END}
@@ -188,11 +161,11 @@ nft 'table netdev {_TABLE} {{ chain copied {{ {chain} }}; }}'
         sender.testbed.host.run(["ip", "netns", "exec", sender.netns, "sh", "-e"], stdin=script)
     except CommandFailed:
         sender.testbed.host.run(["ip", "-n", sender.netns, "link", "delete", _BUCKET], check=False)
-        return hop
-    return replace(hop, bucket=_BUCKET)
+        return _PacedHop(hop, hop.device)
+    return _PacedHop(hop, _BUCKET)
 
 
-def _frames(hop: _Hop, traffic: Traffic) -> str:
+def _frames(hop: FirstHop, traffic: Traffic) -> str:
     """Return trafgen's configuration: a frame for each size; flows differ by their source port."""
     addresses = f"sa={hop.source}, da={hop.target}"
     packet = f"ipv6({addresses}, hl=64)" if traffic.ip == "6" else f"ipv4({addresses}, ttl=64, df)"
@@ -211,7 +184,7 @@ def _source_ports(position: int, n_frames: int, flows: int) -> str:
     alike, all frames of a round would be in one flow. So frame k of n takes every n-th port, from the k-th on, and a
     round has n flows, or `flows` if that is less. A counter starts again after its last port, and needs at least two
     ports."""
-    ports = range(_FIRST_PORT + position % flows, _FIRST_PORT + flows, n_frames)
+    ports = range(FIRST_PORT + position % flows, FIRST_PORT + flows, n_frames)
     return f"dinc({ports[0]}, {ports[-1]}, {n_frames})" if len(ports) > 1 else str(ports[0])
 
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.processes
 
 TOKEN, STATE = "0a1b2c", Path("/var/lib/lastro")
 TREE = f"{STATE}/rootfs/0123456789ab/rootfs"
+BOOT = "0b6f5a2e-7c1d-4d5b-9a3e-1f2d3c4b5a69"
 
 OWN = {
     "netns": [f"lastro-{TOKEN}-dut", f"lastro-{TOKEN}-a.b_c-1"],
@@ -37,6 +38,7 @@ OWN = {
         f"eth1=out0@lastro-{TOKEN}-source-1",
         f"eth1=out0@lastro-{TOKEN}-source-1:rx,tx,tso,gso,gro,segs65535,up",
     ],
+    "module": [f"pktgen@{BOOT}"],
     "zpool": [f"lastro-{TOKEN}-lxd"],
     "xen": [f"lastro-{TOKEN}-one"],
     "openvz": ["1a570a1b-2c00-4000-8000-0123456789ab"],
@@ -74,6 +76,7 @@ HOSTILE = {
         f"-x@lastro-{TOKEN}-x", f"$(reboot)@lastro-{TOKEN}-x", f"eth0=@lastro-{TOKEN}-x", f"eth0=a/b@lastro-{TOKEN}-x",
         f"eth0=in0@lastro-{TOKEN}-x:up;reboot", f"eth0@lastro-{TOKEN}-x:up\n", f"eth0@lastro-{TOKEN}-x:lro",
     ],
+    "module": ["pktgen", "pktgen@", f"kvm@{BOOT}", f"pktgen@{BOOT}\n", f"--all@{BOOT}", "pktgen@../../etc"],
     "zpool": ["rpool", "lastro-ffffff-lxd", f"lastro-{TOKEN}-lxd/x", f"lastro-{TOKEN}-"],
     "xen": ["Domain-0", "lastro-ffffff-x", f"lastro-{TOKEN}-"],
     "openvz": ["101", "1a57ffff-ff00-4000-8000-0123456789ab"],

@@ -72,6 +72,19 @@ def test_the_time_in_which_generators_wait_is_no_cost_of_a_frame(waited_s: float
     assert cost_of(waited_s=waited_s)["frames_per_cpu_s"] == pytest.approx(100_000 / cost_s)
 
 
+def test_a_generator_in_the_kernel_is_the_source_s_and_only_its_waiting_is_no_cost() -> None:
+    """It is system time in no cgroup, of which a neighbour has none."""
+    found_by = meters(neighbour_s=METERS_S)
+    host, usage = found_by.host, found_by.usage
+    usage.used[NEIGHBOUR] = Usage(cpu_s=2 * METERS_S, user_s=METERS_S)
+    host.totals = HostTotals({**host.totals.cpu_s, "system": 0.5 + 1.9}, host.totals.stalled_s)
+    found_by.kernel_s = 1.9
+    probe = Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}, waited_s=1.4, kernel_s=1.9)
+    found = costs(probe, found_by)
+    assert found["frames_per_cpu_s"] == pytest.approx(100_000 / (3.2 + 1.9 - 1.4))
+    assert found["source_cpus"] == pytest.approx((2.0 + 1.9) / LOAD_S)
+
+
 def test_a_neighbour_is_not_charged_with_the_interrupts_that_forward_packets() -> None:
     """Most kernels count them as time of the process that they interrupt, and as interrupts of the host."""
     found_by = meters(neighbour_s=METERS_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -16,9 +15,11 @@ from lastro.errors import CommandFailed, InputError, InstrumentError
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
 from lastro.instruments.load_generator import Direction, SentLoad, Traffic
+from lastro.instruments.pktgen import Pktgen
 from lastro.instruments.sockperf import _TIMED, _WAITED, Sockperf
 from lastro.instruments.trafgen import Trafgen
 
+from ...support.hops import answered_as_source
 from ...support.recording import FakeInstance, RecordingHost, answer
 
 SENT_BY_SOCKPERF = (
@@ -61,6 +62,8 @@ def test_what_is_not_a_frame_size_is_refused(size: str) -> None:
         (Trafgen, Traffic.of("imix", 10_000), ""),
         (Trafgen, Traffic.of("imix", ip="6"), "trafgen needs frames of 66 B for UDP over IPv6, not 64 B"),
         (Trafgen, Traffic.of("66", ip="6"), ""),
+        (Pktgen, Traffic.of("imix", 10_000), ""),
+        (Pktgen, Traffic.of("81", ip="6"), "pktgen needs frames of 82 B for UDP over IPv6, not 81 B"),
     ],
 )
 def test_a_generator_refuses_what_it_cannot_send(kind: Any, traffic: Traffic, refusal: str) -> None:
@@ -83,13 +86,8 @@ class _Sender(FakeInstance):
         return str(next(given for given in reversed(self.stdins) if given))
 
     def _replies(self, argv: Sequence[str]) -> Completed | None:
-        replies = {
-            "route": [{"dst": "198.18.1.10", "gateway": "198.18.0.1", "dev": "out0", "prefsrc": "198.18.0.10"}],
-            "neigh": [{"dst": "198.18.0.1", "lladdr": "02:00:00:00:00:01"}],
-            "link": [{"ifname": "out0", "address": "02:00:00:00:00:0a"}],
-        }
         if argv[0] == "ip":
-            return answer(json.dumps(replies[argv[2]]))
+            return answered_as_source(argv)
         if not {"sockperf", "trafgen"} & set(argv):
             return None
         return answer(self._report, code=self._code, error=self.error)

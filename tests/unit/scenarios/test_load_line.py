@@ -53,6 +53,16 @@ def test_what_it_cannot_send_has_a_hint_that_helps(chosen: dict[str, Any], hint:
     assert caught.value.hint == hint
 
 
+def test_a_generator_in_the_host_s_kernel_needs_a_sender_on_it() -> None:
+    for platform in OWN_KERNEL:
+        with pytest.raises(
+            Unavailable, match="pktgen is a thread of the host's kernel, and the source has a"
+        ) as caught:
+            _require_supported(config(instrument="pktgen", platform=platform), [0, 1, 2])
+        assert caught.value.hint == 'use instrument = "trafgen"'
+    _require_supported(config(instrument="pktgen", platform="docker", frame_size="imix", flows=100), [2, 3])
+
+
 def test_a_generator_that_keeps_its_cpu_busy_sends_in_one_direction() -> None:
     """Two would take turns on one CPU, and each send in bursts what it had missed."""
     for platform in ("native", "runc", "docker", "docker:runtime=crun", "lxc", "podman"):

@@ -215,6 +215,11 @@ def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
             f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",
             f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}',
         )
+    if kind.in_host_kernel and not shares_kernel(config):
+        raise Unavailable(
+            f"{kind.name} is a thread of the host's kernel, and the source has a kernel of its own",
+            'use instrument = "trafgen"',
+        )
     if refusal := kind.refusal(traffic_of(config)):
         raise Unavailable(refusal, kind.remedy(traffic_of(config)))
     if kind.spins:

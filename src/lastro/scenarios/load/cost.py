@@ -26,7 +26,7 @@ FRAME_MEAN = Metric("frame_mean", "B", "neither", "mean size of the frames that 
 METRICS = (
     COST,
     FRAME_MEAN,
-    Metric("source_cpus", "CPU", "neither", "CPUs used by the source's processes at the PDR, generator included"),
+    Metric("source_cpus", "CPU", "neither", "CPUs used by the source at the PDR, generator included"),
     Metric("sink_cpus", "CPU", "lower", "CPUs used by the sink's processes at the PDR"),
 )
 
@@ -76,6 +76,7 @@ def _with_meters(testbed: Testbed, standing: StandingChain, carry: Callable[[], 
     meters = Meters(testbed, standing.everyone, standing.own_cgroups)
     with meters:
         probe = carry()
+    meters.kernel_s = probe.kernel_s
     return probe, meters
 
 
@@ -83,9 +84,9 @@ def spent(probe: Probe, meters: Meters) -> CpuSpent:
     """Return the CPU time that a probe took, as `meters` measured it.
 
     A guest that shares its CPU counts more waiting time of its generator than the host does. So the waiting time is
-    limited to the CPU time of the senders as the host counts it."""
+    limited to the CPU time of the senders and of generators in the kernel, as the host counts it."""
     own_s = meters.host.own_cpu_s + meters.beside_s
-    waited_s = min(probe.waited_s, sum(_cpu_s(meters, role) for role in _SENDERS))
+    waited_s = min(probe.waited_s, probe.kernel_s + sum(_cpu_s(meters, role) for role in _SENDERS))
     return CpuSpent(meters.host.busy_s - own_s - waited_s, waited_s, own_s)
 
 
@@ -108,6 +109,7 @@ def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpen
     values = {**host.read(load_s), **usage.read(load_s)}
     values["host_cpus"] = max(0.0, work_s + found.waited_s) / load_s + found.beside_s / host.elapsed_s
     values |= {f"{role}_cpus": _cpu_s(meters, role) / load_s for role in _SENDERS}
+    values["source_cpus"] += probe.kernel_s / load_s
     frames = probe.received - (few.received if few else 0)
     if work_s > 0 and frames > 0:
         values[COST.name] = frames / work_s

@@ -313,9 +313,17 @@ def _counted_probe(
         )
     left_late, *_, came_late = hops.frames(late)
     queued = max(0, came_late - left_late)
-    sent, waited_s = left + refused, offered.waited_s
-    lost_at = hops.lost_at(counted)
-    return Probe(rate_fps, duration_s, sent, received, offered.lasted_s, lost_at, queued, waited_s=waited_s)
+    return Probe(
+        rate_fps,
+        duration_s,
+        left + refused,
+        received,
+        offered.lasted_s,
+        hops.lost_at(counted),
+        queued,
+        waited_s=offered.waited_s,
+        kernel_s=offered.kernel_s,
+    )
 
 
 def _nearly_equal(counted: int, reported: int) -> bool:
@@ -342,6 +350,7 @@ def _sum_of(probes: Sequence[Probe], rate_fps: float) -> Probe:
         sum(probe.late for probe in probes),
         min(probe.part_sent for probe in probes),
         sum(probe.waited_s for probe in probes),
+        sum(probe.kernel_s for probe in probes),
     )
 
 

@@ -34,6 +34,7 @@ class Probe:
     Rates are frames a second, over all directions and chains. `rate_fps` was asked for. `sent` includes frames that
     the first link did not take. `lost_at` has the frames lost at each hop. `late` of the received frames arrived from
     queues after the generator had ended. `waited_s` is the CPU time in which generators waited by keeping CPUs busy.
+    `kernel_s` is the CPU time of generators that are threads of the host's kernel, and so in no instance's usage.
 
     With several senders, `least_part` is the smallest of the fractions of their asked rates that were sent, and
     `overlap` the fraction of the time of sending in which all of them sent. With several chains, `worst_loss` is the
@@ -48,6 +49,7 @@ class Probe:
     late: int = 0
     least_part: float | None = None
     waited_s: float = 0.0
+    kernel_s: float = 0.0
     overlap: float | None = None
     worst_loss: float | None = None
 

@@ -34,7 +34,10 @@ class Meters(Watch):
 
     `instances` exist when the measurement starts. `add` adds instances that start later; they are counted since
     their start. `own_cgroups` are those of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of
-    the trial. With `with_commands`, the CPU time of commands that Lastro runs is not foreign."""
+    the trial. With `with_commands`, the CPU time of commands that Lastro runs is not foreign. `kernel_s` is the CPU
+    time of threads of the kernel that worked for the chain; whoever uses such threads sets it."""
+
+    kernel_s = 0.0
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class Meters(Watch):
         time of the chain and of Lastro."""
         host, used = self.host, self.usage.used
         neighbours = [usage for role, usage in used.items() if role == NEIGHBOUR]
-        chain_system_s = sum(usage.system_s for role, usage in used.items() if role != NEIGHBOUR)
+        chain_system_s = self.kernel_s + sum(usage.system_s for role, usage in used.items() if role != NEIGHBOUR)
         most_system_s = max(0.0, host.totals.cpu_s["system"] - (host.own_cpu_s - host.own_user_s) - chain_system_s)
         user_s = host.others_user_s(self.usage.user_s) + sum(usage.user_s + usage.hidden_s for usage in neighbours)
         return user_s + min(most_system_s, sum(usage.system_s for usage in neighbours))
