@@ -330,9 +330,9 @@ class Campaign(_Shown):
         return f"lastro.open({str(self.directory)!r})"
 
     def _blocks(self) -> Iterator[Block]:
-        from lastro.builders.results_short import short_results_blocks
+        from lastro.builders.results import results_blocks
 
-        return short_results_blocks(self._content, {})
+        return results_blocks(self._content, "short")
 
     def _plans(self) -> Iterator[Any]:
         from lastro.builders.page_figures import planned

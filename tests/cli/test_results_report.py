@@ -140,11 +140,10 @@ def test_the_report_is_the_same_twice(partial: Path, page: str, tmp_path: Path, 
 def test_what_is_missing_is_said(partial: Path, page: str, capsys) -> None:
     assert main(["results", str(partial)]) == 0
     table = capsys.readouterr().out
-    assert "unavailable here [1]" in table and "4/5" in table
-    assert "[1] isolation = apparmor: AppArmor is not in this kernel (2 treatments)" in table
-    assert "remedy: boot another kernel" in table and "✕ invalid: no traffic" in table
+    assert "[1] isolation = apparmor · 2 treatments, 10 trials\n  AppArmor is not in this kernel\n" in table
+    assert re.search(r"^Invalid attempts\nno traffic \(trials \d+ and \d+\)$", table, re.MULTILINE)
     for text in ("AppArmor is not in this kernel", "Remedy: boot another kernel", "no traffic", "4 of 5"):
-        assert text in page
+        assert text in page and text in table
     assert "✕ unavailable" in page, "figures mark the levels that are missing"
 
 
@@ -318,12 +317,14 @@ def test_with_service_levels_the_table_has_the_order_of_the_decision(tmp_path: P
     assert in_json() == ["native", "native", "runc", "runc", "docker", "docker"]
 
 
-def test_the_statistics_are_below_the_table_if_asked_for(tmp_path: Path) -> None:
+def test_effects_and_statistics_are_where_a_page_has_them_if_asked_for(tmp_path: Path) -> None:
     study = make_study(replicates=4, metrics=METRICS[:2], baseline={"isolation": "none"})
     directory = make_campaign(tmp_path / "c", study)
     plain, shown = (lastro("results", directory, *args).out for args in ((), ("--stats",)))
     for words in ("The statistics behind it", "Effect of each level on throughput", "Analysis of variance of jitter",
                   "Comparisons with the baseline in throughput", "Type II, n = 24"):  # fmt: skip
         assert words in shown and words not in plain
-    assert shown.startswith(plain.partition("\n\n±")[0]) and shown.endswith(plain.rpartition("\n\n")[2])
+    order = ("What each factor does", "\nResults\n", "The statistics behind it")
+    assert sorted(order, key=shown.index) == list(order)
+    assert set(plain.splitlines()) <= set(shown.splitlines()) and shown.endswith(plain.rpartition("\n\n")[2])
     is_error(lastro("results", directory, "--stats", "--json"), 2, "--stats is for the table", "`analysis`")

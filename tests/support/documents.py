@@ -11,9 +11,7 @@ from lastro.analysis.pooled_study import PooledStudy
 from lastro.builders.content import Content
 from lastro.builders.page_figures import drawn, linked, planned
 from lastro.builders.pool import pool_blocks
-from lastro.builders.results import paper_blocks, results_blocks
-from lastro.builders.results_screen import screen_blocks
-from lastro.builders.results_short import short_results_blocks
+from lastro.builders.results import results_blocks
 from lastro.builders.suite import StudySection, suite_blocks
 from lastro.figures.forest import forest_plans
 from lastro.render.fitting import markdown_within
@@ -25,23 +23,23 @@ from lastro.words.language import ENGLISH, Language
 
 
 def render_html(content: Content) -> str:
-    return html(results_blocks(content, drawn(planned(content))), content.say, content.report.directory)
+    return html(results_blocks(content, "page", drawn(planned(content))), content.say, content.report.directory)
 
 
-def render_terminal(report: CampaignResults, width: int) -> list[Text]:
-    return styled_lines(screen_blocks(report), width, ENGLISH)
+def render_terminal(report: CampaignResults, width: int, say: Language = ENGLISH) -> list[Text]:
+    return styled_lines(results_blocks(Content(report, None, say), "terminal"), width, say)
 
 
 def render_latex(content: Content) -> str:
-    return latex(paper_blocks(content), content.say)
+    return latex(results_blocks(content, "paper"), content.say)
 
 
 def render_markdown(content: Content, figures: Mapping[str, str] | None = None) -> str:
-    return markdown(results_blocks(content, linked(planned(content), figures or {})), content.say)
+    return markdown(results_blocks(content, "page", linked(planned(content), figures or {})), content.say)
 
 
 def render_short(content: Content, figures: Mapping[str, str] | None = None) -> str:
-    blocks = short_results_blocks(content, figures or {})
+    blocks = results_blocks(content, "short", linked(planned(content), figures or {}))
     return markdown_within(blocks, content.say, "lastro report --format md --full")
 
 

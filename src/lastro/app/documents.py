@@ -88,7 +88,7 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     """Yield the figures, the reports in all formats, and the tables of a campaign."""
     from lastro.builders.data.results import document
     from lastro.builders.page_figures import drawn, linked, planned
-    from lastro.builders.results import paper_blocks, results_blocks
+    from lastro.builders.results import results_blocks
     from lastro.figures import pictures
     from lastro.render.html import html
     from lastro.render.latex import latex
@@ -99,10 +99,11 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     for picture in pictures(planned(content)):
         links[picture.title] = f"figures/{picture.name}.svg"
         yield f"{folder}{links[picture.title]}", _text(picture.svg())
-    page = html(results_blocks(content, drawn(planned(content))), say, content.report.directory)
+    page = html(results_blocks(content, "page", drawn(planned(content))), say, content.report.directory)
     yield f"{folder}report.html", _text(page)
-    yield f"{folder}report.md", _text(markdown(results_blocks(content, linked(planned(content), links)), say))
-    yield f"{folder}report.tex", _text(latex(paper_blocks(content), say))
+    whole = results_blocks(content, "page", linked(planned(content), links))
+    yield f"{folder}report.md", _text(markdown(whole, say))
+    yield f"{folder}report.tex", _text(latex(results_blocks(content, "paper"), say))
     yield f"{folder}tables/trials.csv", to_csv(data).encode()
     results = document(content.report, content.published, content.analysis)
     yield f"{folder}tables/results.json", _json(_rounded(results))

@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from lastro.analysis import analyse
 from lastro.analysis.as_published import AsPublished
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement
+from lastro.analysis.effects import baseline_comparisons
+from lastro.analysis.metric_values import values_of
 from lastro.analysis.model import Analysis
+from lastro.analysis.noise_floor import floor_here
 from lastro.words.language import Language
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """The content of a document, before its format is chosen.
 
-    `say` is its language. `claims_tally` sums up `judgements` in a line, and `claims_note` explains their table.
-    `published` are the tables and figures that the source of the claims printed; None if the claims file has none."""
+    `analysed` is the analysis of the report; if it is None, `analysis` computes it on first use. `say` is the language.
+    `claims_tally` sums up `judgements` in a line, and `claims_note` explains their table. `published` are the tables
+    and figures that the source of the claims printed; None if the claims file has none."""
 
     report: CampaignResults
-    analysis: Analysis
+    analysed: Analysis | None
     say: Language
     judgements: tuple[Judgement, ...] = ()
     claims_tally: str = ""
     claims_note: str = ""
     published: AsPublished | None = None
 
-    @property
+    @cached_property
+    def analysis(self) -> Analysis:
+        return self.analysed or analyse(self.report)
+
+    @cached_property
     def under_floor(self) -> frozenset[tuple[int, int]]:
         """The (treatment index, metric index) of each ratio to a baseline that is below the noise floor of the host."""
         return frozenset(
-            (comparison.treatment.index, index)
-            for index, metric in enumerate(self.analysis.metrics)
-            for comparison in metric.comparisons
+            (comparison.treatment.index, view.index)
+            for view in self.report.views
+            if (floor := floor_here(view))
+            for comparison in baseline_comparisons(view, values_of(view), floor.share)[0]
             if comparison.under_floor
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from lastro.analysis.pooled_study import PooledStudy
 from lastro.builders import pool_tables
 from lastro.builders.page_figures import NOT_DRAWN, PageFigures
-from lastro.builders.results import notices
+from lastro.builders.page_head import notices
 from lastro.document import Block, Figures, Fold, Heading, Items, Paragraph, Table, Title
 from lastro.words.campaign import titled
 from lastro.words.language import Language

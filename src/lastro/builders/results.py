@@ -1,17 +1,21 @@
-"""The document on the results of a campaign: for a page, for Markdown, and for a paper."""
+"""The document on the results of a campaign, in each of its forms: page, paper, terminal, and short."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from lastro import document as doc
 from lastro import papers
-from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.decision import decision_of
+from lastro.analysis.campaign import CampaignResults, Row
+from lastro.analysis.decision import SlaDecision, decision_of, table_rows
+from lastro.analysis.table_choice import TableChoice
 from lastro.builders.content import Content
-from lastro.builders.decision import decision_section, short_answer
+from lastro.builders.decision import answer, decision_section, short_answer
 from lastro.builders.page_figures import NOT_DRAWN, PageFigures
+from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.part_properties import part_tables
 from lastro.builders.published_tables import published_blocks
 from lastro.builders.results_grid import results_grid
@@ -27,117 +31,162 @@ from lastro.builders.tables import (
     growth_tables,
     invalid_table,
     property_table,
+    ratios_table,
     really_table,
     remarks_table,
 )
+from lastro.plain import plain
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
 from lastro.words import campaign as words
+from lastro.words.absences import explanations, remarks_on_ratios
+from lastro.words.caveats import caveats
 from lastro.words.fraction import fraction_text, relation_text
+from lastro.words.key_findings import key_findings
 from lastro.words.language import Language
-from lastro.words.opening import opening
+from lastro.words.opening import opening, warnings
+from lastro.words.phrases import joined
+from lastro.words.platform_line import platform_line
+from lastro.words.reasons import grouped
+from lastro.words.remarks import short
 
-# Sections of a paper; the others are about the campaign itself.
-_PAPER = frozenset(
-    {"decision", "effects", "interactions", "claims", "published", "results", "really", "missing", "statistics",
-     "growth", "limitations"}
-)  # fmt: skip
+Form = Literal["page", "paper", "terminal", "short"]
+
 _INVALID = N_(
     "{attempts} judged invalid. An invalid attempt is excluded from all means; its trial is repeated at most twice, "
     "and again after each `lastro resume --invalid`."
 )
+_REST = N_("The whole report, with the statistics, the provenance and the commands that repeat it:")
+_MOST_PLACES = 300  # characters of the directories in a command; a longer list is replaced by DIR
+_MOST_TRIALS = 7  # numbers of trials that a line names
 
 
-def paper_blocks(content: Content) -> Iterator[doc.Block]:
-    """Yield the blocks of the report that a paper needs: the answer, the sections with tables, and the limitations."""
-    in_paper = True
-    for block in results_blocks(content):
-        if isinstance(block, doc.Heading):
-            in_paper = block.anchor in _PAPER
-        if in_paper and not isinstance(block, doc.CommandLine):
-            yield block
+@dataclass(frozen=True, slots=True)
+class _ShownResults:
+    """The content of a document on results, its form, its figures, and the treatments of the table in a terminal.
+
+    `ranked` is true if these have the order of the decision."""
+
+    content: Content
+    form: Form
+    figures: PageFigures
+    decision: SlaDecision | None
+    rows: Sequence[Row]
+    ranked: bool
+
+    @property
+    def report(self) -> CampaignResults:
+        return self.content.report
+
+    @property
+    def say(self) -> Language:
+        return self.content.say
 
 
-def results_blocks(content: Content, page_figures: PageFigures = NOT_DRAWN) -> Iterator[doc.Block]:
-    """Yield the report of a campaign: the answer, results, statistics, what is missing, and how to repeat it."""
-    report, say = content.report, content.say
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A section of the document on results: what yields it, and which forms show it.
+
+    A form in `folded` shows it only if everything is asked for."""
+
+    blocks: Callable[[_ShownResults], Iterable[doc.Block]]
+    forms: tuple[Form, ...]
+    folded: tuple[Form, ...] = ()
+
+
+def results_blocks(
+    content: Content,
+    form: Form = "page",
+    figures: PageFigures = NOT_DRAWN,
+    choice: TableChoice | None = None,
+    *,
+    everything: bool = False,
+) -> Iterator[doc.Block]:
+    """Yield the document on the results of a campaign, in the order of `_SECTIONS`.
+
+    Its form is a page, or the same in Markdown; a paper, without what is about the campaign itself; a table in a
+    terminal; or the short form, for a comment on a pull request. `choice` selects and orders the treatments of the
+    table in a terminal. With `everything`, folded sections are shown, too."""
+    decision = decision_of(content.report)
+    rows, ranked = table_rows(content.report, decision, choice), bool(decision and not (choice and choice.sort))
+    shown = _ShownResults(content, form, figures, decision, rows, ranked)
+    for section in _SECTIONS:
+        if form in section.forms or (everything and form in section.folded):
+            yield from section.blocks(shown)
+
+
+def _title(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the title with the answer and a summary; in a terminal, the answer is the last section."""
+    report, say = shown.report, shown.say
     title = report.study.title or report.study.name
-    decision, tiles = decision_of(report), tiles_of([report], say)
-    sentences = opening(report, say, content.analysis, short_answer(decision, say))
-    yield doc.Title(title, sentences, words.summary(report, say), say("Lastro report"), tiles)
-    yield from notices(say, unfinished=not report.progress.finished)
-    yield from decision_section(decision, say, papers.recommended_by(report.study.name), page_figures.of("decision"))
-    yield from _effects(content, page_figures)
-    yield from _claims(content, page_figures)
-    yield from published_blocks(content, page_figures)
-    yield from _results(content)
-    yield from _missing(content)
-    yield from _course(content, page_figures)
-    yield from statistics_blocks(content)
-    yield from doc.section(say("Growth"), *_captioned(growth_tables(report, say), content), anchor="growth")
-    yield from _provenance(content)
-    yield from _study(report, say)
-    yield from doc.section(say("Testbed"), doc.Figures(page_figures.of("topology")), anchor="testbed")
-    commands = (doc.CommandLine(what, line) for what, line in words.commands(report, say))
-    yield from doc.section(say("How to repeat it"), *commands, anchor="repeat", short=say("Repeat"))
-    yield from doc.section(say("Limitations"), doc.Items(tuple(words.limitations(report, say))), anchor="limitations")
+    if shown.form != "terminal":
+        sentences = opening(report, say, shown.content.analysis, short_answer(shown.decision, say))
+        yield doc.Title(title, sentences, words.summary(report, say), say("Lastro report"), tiles_of([report], say))
+        return
+    treatments, trials = say.count(len(report.rows), "treatment"), say.count(report.progress.n_trials, "trial")
+    tally = f"{treatments}, {trials}: {words.counts_text(report.progress.counts, say)}"
+    yield doc.Title(title)
+    yield doc.Items((tally, *words.premises(report, say), *_chosen(shown)))
 
 
-def notices(say: Language, *, unfinished: bool) -> Iterator[doc.Block]:
-    """Yield a note on texts that are not translated, and for an unfinished campaign or suite how to continue it."""
-    if say.code != "en":
-        yield doc.Paragraph(say(words.AS_WRITTEN), dim=True)
-    if unfinished:
-        yield doc.CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
+def _chosen(shown: _ShownResults) -> Iterator[str]:
+    """Yield how many treatments the table shows, if not all, and its order, if it is that of the decision."""
+    say, n, treatments = shown.say, len(shown.rows), len(shown.report.rows)
+    if n < treatments:
+        yield say("{n} of {treatments} shown", n=n, treatments=say.count(treatments, "treatment"))
+    if shown.ranked and shown.decision and shown.decision.question.cost:
+        yield say("sorted by the service levels: what holds them first, the cheapest at the top")
+    elif shown.ranked:
+        yield say("sorted by the service levels: what holds them first")
 
 
-def tiles_of(reports: Sequence[CampaignResults], say: Language) -> tuple[tuple[str, str, str], ...]:
-    """Return the key numbers below a title as (number, label, kind): of treatments, and of trials in each state.
-
-    `kind` is the state, which selects the colour of the number; it is empty for treatments, and where the number is
-    zero."""
-    states = (
-        ("valid", say("valid trials")),
-        ("invalid", say("invalid trials")),
-        ("unavailable", say("trials unavailable here")),
-    )
-    tiles = [(sum(len(report.rows) for report in reports), say("treatments"), "")]
-    tiles += [(sum(report.progress.counts.get(state, 0) for report in reports), text, state) for state, text in states]
-    waiting = sum(map(words.waiting, reports))
-    tiles += [(waiting, say("trials not run yet"), "pending")] if waiting else []
-    return tuple((say.integer(number), text, kind if number else "") for number, text, kind in tiles)
+def _notices(shown: _ShownResults) -> Iterator[doc.Block]:
+    yield from notices(shown.say, unfinished=shown.form in ("page", "short") and not shown.report.progress.finished)
 
 
-def _captioned(tables: Iterable[doc.Table], content: Content) -> tuple[doc.Table, ...]:
-    return tuple(captioned(table, content.report, content.say) for table in tables if table)
+def _captioned(tables: Iterable[doc.Table], shown: _ShownResults) -> tuple[doc.Table, ...]:
+    return tuple(captioned(table, shown.report, shown.say) for table in tables if table)
 
 
-def _effects(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
-    """Yield the sections on values (curves, every trial), effects, and interactions; only those with content."""
-    report, metrics, say = content.report, content.analysis.metrics, content.say
-    title, short = say("How metrics vary with numeric factors"), say("Curves")
-    drawn = {(metric.metric, metric.factor): metric.figure for metric in page_figures if metric.kind == "curve"}
+def _decision(shown: _ShownResults) -> Iterator[doc.Block]:
+    recommended = papers.recommended_by(shown.report.study.name)
+    yield from decision_section(shown.decision, shown.say, recommended, shown.figures.of("decision"))
+
+
+def _values(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the sections on the curves and on every trial; in the short form, all figures that are in files."""
+    report, say = shown.report, shown.say
+    if shown.form == "short":
+        yield from doc.section(say("Figures"), doc.Figures(tuple(each.figure for each in shown.figures)))
+        return
+    title = say("How metrics vary with numeric factors")
+    drawn = {(metric.metric, metric.factor): metric.figure for metric in shown.figures if metric.kind == "curve"}
     tables = {key: captioned(table, report, say) for key, table in curve_tables(report, say).items()}
     curves = tuple(replace(drawn.get(key, doc.Figure("")), table=table) for key, table in tables.items())
-    yield from doc.section(title, doc.Figures(curves), anchor="curves", short=short)
+    yield from doc.section(title, doc.Figures(curves), anchor="curves", short=say("Curves"))
     trials = (
         replace(figure, note=view.metric.summary)
         for view in report.views
-        for figure in page_figures.of("distribution", metric=view.index)
+        for figure in shown.figures.of("distribution", metric=view.index)
     )
     yield from doc.section(say("Every trial"), doc.Figures(tuple(trials)), anchor="trials", short=say("Trials"))
-    effects = _captioned((effects_table(metric, say) for metric in metrics), content)
-    numbers = _in_numbers(page_figures.of("effects"), effects, say)
+
+
+def _effects(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the sections on effects and interactions; only those with content."""
+    metrics, say = shown.content.analysis.metrics, shown.say
+    effects = _captioned((effects_table(metric, say) for metric in metrics), shown)
+    numbers = _in_numbers(shown.figures.of("effects"), effects, say)
     yield from doc.section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
     interactions = _captioned(
         (interaction_table(metric, interaction, say) for metric in metrics for interaction in metric.interactions),
-        content,
+        shown,
     )
     if interactions:
         yield doc.Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
         which = say("Interactions that explain at least 1 % of the variation and stay significant after correction.")
         yield doc.Paragraph(which, dim=True)
-        yield from _in_numbers(page_figures.of("interaction"), interactions, say)
+        yield from _in_numbers(shown.figures.of("interaction"), interactions, say)
 
 
 def _in_numbers(figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], say: Language) -> Iterator[doc.Block]:
@@ -146,45 +195,77 @@ def _in_numbers(figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], 
     yield from (doc.Fold(say("The same in numbers"), tables),) if figures else tables
 
 
-def _claims(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
+def _claims(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the section on the claims: their tally, their figures and their table; nothing without judged claims."""
-    say = content.say
-    if judged := _captioned([claims_table(content.judgements, content.claims_note, say)], content):
-        tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(page_figures.of("claims"))
+    content, say = shown.content, shown.say
+    if shown.form == "short":
+        yield doc.Paragraph(f"{say('Claims')}: {content.claims_tally}" if content.claims_tally else "")
+    elif judged := _captioned([claims_table(content.judgements, content.claims_note, say)], shown):
+        tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(shown.figures.of("claims"))
         yield from doc.section(say("Claims"), tally, figures, *judged, anchor="claims")
 
 
-def _results(content: Content) -> Iterator[doc.Block]:
-    """Yield the grid of results, the tables of searches, and the tables of what was really measured."""
-    report, say = content.report, content.say
-    searches, grid = _captioned(tables_of(report, say), content), results_grid(content)
+def _results(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the grid of results with the tables of searches or, in the short form, a table of ratios."""
+    report, say = shown.report, shown.say
     title = words.titled(say("Results"), words.place(report, say))
+    if shown.form == "short":
+        if table := ratios_table(shown.content):
+            marks = (f"{short(kind, say)}." for kind in report.kinds_of_marks)
+            legend = doc.Items((*remarks_on_ratios(report, say), *marks))
+            yield from doc.section(title, doc.Paragraph(" ".join(explanations(report, say))), legend, table)
+        return
+    rows = [row for row in shown.rows if row.status != "unavailable"] if shown.form == "terminal" else None
+    grid, searches = results_grid(shown.content, rows), _captioned(tables_of(report, say), shown)
     yield from doc.section(title, grid, *searches, anchor="results", short=say("Results"))
+
+
+def _really(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the section on what was really measured; in a terminal, only what the neighbours did."""
+    report, say = shown.report, shown.say
+    doses = doses_table(report, say)
+    if shown.form == "terminal":
+        yield from _captioned([doses], shown)
+        return
     really = really_table(report)
-    tables = (really, *part_tables(report, say), doses_table(report, say), remarks_table(report, say))
     yield from doc.section(
         say("What was really measured"),
         doc.Paragraph(say(words.REALLY) if really else ""),
-        *_captioned(tables, content),
+        *_captioned((really, *part_tables(report, say), doses, remarks_table(report, say)), shown),
         anchor="really",
         short=say("Really measured"),
     )
 
 
-def _missing(content: Content) -> Iterator[doc.Block]:
-    """Yield the section on treatments that are unavailable here, invalid attempts, and trials that have not run yet."""
-    report, say = content.report, content.say
-    (gaps,) = _captioned([gaps_table(report, say)], content) or (None,)
+def _missing(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the section on treatments that are unavailable here, invalid attempts, and trials that have not run yet.
+
+    A terminal and the short form list invalid attempts by reason; a terminal has no section if nothing is missing."""
+    report, say, is_brief = shown.report, shown.say, shown.form in ("terminal", "short")
+    nothing = report.progress.finished and not (report.gaps or report.invalid_attempts)
+    if nothing and shown.form == "terminal":
+        return
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
-    if gaps:
-        yield doc.Notes(say("Unavailable on this host"), tuple(_gaps(report, say)), gaps)
-    if report.invalid_attempts:
+    (gaps,) = _captioned([gaps_table(report, say)], shown) or (None,)
+    yield doc.Notes(say("Unavailable on this host"), tuple(_gaps(report, say)), None if is_brief else gaps)
+    if is_brief:
+        yield doc.Items(tuple(_invalid_reasons(report, say)), title=say("Invalid attempts"))
+    elif report.invalid_attempts:
         yield doc.Paragraph(say(_INVALID, attempts=say.count(len(report.invalid_attempts), "attempt")))
-        yield from _captioned([invalid_table(report, say)], content)
+        yield from _captioned([invalid_table(report, say)], shown)
     if not report.progress.finished:
         yield doc.Paragraph(words.not_run_yet(report, say))
-    elif not (gaps or report.invalid_attempts):
+    elif nothing:
         yield doc.Paragraph(say(words.NOTHING_MISSING))
+
+
+def _invalid_reasons(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield each reason for invalid attempts with its trials, that of most trials first: 'no traffic (trial 3)'."""
+    reasons = grouped((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
+    for reason, trials in sorted(reasons, key=lambda group: -len(set(group[1]))):
+        numbers = sorted(set(trials))
+        noun = say("trial") if len(numbers) == 1 else say("trials")
+        yield f"{reason} ({noun} {joined(list(map(str, numbers)), say, _MOST_TRIALS)})"
 
 
 def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[doc.Text, ...]]]:
@@ -201,13 +282,13 @@ def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[d
         yield f"gap-{number}", tuple(texts)
 
 
-def _course(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
+def _course(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the sections on the campaign over time, with its events, and on the resources that trials used."""
-    report, metrics, say = content.report, content.analysis.metrics, content.say
+    report, analysis, say = shown.report, shown.content.analysis, shown.say
     yield doc.Heading(say("Time course"), "time")
-    yield doc.Figures(page_figures.of("scenario"))
+    yield doc.Figures(shown.figures.of("scenario"))
     sentences = doc.Items(
-        tuple(text for metric in metrics for text in time_sentences(metric, content.analysis.alpha, say))
+        tuple(text for metric in analysis.metrics for text in time_sentences(metric, analysis.alpha, say))
     )
     events = doc.Table(
         "events",
@@ -219,20 +300,25 @@ def _course(content: Content, page_figures: PageFigures) -> Iterator[doc.Block]:
     )
     if not report.attempts:
         yield doc.Paragraph(say("No trial has run yet."))
-    yield doc.Figures(page_figures.of("course"), beside=tuple(filter(None, (sentences, events))))
+    yield doc.Figures(shown.figures.of("course"), beside=tuple(filter(None, (sentences, events))))
     yield doc.Heading(say("Resources"), "resources")
     if not (resources := words.resources(report, say)):
         yield doc.Paragraph(say("No trial recorded any."))
         return
     yield doc.Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
     yield from _captioned(
-        (property_table(name, title, table, say, ours=True) for name, title, table in resources), content
+        (property_table(name, title, table, say, ours=True) for name, title, table in resources), shown
     )
 
 
-def _provenance(content: Content) -> Iterator[doc.Block]:
+def _growth(shown: _ShownResults) -> Iterator[doc.Block]:
+    say = shown.say
+    yield from doc.section(say("Growth"), *_captioned(growth_tables(shown.report, say), shown), anchor="growth")
+
+
+def _provenance(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the residual differences between platforms, the provenance, and the noise floor of the host."""
-    report, say = content.report, content.say
+    report, say = shown.report, shown.say
     yield doc.Heading(say("Residual differences"), "residuals", listed=False)
     if report.residuals:
         yield doc.Paragraph(say(words.RESIDUALS))
@@ -249,9 +335,9 @@ def _provenance(content: Content) -> Iterator[doc.Block]:
     yield doc.Facts(facts, title)
 
 
-def _study(report: CampaignResults, say: Language) -> Iterator[doc.Block]:
+def _study(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the section on the study as it was run: scenario, factors, design, settings, exclusions, and its file."""
-    study, design = report.study, report.study.design
+    study, design, say = shown.report.study, shown.report.study.design, shown.say
     yield doc.Heading(say("The study"), "study", listed=False)
     yield doc.Paragraph(study.description)
     designed = [say.count(design.replicates, "replicate"), design.order, say("seed {seed}", seed=design.seed)]
@@ -273,3 +359,70 @@ def _study(report: CampaignResults, say: Language) -> Iterator[doc.Block]:
         facts[say("measured together")] = fraction.chains()
     yield doc.Facts(facts | ({say("excluded"): excluded} if excluded else {}))
     yield doc.Fold(say("The study file, as run"), (doc.Code(study.source),))
+
+
+def _testbed(shown: _ShownResults) -> Iterator[doc.Block]:
+    say = shown.say
+    return doc.section(say("Testbed"), doc.Figures(shown.figures.of("topology")), anchor="testbed")
+
+
+def _repeat(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the commands that repeat the campaign or, in the short form, the one that writes the whole report."""
+    say = shown.say
+    if shown.form == "short":
+        yield doc.CommandLine(say(_REST).removesuffix(":"), _command_for_all(shown.report, say))
+        return
+    commands = (doc.CommandLine(what, line) for what, line in words.commands(shown.report, say))
+    yield from doc.section(say("How to repeat it"), *commands, anchor="repeat", short=say("Repeat"))
+
+
+def _command_for_all(report: CampaignResults, say: Language) -> str:
+    """Return the command line that writes the whole report as Markdown."""
+    is_merged = report.members and not report.of_fleet
+    directories = [member.directory for member in report.members] if is_merged else [report.directory]
+    places = shlex.join(map(plain, directories))
+    language = [] if say.code == "en" else ["--lang", say.code]
+    output = ["-o", "report.md"] if is_merged else []
+    options = shlex.join(["--format", "md", "--full", *language, *output])
+    return f"lastro report {places if len(places) <= _MOST_PLACES else 'DIR'} {options}"
+
+
+def _limitations(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield the limitations; in a terminal, only that of a sequential campaign."""
+    report, say = shown.report, shown.say
+    if shown.form == "terminal":
+        yield doc.Paragraph(words.sequential_note(report, say) if report.study.design.sequential else "")
+        return
+    yield from doc.section(say("Limitations"), doc.Items(tuple(words.limitations(report, say))), anchor="limitations")
+
+
+def _closing(shown: _ShownResults) -> Iterator[doc.Block]:
+    """Yield what opens the other forms: a reader of a terminal sees its end."""
+    report, say, analysis = shown.report, shown.say, shown.content.analysed
+    yield doc.Items(tuple(answer(shown.decision, say)) if shown.decision else ())
+    yield doc.Items((*key_findings(report, say, analysis), *caveats(report, say)))
+    yield doc.Items(tuple(filter(None, [platform_line(report, say, analysis)])))
+    yield doc.Items(warnings(report, say), tag=say("note"))
+
+
+_SECTIONS = (
+    _Section(_title, ("page", "paper", "terminal", "short")),
+    _Section(_notices, ("page", "paper", "terminal", "short")),
+    _Section(_decision, ("page", "paper", "short")),
+    _Section(_values, ("page", "short")),
+    _Section(_effects, ("page", "paper"), folded=("terminal",)),
+    _Section(_claims, ("page", "paper", "short")),
+    _Section(lambda shown: published_blocks(shown.content, shown.figures), ("page", "paper")),
+    _Section(_results, ("page", "paper", "terminal", "short")),
+    _Section(_really, ("page", "paper", "terminal")),
+    _Section(_missing, ("page", "paper", "terminal", "short")),
+    _Section(_course, ("page",)),
+    _Section(lambda shown: statistics_blocks(shown.content), ("page", "paper"), folded=("terminal",)),
+    _Section(_growth, ("page", "paper", "terminal")),
+    _Section(_provenance, ("page",)),
+    _Section(_study, ("page",)),
+    _Section(_testbed, ("page",)),
+    _Section(_repeat, ("page", "short")),
+    _Section(_limitations, ("page", "paper", "terminal")),
+    _Section(_closing, ("terminal",)),
+)

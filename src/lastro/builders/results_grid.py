@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Row
+from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.verdicts import Verdict, verdict
 from lastro.builders.content import Content
 from lastro.builders.tables import captioned, levels_of, n_text, results_table
@@ -14,19 +14,21 @@ from lastro.document import Grid, GridCell, GridRow, Span
 from lastro.stats.intervals import Estimate
 from lastro.words import campaign as words
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, absences, has_ratios, lacks_ratio, lacks_spread
+from lastro.words.absences import DASH, explanations, has_ratios, lacks_ratio, lacks_spread, remarks_on_ratios
 from lastro.words.language import Language
-from lastro.words.remarks import meaning
+from lastro.words.remarks import meaning, sign
 
 MANY = 40  # with more treatments, the leading factors become headings of groups
 _REACH = math.log(1.05), math.log(4)  # the least and the most that the axis of a ratio shows on either side of 1
 
 
-def results_grid(content: Content) -> Grid:
-    """Return the grid of all treatments and metrics; formats without grids show its tables, one per metric, instead."""
+def results_grid(content: Content, rows: Sequence[Row] | None = None) -> Grid:
+    """Return the grid of all treatments and metrics; formats without grids show its tables, one per metric, instead.
+
+    With `rows`, it has only these treatments, in their order, and no tables; groups of many are left to the renderer.
+    """
     report, say = content.report, content.say
-    many = len(report.rows) > MANY
-    tables = tuple(captioned(results_table(content, view), report, say) for view in report.views)
+    shown, many = report.rows if rows is None else rows, rows is None and len(report.rows) > MANY
     hoisted = max(0, len(report.varying) - 2) if many else 0
     factors = [factor.name for factor in report.varying[hoisted:]] or [say("treatment")]
     head = (
@@ -36,41 +38,35 @@ def results_grid(content: Content) -> Grid:
     )
     return Grid(
         head,
-        tuple(_rows(content, hoisted, len(head))),
-        tables,
-        note=" ".join(_note(report, say)),
-        legend=tuple((Span(say(kind), "warning"), Span(f" {meaning(kind, say)}")) for kind in report.kinds_of_marks),
+        tuple(_rows(content, shown, hoisted, len(head))),
+        ()
+        if rows is not None
+        else tuple(captioned(results_table(content, view), report, say) for view in report.views),
+        note=" ".join(explanations(report, say)),
+        legend=(
+            *remarks_on_ratios(report, say),
+            *(
+                (Span(say(kind), "warning", sign=f"{sign(kind)} {say(kind)}:"), Span(f" {meaning(kind, say)}"))
+                for kind in report.kinds_of_marks
+            ),
+        ),
         summary=say("Show all {n} treatments", n=say.integer(len(report.rows))) if many else "",
     )
 
 
 def _heading(view: MetricView, say: Language) -> GridCell:
-    below = ", ".join(filter(None, (view.metric.unit, formats.direction_text(view.metric, say))))
-    return GridCell(((Span(view.metric.name),), (Span(below),)) if below else ((Span(view.metric.name),),))
+    below = filter(None, (view.metric.unit, formats.direction_text(view.metric, say)))
+    return GridCell(((Span(view.metric.name),), *((Span(text),) for text in below)))
 
 
-def _note(report: CampaignResults, say: Language) -> Iterator[str]:
-    confidence = words.exact_percent(report.study.design.confidence, say)
-    yield say("Mean ± half the width of its {confidence} interval over n valid trials.", confidence=confidence)
-    if report.study.design.baseline:
-        yield say(
-            "Below it, the ratio to the baseline ({baseline}; other factors equal) with its interval, corrected for "
-            "the number of comparisons: ▲ better, ▼ worse, ≈ not distinguishable.",
-            baseline=", ".join(f"{name} = {level}" for name, level in report.study.design.baseline.items()),
-        )
-    yield from absences(report, say)
-    if report.on_logs:
-        yield f"{', '.join(report.on_logs)}: {say(formats.GEOMETRIC)}."
-
-
-def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
-    """Yield the rows of the treatments, in groups below headings with the levels of the first `hoisted` factors.
+def _rows(content: Content, shown: Sequence[Row], hoisted: int, width: int) -> Iterator[GridRow]:
+    """Yield the rows of treatments, in groups below headings with the levels of the first `hoisted` factors.
 
     `width` is the number of columns. Without hoisted factors, there are no headings."""
     report, say = content.report, content.say
     numbers = {t.index: number for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
     reaches = list(map(_reach, report.views))
-    for levels, group in itertools.groupby(report.rows, key=lambda row: levels_of(report, row, say)[:hoisted]):
+    for levels, group in itertools.groupby(shown, key=lambda row: levels_of(report, row, say)[:hoisted]):
         rows = list(group)
         if hoisted:
             yield GridRow((GridCell(((Span(" · ".join(levels)),),), columns=width),), "group")
@@ -105,7 +101,12 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     marks = [
         part
         for mark in cell.marks
-        for part in (Span(" "), Span(say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip()))
+        for part in (
+            Span(" "),
+            Span(
+                say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip(), sign=sign(mark.kind)
+            ),
+        )
     ]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))
@@ -119,8 +120,10 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     elif comparison := formats.comparison_text(row, cell, judged := verdict(cell), say):
         comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}") if is_single else comparison
         axis = _axis(cell.ratio, reach) if cell.ratio else None
-        floor = [Span(say("below the noise floor"), "note")] if (row.treatment.index, at) in content.under_floor else []
-        lines.append((Span(comparison, judged or "dim", _explained(cell, judged, say), axis=axis), *floor))
+        kind = "baseline" if row.is_baseline else judged or "dim"
+        lines.append((Span(comparison, kind, _explained(cell, judged, say), axis=axis),))
+        if (row.treatment.index, at) in content.under_floor:
+            lines.append((Span(say("below the noise floor"), "note"),))
     return GridCell(tuple(lines))
 
 

@@ -11,20 +11,13 @@ from lastro.document import Block, CommandLine, Grid, GridCell, GridRow, Items, 
 from lastro.errors import LastroError
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import guest_sentences, when
+from lastro.words.campaign import counts_text, guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
 from lastro.words.phrases import merged_sentences
 
 Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
 _BAR = 24  # characters, which fit on a telephone
-_COUNTS = {
-    "valid": N_("{n} valid"),
-    "invalid": N_("{n} invalid"),
-    "unavailable": N_("{n} unavailable"),
-    "running": N_("{n} running"),
-    "pending": N_("{n} pending"),
-}
 
 
 def status_document(facts: Facts, say: Language) -> Iterator[Block]:
@@ -90,7 +83,7 @@ def _of_guests(measured: Sequence[tuple[str, Facts]], say: Language) -> Iterator
 def _progress(facts: Facts, say: Language) -> Iterator[str]:
     counts = facts["counts"]
     yield _bar(counts, say)
-    yield ", ".join(say(_COUNTS[state], n=say.integer(n)) for state, n in counts.items() if n)
+    yield counts_text(counts, say)
     grows = {
         "sequential": N_("sequential: blocks are added until every ratio is precise, {most} at most"),
         "decided": N_("blocks are added until the decision is made, {most} at most"),

@@ -14,7 +14,7 @@ from lastro.analysis.suite_decision import suite_decision_of
 from lastro.builders.content import Content
 from lastro.builders.decision import short_answer
 from lastro.builders.page_figures import planned, svgs_of
-from lastro.builders.results import notices, tiles_of
+from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
 from lastro.builders.suite_decision import suite_decision_section
 from lastro.words import campaign as words
@@ -84,15 +84,23 @@ def suite_blocks(
         yield doc.Paragraph(say(words.NOTHING_MISSING))
 
 
-def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
-    title = f"{section.name}: {section.title}" if section.title else section.name
-    yield doc.Heading(title, f"study-{section.name}", section.name)
-    if stopped := section.stopped:
+def study_head(
+    name: str, stopped: StoppedStudy | None, *, begun: bool, say: Language, title: str = ""
+) -> Iterator[doc.Block]:
+    """Yield the heading of a study, and why it did not run to its end or has not started."""
+    yield doc.Heading(f"{name}: {title}" if title else name, f"study-{name}", name)
+    if stopped:
         yield doc.Items((stopped.reason,), tag=say("ended by an error") if stopped.midway else say("could not run"))
         if stopped.remedy:
             yield doc.Paragraph(say("Remedy: {remedy}", remedy=stopped.remedy), dim=True)
-    if (content := section.content) is None:
+    if not begun:
         yield doc.Paragraph(say("It has not started."))
+
+
+def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
+    content = section.content
+    yield from study_head(section.name, section.stopped, begun=content is not None, say=say, title=section.title)
+    if content is None:
         return
     answer = short_answer(decision_of(content.report), say)
     yield from map(doc.Paragraph, opening(content.report, say, content.analysis, answer))

@@ -19,7 +19,7 @@ from lastro.figures.scenario_additions import growth_of
 from lastro.grouping import by_key
 from lastro.words import campaign as words
 from lastro.words import numbers as formats
-from lastro.words.absences import DASH, lacks_spread
+from lastro.words.absences import lacks_spread
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
 from lastro.words.language import Language
 from lastro.words.numeric import growth_text, level_text, sizes_text, why_missing
@@ -78,8 +78,6 @@ def n_text(row: Row, say: Language) -> str:
 
 def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
     """Return the ratio of a cell; for a baseline or without a ratio, its mean; without a mean, why there is none."""
-    if row.status == "pending":
-        return DASH
     _, mean, comparison = _result(row, cell, say, under_floor)
     if lacks_spread(cell) and cell.summary is not None:
         mean = formats.mean_text(cell.summary, say) + signs(cell.marks)
@@ -195,7 +193,7 @@ def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
         )
         right, long = frozenset({len(first) + 1}), frozenset(range(len(first) + 2, len(columns)))
         note = "" if tables else say(sized.explanation)
-        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note))
+        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note, dense=True))
     return tuple(tables)
 
 
@@ -229,7 +227,7 @@ def doses_table(report: CampaignResults, say: Language) -> Table:
         for row in doses.rows
     )
     right = frozenset(range(len(doses.factors), len(columns)))
-    return Table("doses", say(DOSES), columns, rows, right, note=say(DOSES_NOTE) if rows else "")
+    return Table("doses", say(DOSES), columns, rows, right, note=say(DOSES_NOTE) if rows else "", dense=True)
 
 
 def remarks_table(report: CampaignResults, say: Language) -> Table:

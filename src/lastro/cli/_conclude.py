@@ -13,7 +13,7 @@ from lastro.campaign import suite as suites
 from lastro.cli._common import MANY_INVALID_TRIALS, collector_paused
 from lastro.cli._terminal import print_blocks
 from lastro.cli.report import ReportOptions, write
-from lastro.cli.results import print_table
+from lastro.cli.results import table_blocks
 from lastro.results.rows import State
 from lastro.results.store import Store
 from lastro.words.language import ENGLISH
@@ -33,7 +33,7 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
         write([directory], ReportOptions())
     with collector_paused():
         results = report_of(directory)
-        print_table(results)
+        print_blocks(table_blocks(results, ENGLISH), ENGLISH)
     return _exit_code(invalid_fraction(results.progress.counts), most_invalid)
 
 

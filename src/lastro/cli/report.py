@@ -128,18 +128,15 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the report as text, in the format of `wanted`. `links` is {title of a figure: its address}."""
-    from lastro.builders.page_figures import drawn, linked, planned
-    from lastro.builders.results import paper_blocks, results_blocks
+    from lastro.builders.page_figures import NOT_DRAWN, drawn, linked, planned
+    from lastro.builders.results import results_blocks
 
-    say, is_short = content.say, wanted.format == "md" and not wanted.full
-    if is_short:
-        from lastro.builders.results_short import short_results_blocks
-
-        blocks = short_results_blocks(content, links)
-    elif wanted.format == "latex":
-        blocks = paper_blocks(content)
-    else:
-        plan = planned(content)
-        blocks = results_blocks(content, drawn(plan) if wanted.format == "html" else linked(plan, links))
-    whole = "lastro report --format md --full" if is_short else ""
-    return rendered(wanted.format, blocks, say, content.report.directory, whole)
+    whole = "lastro report --format md --full" if wanted.format == "md" and not wanted.full else ""
+    match wanted.format:
+        case "html":
+            blocks = results_blocks(content, "page", drawn(planned(content)))
+        case "latex":
+            blocks = results_blocks(content, "paper", NOT_DRAWN)
+        case _:
+            blocks = results_blocks(content, "short" if whole else "page", linked(planned(content), links))
+    return rendered(wanted.format, blocks, content.say, content.report.directory, whole)

@@ -22,17 +22,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.contents import loaded, loaded_together, published_of
+from lastro.app.contents import loaded, loaded_together, published_of, stopped_study
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument, collector_paused, levels_named
+from lastro.cli._common import campaigns_argument, collector_paused, language_argument, levels_named
 from lastro.cli._terminal import print_blocks, print_document
+from lastro.document import Block
 from lastro.errors import InputError
 from lastro.plain import json_text
+from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import CampaignResults
@@ -67,8 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--stats", action="store_true",
-        help="below the table: the statistics of each metric, with every effect and the analysis of variance",
+        help="with the table: every effect, and the statistics of each metric, with the analysis of variance",
     )  # fmt: skip
+    language_argument(parser, "table")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,7 +94,9 @@ def _run(args: argparse.Namespace) -> int:
         report = build_report(data, all_metrics=args.all_metrics)
         print(json_text(document(report, published_of(args.dirs[0], data), choice=choice)))
     elif not (args.csv or args.parquet):
-        print_table(build_report(data, all_metrics=args.all_metrics), choice, statistics=args.stats)
+        report = build_report(data, all_metrics=args.all_metrics)
+        blocks = table_blocks(report, language(args.lang), choice, statistics=args.stats)
+        print_blocks(blocks, language(args.lang), everything=args.stats)
     return 0
 
 
@@ -150,13 +155,15 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         head = {"format": _SUITE_FORMAT, "directory": str(directory), "suite": suite.name, "title": suite.title}
         print(json_text({**head, "studies": studies, "not_begun": missing}))
     elif not (args.csv or args.parquet):
-        for number, member in enumerate(suite.studies, 1):
-            print(f"── study {number} of {len(suite.studies)}: {member.name} ──\n", flush=True)
-            if member.name in reports:
-                print_table(reports[member.name], choice, statistics=args.stats)
-            else:
-                remedy = f"\n  remedy: {member.remedy}" if member.remedy else ""
-                print(f"not begun{': ' + member.stopped if member.stopped else ''}{remedy}\n")
+        from lastro.builders.suite import study_head
+
+        say, blocks = language(args.lang), list[Block]()
+        for member in suite.studies:
+            table = (
+                table_blocks(reports[member.name], say, choice, statistics=args.stats) if member.name in reports else ()
+            )
+            blocks += [*study_head(member.name, stopped_study(directory, member), begun=bool(table), say=say), *table]
+        print_blocks(blocks, say, everything=args.stats)
     return 0
 
 
@@ -198,11 +205,15 @@ def _write(file: Path, text: str) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def print_table(report: CampaignResults, choice: TableChoice | None = None, *, statistics: bool = False) -> None:
-    """Print the table of a campaign, as wide as the terminal; with `statistics`, those of each metric below it."""
-    from lastro.analysis import analyse
-    from lastro.builders.results_screen import screen_blocks
-    from lastro.words.language import ENGLISH
+def table_blocks(
+    report: CampaignResults, say: Language, choice: TableChoice | None = None, *, statistics: bool = False
+) -> Iterator[Block]:
+    """Return the document on a campaign for a terminal, with `statistics` also the effects and those of each metric.
 
-    analysis = analyse(report) if statistics else None
-    print_blocks(screen_blocks(report, choice, analysis), ENGLISH, everything=statistics)
+    Without them, the campaign is not analysed, which would take seconds."""
+    from lastro.analysis import analyse
+    from lastro.builders.content import Content
+    from lastro.builders.results import results_blocks
+
+    content = Content(report, analyse(report) if statistics else None, say)
+    return results_blocks(content, "terminal", choice=choice, everything=statistics)

@@ -16,13 +16,15 @@ class Span:
     """A part of a text with a style: `tip` is its tooltip, `link` the address to which it leads.
 
     `kind` is its style: strong, dim, code, mean, note or warning (short words in a box), or better, worse, higher,
-    lower, same. `axis` is an interval to be drawn: its low end, its middle and its high end, each from -1 to 1."""
+    lower, same. `axis` is an interval to be drawn: its low end, its middle and its high end, each from -1 to 1. `sign`
+    is what a terminal, which has no boxes, shows in place of the text."""
 
     text: str
     kind: str = ""
     tip: str = ""
     link: str = ""
     axis: tuple[float, float, float] | None = None
+    sign: str = ""
 
 
 Text = str | tuple[Span, ...]
@@ -135,8 +137,8 @@ class Table:
 
     `right` are the indices of columns that are aligned to the right, such as numbers. `long` are the indices of columns
     whose text may need several lines. `tags` has a word for each row, which may be empty. A long table is folded,
-    unless it is `whole`. `dense` marks a table with many columns. On a page, a number of a `stacked` table stands above
-    the brackets that follow it."""
+    unless it is `whole`. `dense` marks a table with many columns: a terminal spreads them over several tables. On a page,
+    a number of a `stacked` table stands above the brackets that follow it."""
 
     name: str
     title: str

@@ -14,6 +14,7 @@ from lastro.render.terminal_grid import STYLES, grid_lines
 from lastro.words.language import Language
 
 _HANGING = "    "  # before what continues a text of a list, or a row
+_CELL = 32  # characters of a line in a cell with a long text
 
 
 def terminal_lines(document: doc.Document, width: int, say: Language, *, everything: bool = False) -> list[str]:
@@ -61,12 +62,15 @@ def _block(block: doc.Block, width: int, say: Language, everything: bool) -> Ite
             yield from _block(doc.Items(block.leaves(), title=title), width, say, everything)
         case doc.Figures():
             yield from styled_lines(block.as_text(), width, say, everything=everything)
+        case doc.Table(dense=True) if block:
+            yield from _block(_as_grid(block), width, say, everything)
         case doc.Table():
             yield from _table(block, width)
         case doc.Grid(title=title, note=note, legend=legend):
             yield from _wrapped(title, width, style="bold")
             yield from grid_lines(block, width)
-            yield from (line for text in (note, *legend) for line in _wrapped(doc.plain_text(text), width, _HANGING))
+            yield from [Text()] if note else []
+            yield from (line for text in (note, *legend) for line in _wrapped(_signed(text), width, _HANGING))
         case doc.Notes(title, notes):
             yield from _wrapped(title, width)
             for at, (_, (first, *rest)) in enumerate(notes):
@@ -98,6 +102,26 @@ def _table(table: doc.Table, width: int) -> Iterator[Text]:
         values = [f"{column} {text}" for column, text in named if column]
         for line in values if len(table.long) > 1 else ["; ".join(values)]:
             yield from (Text(_HANGING) + part for part in _wrapped(line, width - len(_HANGING), _HANGING))
+
+
+def _as_grid(table: doc.Table) -> doc.Grid:
+    """Return a table as a grid, which is spread over several tables if it is wide; long texts are broken into lines."""
+
+    def cell(texts: list[str], at: int) -> doc.GridCell:
+        return doc.GridCell(tuple((doc.Span(text),) for text in texts), head=at <= first, right=at in table.right)
+
+    first = min(table.right, default=0)  # the column behind those that name the rows, which is repeated with them
+    rows = (
+        doc.GridRow(tuple(cell(textwrap.wrap(text, _CELL, subsequent_indent="  "), at) for at, text in enumerate(row)))
+        for row in table.rows
+    )
+    head = tuple(cell([name], at) for at, name in enumerate(table.columns))
+    return doc.Grid(head, tuple(rows), (), title=table.title, legend=(table.note,))
+
+
+def _signed(text: doc.Text) -> str:
+    """Return a text with the signs of those of its spans that have one."""
+    return text if isinstance(text, str) else "".join(span.sign or span.text for span in text)
 
 
 def _wrapped(text: doc.Text, width: int, hanging: str = "", style: str = "") -> Iterator[Text]:

@@ -40,7 +40,9 @@ class _Column:
 def grid_lines(block: Grid, width: int) -> Iterator[Text]:
     """Yield the lines of one table or of several, each of which repeats the columns that name the rows."""
     cells = list(zip(*map(_texts, block.rows), strict=True)) or [()] * len(block.head)
-    columns = [_Column(_text(head), texts, head.right) for head, texts in zip(block.head, cells, strict=True)]
+    columns = [
+        _Column(_text(head, ("bold", "dim")), texts, head.right) for head, texts in zip(block.head, cells, strict=True)
+    ]
     named = [column for head, column in zip(block.head, columns, strict=True) if head.head]
     names, counts = [column for column in named if not column.right], [column for column in named if column.right]
     hoisted, tables = _layout(
@@ -53,12 +55,22 @@ def grid_lines(block: Grid, width: int) -> Iterator[Text]:
 
 def _texts(row: GridRow) -> list[Text]:
     """Return the text of each column of a row; a cell over several columns has its text in the first of them."""
-    return [text for cell in row.cells for text in (_text(cell), *[Text()] * (cell.columns - 1))]
+    return [
+        text
+        for cell in row.cells
+        for text in (_text(cell, ("dim",) if cell.absent else ("",)), *[Text()] * (cell.columns - 1))
+    ]
 
 
-def _text(cell: GridCell) -> Text:
-    lines = (Text.assemble(*((plain(span.text), STYLES.get(span.kind, "")) for span in line)) for line in cell.lines)
-    return Text("\n").join(lines)
+def _text(cell: GridCell, styles: Sequence[str]) -> Text:
+    """Return the text of a cell: its lines have these styles, the last of which is that of all further lines."""
+    return Text("\n").join(
+        Text.assemble(
+            *((plain(span.sign or span.text), STYLES.get(span.kind, "")) for span in line),
+            style=styles[min(at, len(styles) - 1)],
+        )
+        for at, line in enumerate(cell.lines)
+    )
 
 
 def _layout(

@@ -1,15 +1,24 @@
-"""Sentences on what the cells of a table of results lack; the cells themselves have only a dash. Pure."""
+"""Sentences below a table of results: what its numbers and marks mean, and what its cells lack. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from lastro.analysis.campaign import CampaignResults, Cell, Row
+from lastro.analysis.verdicts import Verdict
 from lastro.stats.notes import N_
+from lastro.words.campaign import exact_percent
 from lastro.words.language import Language
+from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided, verdict_text
 
 DASH = "—"
-NOT_RUN = N_("—: not run yet.")
+_MEAN = N_("± is half the width of the {confidence} interval of the mean over n valid trials.")
+_RATIO = N_(
+    "× is the ratio to the baseline ({baseline}; other factors equal) with its {confidence} interval, corrected for "
+    "the number of ratios of its metric: {marks}."
+)
+_DIRECTED: tuple[Verdict, ...] = ("better", "worse")
+_NEUTRAL: tuple[Verdict, ...] = ("higher", "lower")
 _NO_RATIO = N_("— below a mean: no ratio, because the baseline has no value.")
 _NO_RATIOS = N_("No ratios: no baseline has a value.")
 ALONE = N_("Means and ratios of one trial (n = 1) have no interval.")
@@ -34,13 +43,34 @@ def lacks_spread(cell: Cell) -> bool:
     return cell.ratio is not None and cell.ratio.interval is None and min(cell.ratio.sides) == 1
 
 
-def absences(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield the sentences on what cells lack.
-
-    There is one if ratios are missing because a baseline has no value, and one if intervals are missing because n is
-    1."""
+def explanations(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield what means and ratios are, and why ratios or intervals are missing, each only if the table has such."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
+    confidence = exact_percent(report.study.design.confidence, say)
+    if any(cell.summary and cell.summary.interval for _, cell in cells):
+        yield say(_MEAN, confidence=confidence)
+    if has_ratios(report):
+        baseline = ", ".join(f"{name} = {level}" for name, level in (report.study.design.baseline or {}).items())
+        yield say(_RATIO, baseline=baseline, confidence=confidence, marks=_marks(report, say))
     if any(lacks_ratio(row, cell) for row, cell in cells):
         yield say(_NO_RATIO if has_ratios(report) else _NO_RATIOS)
     if any(lacks_spread(cell) for _, cell in cells):
         yield say(ALONE)
+
+
+def remarks_on_ratios(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield which ratios are geometric, what 'undecided' means, and why ratios have no interval, each reason once."""
+    ratios = [(cell.metric.name, cell.ratio) for row in report.rows for cell in row.cells if cell.ratio]
+    if report.on_logs:
+        yield f"{', '.join(report.on_logs)}: {say(GEOMETRIC)}."
+    if any(is_undecided(ratio) for _, ratio in ratios):
+        yield say(UNDECIDED, widest=WIDEST)
+    absent = ((name, ratio.absent_because) for name, ratio in ratios if min(ratio.sides) > 1)
+    yield from sorted({f"{name}: {say.note(why)}." for name, why in absent if why})
+
+
+def _marks(report: CampaignResults, say: Language) -> str:
+    """Return the marks that ratios of these metrics may have: '▲ better, ▼ worse, ≈ not distinguishable'."""
+    neutral = [metric.better == "neither" for metric in report.metrics]
+    verdicts = (*(() if all(neutral) else _DIRECTED), *(_NEUTRAL if any(neutral) else ()), "same")
+    return ", ".join(verdict_text(verdict, say) for verdict in verdicts)

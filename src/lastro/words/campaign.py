@@ -195,9 +195,23 @@ def _tally(report: CampaignResults, say: Language) -> str:
     return text + "."
 
 
+_COUNTS = {
+    "valid": N_("{n} valid"),
+    "invalid": N_("{n} invalid"),
+    "unavailable": N_("{n} unavailable"),
+    "running": N_("{n} running"),
+    "pending": N_("{n} pending"),
+}
+
+
+def counts_text(counts: Mapping[str, int], say: Language) -> str:
+    """Return the numbers of trials by state: '38 valid, 2 invalid'; `counts` are {state: number of trials}."""
+    return ", ".join(say(words, n=say.integer(counts[state])) for state, words in _COUNTS.items() if counts.get(state))
+
+
 def limitations(report: CampaignResults, say: Language) -> tuple[str, ...]:
     """Return the limitations of the results, from the design and from events in this campaign."""
-    marks = (legend(kind, say) for kind in report.kinds_of_marks)
+    marks = (f"{sign(kind)} {say(kind)}: {meaning(kind, say)}" for kind in report.kinds_of_marks)
     return (*_limits_of_design(report, say), *_limits_of_host(report, say), *marks, *_limits_of_attempts(report, say))
 
 
@@ -259,11 +273,6 @@ def _limits_of_attempts(report: CampaignResults, say: Language) -> Iterator[str]
             "Invalid attempts are excluded from all means. If they were invalid because of what they measured, the "
             "means are biased."
         )
-
-
-def legend(kind: str, say: Language) -> str:
-    """Return the sign of a kind of mark with its meaning: '‡ through a cache: a cache may stand …'."""
-    return f"{sign(kind)} {say(kind)}: {meaning(kind, say)}"
 
 
 def sequential_note(report: CampaignResults, say: Language) -> str:

@@ -1,6 +1,4 @@
-"""The format of means, intervals and ratios, shared by the table in the terminal and the HTML page.
-
-The terminal is in English; other callers pass the language."""
+"""The format of means, intervals and ratios, in every form of a document."""
 
 from __future__ import annotations
 

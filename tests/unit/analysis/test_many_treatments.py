@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import CampaignResults
-from lastro.builders.results_screen import screen_blocks
+from lastro.builders.content import Content
+from lastro.builders.results import results_blocks
 from lastro.figures import plans
 from lastro.figures.style import WIDE_IN, style
 from lastro.stats import families
@@ -36,7 +37,7 @@ def seconds(place: Path, n: int) -> float:
     """Return the processor time of table and analysis."""
     found = report(place / str(n), tuple(range(n)))
     began_s = time.process_time()
-    list(screen_blocks(found))
+    list(results_blocks(Content(found, None, ENGLISH), "terminal"))
     analyse(found)
     return time.process_time() - began_s
 

@@ -179,7 +179,7 @@ def test_a_ratio_has_one_corrected_mark_and_interval_in_terminal_page_files_and_
     shown = "\n".join(line.plain for line in render_terminal(content.report, 200))
     said = RATIO.findall(shown)
     assert [mark for mark, _ in said] == ["≈", "≈", "≈", "≈", "▼", "▼"]
-    legend = "▲ better, ▼ worse: the interval, corrected for the 6 ratios of its metric, excludes 1; ≈: it holds 1."
+    legend = "corrected for the number of ratios of its metric: ▲ better, ▼ worse, ≈ not distinguishable."
     assert legend in " ".join(shown.split())
     assert "uncorrected" not in shown
     effects = effects_table(content.analysis.metrics[0], ENGLISH).rows

@@ -87,6 +87,7 @@ def test_it_has_the_answer_the_ratios_and_what_was_invalid(tmp_path: Path) -> No
     assert parts[0] == "# What isolation costs on this host" and parts[1].startswith("**")
     rows = next(part for part in parts if part.startswith("| platform")).splitlines()[2:]
     assert len(rows) == 3 and "(baseline)" in rows[0] and "×" in rows[1] and "×" in rows[2]
-    assert "- platform = runc: no runc here Remedy: install it" in parts
-    assert "- lost 1 to 3 packets (9 trials)" in parts
+    missing = r"- \[1\] platform = runc · 3 treatments, 15 trials. no runc here. Remedy: install it"
+    assert missing in parts
+    assert any(re.fullmatch(r"- lost 1 to 3 packets \(trials (\d+, ){5}\d+ and 3 others\)", part) for part in parts)
     assert parts[-1] == f"```sh\nlastro report {directory} --format md --full\n```\n"
