@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.decision import SlaDecision, group_by_levels, levels_text, metric_trials
-from lastro.stats.breaking_point import BreakingPoint, breaking_points
+from lastro.stats.breaking_point import breaking_points
+from lastro.stats.intervals import Estimate
 from lastro.study.fraction import Fraction
 from lastro.study.model import Factor
 from lastro.study.service_level import ServiceLevel, is_choice
@@ -23,7 +24,7 @@ class BrokenLevel:
     level: ServiceLevel
     candidate: int
     given: str
-    point: BreakingPoint | None
+    point: Estimate | None
 
 
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
@@ -56,9 +57,7 @@ def _broken_along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel
             trials = metric_trials(report, rows, at, level.metric.name)
             if not trials.cells:
                 continue
-            points = breaking_points(
-                trials, doses, len(labels), level.limit, level.at_least, 1 - decision.question.confidence
-            )
+            points = breaking_points(trials, doses, len(labels), level.limit, level.at_least, decision.question.alpha)
             for candidate, point in enumerate(points):
                 yield BrokenLevel(factor.name, level, candidate, levels_text(given), point)
 

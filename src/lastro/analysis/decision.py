@@ -20,6 +20,7 @@ from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
+from lastro.stats.intervals import alpha_of
 from lastro.stats.looks import look
 from lastro.stats.notes import Note
 from lastro.stats.settled import FEWEST_BLOCKS, Settled
@@ -48,6 +49,11 @@ class SlaQuestion:
     under: Mapping[str, Sequence[str]] = field(default_factory=dict)
     factors: tuple[str, ...] = ()
     confidence: float = 0.95
+
+    @property
+    def alpha(self) -> float:
+        """The level of significance of the decision."""
+        return alpha_of(self.confidence)
 
     @classmethod
     def of_study(cls, report: CampaignResults) -> SlaQuestion:
@@ -170,7 +176,7 @@ class SlaDecision:
         `chance` is the probability with which they suffice. None if even the maximum number of blocks would not."""
         at = self.choice.likeliest if at is None else at
         assert at is not None
-        alpha = (1 - self.question.confidence) / len(self.candidates)
+        alpha = self.question.alpha / len(self.candidates)
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
     def more_blocks_on_cost(self, chance: float) -> int | None:
@@ -178,7 +184,7 @@ class SlaDecision:
 
         For each candidate, that number suffices with the probability `chance`. None if even the maximum number would
         not, or if there is no such candidate."""
-        alpha = 1 - self.question.confidence
+        alpha = self.question.alpha
         needed = [more_blocks(1 - less, self.n_blocks, chance, alpha) for less in self.choice.alike_less]
         known = [n for n in needed if n is not None]
         return max(known) if known and len(known) == len(needed) else None
@@ -274,7 +280,7 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         )
     looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
     judge = judge or (partial(choose, stage=_after_looks(looks[-1])) if looks else choose)
-    size, alpha = (len(candidates), len(conditions)), 1 - question.confidence
+    size, alpha = (len(candidates), len(conditions)), question.alpha
     choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
     deployments = []
     for number, of_number in enumerate(candidates):
@@ -339,8 +345,9 @@ def _after_looks(last: Look) -> Stage:
 
 def _half_widths(level: ServiceLevel, odds: LimitOdds) -> float:
     """Return by how many half widths of its interval a mean keeps its limit, below zero if it breaks the limit."""
-    half = odds.mean - odds.low if level.at_least else odds.high - odds.mean
-    distance = (odds.mean - level.limit) * (1 if level.at_least else -1)
+    mean, low, high = odds.mean.spread
+    half = mean - low if level.at_least else high - mean
+    distance = (mean - level.limit) * (1 if level.at_least else -1)
     return distance / half if half > 0 else math.copysign(math.inf, distance)
 
 

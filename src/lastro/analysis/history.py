@@ -151,7 +151,7 @@ class HistoryReport:
         return tuple((series, change) for series in self.series for change in series.alarms)
 
 
-def alpha_of(n_series: int) -> float:
+def alpha_of_each(n_series: int) -> float:
     """Return the `alpha` of each of `n_series` series that are judged together.
 
     Dividing `ALPHA` by their number would hold the error rate at one look. But the rarer a false change is, the fewer
@@ -175,7 +175,7 @@ def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> His
     chosen = [
         series if series in sentinels else _relative(series, sentinels) for series in wanted if _is_under(series, shown)
     ]
-    alpha = alpha_of(max(1, sum(series.decidable for series in chosen)))
+    alpha = alpha_of_each(max(1, sum(series.decidable for series in chosen)))
     judged = [_with_changes(series, series in sentinels, alpha, history.remarks) for series in chosen]
     return HistoryReport(tuple(replace(series, place=_place(series, judged)) for series in judged), alpha)
 

@@ -76,7 +76,7 @@ class VariantAnswer:
 
         def rank(measured: tuple[VariantPair, VariantChange]) -> tuple[bool, float, float]:
             pair, change = measured
-            return not pair.confirmed, -change.low, -(change.loss or 0.0)
+            return not pair.confirmed, -change.low, -(change.loss.value or 0.0)
 
         return sorted(((pair, pair.change) for pair in self.pairs if pair.change is not None), key=rank)
 

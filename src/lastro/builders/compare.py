@@ -21,7 +21,7 @@ from lastro.words.comparison import (
 )
 from lastro.words.estimates import numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import margin_text, metric_heading, ratio_text, verdict_counts, verdict_text
+from lastro.words.numbers import metric_heading, percent, ratio_text, verdict_counts, verdict_text
 from lastro.words.remarks import signs_of
 
 _MOST_NAMED = 4  # treatments that the note on a reason names; it counts all further ones
@@ -56,7 +56,7 @@ def _headline(comparison: Comparison, say: Language) -> str:
 
 def _gate(comparison: Comparison, margin: float, say: Language) -> str:
     """Return the outcome of the gate in one line: 'FAIL: …', 'PASS, undecided: …' or 'PASS, shown: …'."""
-    limit = margin_text(margin, say)
+    limit = percent(margin, say)
     if regressions := comparison.regressions:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
         return say(
@@ -132,7 +132,7 @@ def _below(comparison: Comparison, say: Language) -> Iterator[str]:
         yield say(
             "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "
             "by Holm for {tests}; verdicts by the corrected p.",
-            confidence=say.number(f"{comparison.confidence * 100:.4g}%"),
+            confidence=percent(comparison.confidence, say),
             tests=say.count(comparison.n_tests, "test"),
         )
     else:

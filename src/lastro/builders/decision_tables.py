@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from lastro.analysis.breaking_points import broken_levels
 from lastro.analysis.decision import SlaDecision, levels_text
 from lastro.document import Block, Fold, Table
-from lastro.stats.breaking_point import BreakingPoint
 from lastro.stats.decision import LimitOdds
+from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_
 from lastro.units import significant
 from lastro.words.language import Language
@@ -59,7 +59,7 @@ def levels_table(decision: SlaDecision, say: Language) -> Table:
     rows = tuple(
         (
             decision.candidates[at].label, level.text, levels_text(decision.conditions[odds.condition]) or "—",
-            spread_text((odds.mean, odds.low, odds.high), say), odds_text(odds.holds, say),
+            spread_text(odds.mean, say), odds_text(odds.holds, say),
         )
         for at in decision.order()
         for level, odds in zip(decision.question.levels, decision.choice.odds[at].limits, strict=True)
@@ -116,33 +116,34 @@ def breaking_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     )
 
 
-def _dose(point: BreakingPoint | None, say: Language) -> str:
+def _dose(point: Estimate | None, say: Language) -> str:
     """Format the dose at which a service level breaks, with its interval between measured doses; a dash for None."""
     if point is None:
         return "—"
-    if math.isinf(point.low):
+    at, low, high = point.spread
+    if math.isinf(low):
         return (
             say("nowhere known to hold")
-            if math.isinf(point.high)
-            else say("at {dose} or below", dose=say.number(f"{point.high:g}"))
+            if math.isinf(high)
+            else say("at {dose} or below", dose=say.number(f"{high:g}"))
         )
-    if math.isinf(point.high):
-        return say("not up to {dose}", dose=say.number(f"{point.low:g}"))
-    ends = f"[{point.low:g}, {point.high:g}]"
-    return say.number(ends if math.isinf(point.at) else f"{significant(point.at, 3)} {ends}")
+    if math.isinf(high):
+        return say("not up to {dose}", dose=say.number(f"{low:g}"))
+    ends = f"[{low:g}, {high:g}]"
+    return say.number(ends if math.isinf(at) else f"{significant(at, 3)} {ends}")
 
 
 def number_text(value: float, say: Language) -> str:
     return say.number(significant(value, 3))
 
 
-def spread_text(spread: tuple[float, float, float] | None, say: Language) -> str:
-    if spread is None:
+def spread_text(estimate: Estimate | None, say: Language) -> str:
+    if estimate is None:
         return "—"
-    middle, low, high = (significant(value, 3) for value in spread)
+    middle, low, high = (significant(value, 3) for value in estimate.spread)
     return say.number(f"{middle} [{low}, {high}]")
 
 
 def value_text(odds: LimitOdds | None, say: Language) -> str:
     """Format how a candidate compares with a limit where it is worst: '16900 (> 99 %)'; a dash for None."""
-    return "—" if odds is None else f"{number_text(odds.mean, say)} ({odds_text(odds.holds, say)})"
+    return "—" if odds is None else f"{number_text(odds.mean.spread[0], say)} ({odds_text(odds.holds, say)})"

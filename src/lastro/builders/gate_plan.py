@@ -29,14 +29,14 @@ from lastro.stats.gate_power import POWER
 from lastro.units import human_duration
 from lastro.words.campaign import place_of
 from lastro.words.language import Language
-from lastro.words.numbers import margin_text, percent
+from lastro.words.numbers import percent
 
 _FORMS: Forms = {Metric: attrgetter("name")}
 
 
 def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
     """Yield the document: which losses the gate finds by number of blocks, how many blocks it needs, and the noise."""
-    margin, power = margin_text(plan.margin, say), percent(POWER, say)
+    margin, power = percent(plan.margin, say), percent(POWER, say)
     yield Paragraph(
         say(
             "Gate: over {margin}, {treatments} and {metrics}: {tests}. What two campaigns of this many blocks find and "
@@ -66,7 +66,8 @@ def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
 
 def _row(power: GatePower, say: Language) -> tuple[str, ...]:
     losses = (
-        say("any may be missed") if math.isinf(loss) else percent(loss, say) for loss in (power.median, power.noisiest)
+        say("any may be missed") if math.isinf(loss) else percent(loss, say, digits=2)
+        for loss in (power.median, power.noisiest)
     )
     return (str(power.blocks), *losses, _chance(power.shown, say), human_duration(power.duration_s))
 
@@ -77,14 +78,14 @@ def _needed(plan: GatePlan, say: Language) -> Iterator[str]:
     texts = [f"{metric}, {blocks}" for metric, blocks in needed.items()] if len(needed) > 1 else list(needed.values())
     yield say(
         "To find a loss of {loss} (twice the margin) in any one cell with {power} power: {blocks}.",
-        loss=margin_text(2 * plan.margin, say),
+        loss=percent(2 * plan.margin, say),
         power=percent(POWER, say),
         blocks="; ".join(texts),
     )
     yield say(
         "To show, with a chance of {power}, that nothing lost more than {margin} if nothing changed: {blocks}.",
         power=percent(POWER, say),
-        margin=margin_text(plan.margin, say),
+        margin=percent(plan.margin, say),
         blocks=_blocks(plan, plan.blocks_to_show, say),
     )
 
@@ -124,8 +125,10 @@ def _noise(plan: GatePlan, say: Language) -> Iterator[str]:
 
 def _chance(probability: float, say: Language) -> str:
     if probability < 0.01:
-        return say("under {share}", share="1 %")
-    return say("over {share}", share="99 %") if probability > 0.99 else f"{100 * probability:.0f} %"
+        return say("under {share}", share=percent(0.01, say))
+    if probability > 0.99:
+        return say("over {share}", share=percent(0.99, say))
+    return percent(probability, say, decimals=0)
 
 
 def gate_plan_document(plan: GatePlan) -> dict[str, Any]:

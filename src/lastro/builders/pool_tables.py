@@ -14,11 +14,19 @@ from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.stats.pooling import FEWEST
-from lastro.words.campaign import exact_percent, premises
+from lastro.words.campaign import premises
 from lastro.words.claims_text import TALLY_WORDS
-from lastro.words.estimates import estimate_text, numeric, p_text
+from lastro.words.estimates import difference_text, numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import direction_text, metric_heading, ratio_range, ratio_text, verdict_counts, verdict_text
+from lastro.words.numbers import (
+    direction_text,
+    metric_heading,
+    percent,
+    ratio_range,
+    ratio_text,
+    verdict_counts,
+    verdict_text,
+)
 from lastro.words.phrases import joined, merged_sentences
 from lastro.words.pool import ratio_on
 
@@ -69,7 +77,7 @@ def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[st
 
 def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how to read the tables: the statistical method behind each column, and what a ratio averages over."""
-    confidence = exact_percent(pooled.confidence, say)
+    confidence = percent(pooled.confidence, say)
     n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
     n_apart = sum(bool(effect.apart) for effect in pooled.effects)
     if n_pooled:
@@ -155,8 +163,8 @@ def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
     verdict = verdict_text(effect.verdict, say)
     return (
         _label(effect, say), ratio_text(mean, say), verdict, ratio_range(effect.prediction, say),
-        estimate_text(pooled.tau, pooled.tau_interval, say), p_text(pooled.p, say), p_text(effect.p_adjusted, say),
-        str(pooled.n),
+        difference_text(pooled.tau, say), p_text(pooled.estimate.p, say), p_text(effect.p_adjusted, say),
+        str(pooled.estimate.n),
     )  # fmt: skip
 
 

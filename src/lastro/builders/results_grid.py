@@ -50,7 +50,7 @@ def _heading(view: MetricView, say: Language) -> GridCell:
 
 
 def _note(report: CampaignResults, say: Language) -> Iterator[str]:
-    confidence = words.exact_percent(report.study.design.confidence, say)
+    confidence = formats.percent(report.study.design.confidence, say)
     yield say("Mean ± half the width of its {confidence} interval over n valid trials.", confidence=confidence)
     if report.study.design.baseline:
         yield say(

@@ -168,7 +168,7 @@ def _as_grid(table: Table) -> Grid:
 
 def _paragraphs(report: CampaignResults) -> Iterator[str]:
     """Yield the notes below the tables: legend, marks, reasons for missing values, and reasons for invalid trials."""
-    confidence = f"{report.study.design.confidence:.0%}"
+    confidence = formats.percent(report.study.design.confidence)
     cells = [cell for row in report.rows for cell in row.cells]
     ratios = [cell.ratio for cell in cells if cell.ratio]
     sentences = []

@@ -20,7 +20,7 @@ from lastro.stats.notes import N_
 from lastro.words import campaign as words
 from lastro.words.absences import ALONE, NOT_RUN, lacks_spread
 from lastro.words.language import Language
-from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided
+from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided, percent
 from lastro.words.opening import opening
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short
@@ -58,7 +58,7 @@ def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator
 
 def _legend(content: Content) -> Iterator[str]:
     report, say = content.report, content.say
-    confidence = words.exact_percent(report.study.design.confidence, say)
+    confidence = percent(report.study.design.confidence, say)
     if baseline := report.study.design.baseline:
         named = ", ".join(f"{name} = {level}" for name, level in baseline.items())
         yield say(_LEGEND, baseline=named, confidence=confidence)

@@ -14,6 +14,7 @@ from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
+from lastro.words.numbers import percent
 from lastro.words.phrases import merged_sentences
 
 Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
@@ -110,7 +111,7 @@ def _bar(counts: Mapping[str, int], say: Language) -> str:
     share = done / trials if trials else 1.0
     bar = f"{'█' * int(_BAR * share)}{'░' * (_BAR - int(_BAR * share))}"
     n = say("{n} of {all}", n=say.integer(done), all=say.count(trials, "trial"))
-    return f"{bar}  {n} ({share:.0%})"
+    return f"{bar}  {n} ({percent(share, say, decimals=0)})"
 
 
 def _done(counts: Mapping[str, int]) -> tuple[int, int]:

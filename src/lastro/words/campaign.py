@@ -18,7 +18,7 @@ from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_, Note
 from lastro.units import human_bytes, human_duration
 from lastro.words.language import Language
-from lastro.words.numbers import direction_text
+from lastro.words.numbers import direction_text, percent
 from lastro.words.remarks import meaning, sign
 
 _MOST_LINKS = 3  # treatments to name
@@ -211,7 +211,7 @@ def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
     yield say(
         "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline and "
         "of effects are corrected for the number of comparisons within a metric, and so are the marks beside them.",
-        confidence=exact_percent(design.confidence, say),
+        confidence=percent(design.confidence, say),
     )
     if not report.progress.finished:
         yield say("The campaign is unfinished: what is shown may change when the remaining trials have run.")
@@ -273,7 +273,7 @@ def sequential_note(report: CampaignResults, say: Language) -> str:
         "Sequential campaign: blocks were added until every chosen ratio was known to ±{precision}, or there were "
         "{most}. Such a campaign tends to stop when the spread looks small by chance, so its intervals are slightly "
         "too narrow: 95% intervals contain the true value in 92.5% of cases or more.",
-        precision=say.number(f"{100 * design.precision:g}%"),
+        precision=percent(design.precision, say),
         most=design.max_replicates,
     )
 
@@ -291,11 +291,6 @@ def pairing(ratio: Estimate, say: Language) -> str:
     if ratio.pairing == "paired":
         return say("paired within blocks, n = {n}", n=ratio.sides[0])
     return say("unpaired, n = {n} and {m}", n=ratio.sides[0], m=ratio.sides[1])
-
-
-def exact_percent(share: float, say: Language) -> str:
-    """Format a fraction as '99.5 %', with all of its digits and a no-break space."""
-    return say.number(f"{100 * share:.6g}\xa0%")
 
 
 def host_line(provenance: Mapping[str, Any], say: Language) -> str:

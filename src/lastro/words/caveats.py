@@ -10,6 +10,7 @@ from lastro.analysis.doses import doses_of, unequal_doses
 from lastro.results.trial_notes import is_number
 from lastro.study.levels import hops
 from lastro.words.language import Language
+from lastro.words.numbers import percent
 
 _CPU_NEIGHBOUR = 0.1  # CPUs, above which a neighbour takes execution units from the other thread of its core
 _ENDS = 2  # of a chain: its source and its sink
@@ -48,7 +49,7 @@ def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
         yield say(
             "CPUs {cpus} share a core, by a calibration: a loop on one runs at {speed} of its speed beside a loop on "
             "the other. What a neighbour takes is in part the core itself, and not time on a CPU.",
-            speed=say.number(f"{100 * speed:.0f} %"),
+            speed=percent(speed, say, decimals=0),
             **words,
         )
     else:

@@ -18,7 +18,7 @@ from lastro.stats.notes import N_
 from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, waiting
 from lastro.words.language import ENGLISH, Language
-from lastro.words.numbers import STATUS_WORDS, margin_text, percent
+from lastro.words.numbers import STATUS_WORDS, percent
 from lastro.words.phrases import joined, merged_sentences
 from lastro.words.remarks import meaning, sign
 
@@ -120,7 +120,7 @@ def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
         )
         return
     if between.spreads:
-        sizes = ", ".join(f"{name} {percent(spread.spread, say)}" for name, spread in between.spreads.items())
+        sizes = ", ".join(f"{name} {percent(spread.spread, say, digits=2)}" for name, spread in between.spreads.items())
         yield say(
             "Intervals and p contain the spread between {n} campaigns in which nothing changed (standard deviation: "
             "{sizes}).",
@@ -196,7 +196,7 @@ def conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
     Empty without a gate."""
     if comparison.margin is None:
         return ""
-    margin, tests = margin_text(comparison.margin, say), say.count(comparison.n_judged, "test")
+    margin, tests = percent(comparison.margin, say), say.count(comparison.n_judged, "test")
     if n_regressions := len(comparison.regressions):
         parts = [
             say(
@@ -245,10 +245,10 @@ def _power(comparison: Comparison, say: Language) -> str:
     return say(
         text,
         power=percent(POWER, say),
-        loss=percent(noisiest.least_found, say),
+        loss=percent(noisiest.least_found, say, digits=2),
         metric=noisiest.metric.name,
         treatment=label(noisiest, say),
-        median=percent(middle.least_found, say),
+        median=percent(middle.least_found, say, digits=2),
     )
 
 
@@ -260,4 +260,4 @@ def _missed(comparison: Comparison, say: Language) -> str:
     allowed = N_("The intervals allow one of up to {loss}: {metric} of {treatment}.")
     if loss == math.inf:
         allowed = N_("The intervals allow one of any size: {metric} of {treatment}.")
-    return say(allowed, loss=percent(loss, say), metric=cell.metric.name, treatment=label(cell, say))
+    return say(allowed, loss=percent(loss, say, digits=2), metric=cell.metric.name, treatment=label(cell, say))
