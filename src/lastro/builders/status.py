@@ -230,7 +230,8 @@ def _listed(campaign: ListedCampaign, say: Language) -> GridRow:
 
 def campaigns_of(facts: Facts) -> Sequence[Facts]:
     """Return the status of each study of a suite; for a campaign, a list with only `facts`."""
-    return facts.get("studies", [facts])  # type: ignore[no-any-return]
+    studies: Sequence[Facts] = facts.get("studies", [facts])
+    return studies
 
 
 def links(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Paragraph:

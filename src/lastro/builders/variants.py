@@ -34,8 +34,8 @@ def variant_blocks(answer: VariantAnswer, say: Language) -> Iterator[Block]:
 
 def _row(answer: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, ...]:
     index = next(view.index for view in answer.report.views if view.metric == answer.metric)
-    means = [mean_text(row.cells[index].summary, say) if row.cells[index].summary else "—"  # type: ignore[arg-type]
-             for row in (pair.reference, pair.row)]  # fmt: skip
+    summaries = (row.cells[index].summary for row in (pair.reference, pair.row))
+    means = (mean_text(summary, say) if summary else "—" for summary in summaries)
     assert pair.change is not None
     verdict = "worse" if pair.confirmed else answer.verdict(pair)
     return (pair.label or "—", pair.variant, *means, size_text(pair.change, say), say(_VERDICTS[verdict]))
