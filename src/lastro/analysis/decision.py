@@ -83,7 +83,7 @@ class SlaQuestion:
         Raises: InputError for text that cannot be parsed, and for properties if the campaign did not record any."""
         of_study = cls.of_study(report)
         properties = [tuple(map(Requirement.parse, texts)) for texts in (required, wished)]
-        if any(properties) and not report.provenance.get("properties"):
+        if any(properties) and not report.provenance.properties:
             raise InputError(
                 "this campaign did not look for properties",
                 "`lastro run STUDY --properties` does, as a table [require] or [wish] does",

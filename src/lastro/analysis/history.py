@@ -38,18 +38,18 @@ def point_of(report: CampaignResults, campaign: str, label: str = "") -> History
 
     `campaign` is the name of the campaign in the history, and `label` another name that the user gave it. Raises:
     InputError if the campaign ran on several hosts or on an unknown host, or has no valid trial."""
-    host, *more = machine(report.provenance)
+    host, *more = machine(report.provenance.chapters)
     if report.members or host is None or host == NAMELESS:
         why = "ran on several testbeds" if report.members else "does not say on which host it ran"
         raise InputError(f"{report.directory} {why}", "a history holds campaigns of one known host each")
     summaries = tuple(_summaries(report))
     if not summaries or report.progress.first_utc is None:
         raise InputError(f"{report.directory} has no valid trial", "`lastro status` says what became of it")
-    facts = {name: fact for name, fact in named_facts(report.provenance).items() if fact is not None}
+    facts = {name: fact for name, fact in named_facts(report.provenance.chapters).items() if fact is not None}
     return HistoryPoint(
         campaign, report.progress.first_utc, label, report.study.name, report.study.scenario,
         {name: str(value) for name, value in report.study.held.items() if name not in PATIENCE},
-        ", ".join(filter(None, (host, *more))), {**facts, **recorded(report.provenance)},
+        ", ".join(filter(None, (host, *more))), {**facts, **recorded(report.provenance.chapters)},
         tuple(replace(metric, cell=None) for metric in report.metrics), summaries,
     )  # fmt: skip
 

@@ -115,7 +115,7 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
             yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
         if not host.report.progress.finished:
             yield say("The campaign of {host} is unfinished.", host=host.name)
-    if any(named_facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
+    if any(named_facts(host.report.provenance.chapters)["host"] == NAMELESS for host in pooled.hosts):
         yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
     yield from merged_sentences(
         ((host.name, premises(host.report, say)) for host in pooled.hosts), say, len(pooled.hosts)
@@ -129,7 +129,7 @@ def hosts_table(pooled: PooledStudy, say: Language) -> Table:
     names = ("kernel", "CPU model", "CPUs", "Lastro")
     rows = []
     for host in pooled.hosts:
-        known = named_facts(host.report.provenance)
+        known = named_facts(host.report.provenance.chapters)
         trials = say.integer(host.report.progress.counts.get("valid", 0))
         rows.append((host.name, ", ".join(host.campaigns), *(known[name] or "—" for name in names), trials))
     columns = (

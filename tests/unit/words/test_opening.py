@@ -10,6 +10,7 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
+from lastro.results.provenance import HostFacts, Provenance
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.words.campaign import host_line
@@ -72,4 +73,4 @@ def test_it_is_said_above_a_tenth_of_what_can_run(counts: dict[str, int], fracti
 
 def test_the_line_of_the_host_has_all_that_is_recorded() -> None:
     line = "edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, 6.1.0-27-amd64"
-    assert host_line(PROVENANCE, ENGLISH) == line and host_line({}, ENGLISH) == ""
+    assert host_line(Provenance.of(PROVENANCE).host, ENGLISH) == line and host_line(HostFacts(), ENGLISH) == ""

@@ -57,7 +57,7 @@ def document(pooled: PooledStudy) -> dict[str, Any]:
 
 
 def _host(host: PooledHost) -> dict[str, Any]:
-    known = {"facts": named_facts(host.report.provenance), "finished": host.report.progress.finished}
+    known = {"facts": named_facts(host.report.provenance.chapters), "finished": host.report.progress.finished}
     return pick(host, "name campaigns") | {"guest": host.report.guest} | known
 
 
