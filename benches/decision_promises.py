@@ -69,8 +69,8 @@ class Tally:
         for at, odds in enumerate(choice.odds):
             for metric, one in enumerate(odds.limits):
                 assert one is not None and odds.cost is not None
-                self.intervals.append(one.low <= truth[metric, at, one.condition] <= one.high)
-            self.costs.append(odds.cost[1] <= truth[2, at].mean() <= odds.cost[2])
+                self.intervals.append(one.mean.interval.holds(truth[metric, at, one.condition]))
+            self.costs.append(odds.cost.interval.holds(truth[2, at].mean()))
         if not (np.abs(means[:2]) < 1e-12).any():
             self.stated += [(odds.holds, bool(true)) for odds, true in zip(choice.odds, holds, strict=True)]
 

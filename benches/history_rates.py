@@ -19,7 +19,7 @@ from itertools import product
 import numpy as np
 from scipy.stats import t as student_t
 
-from lastro.analysis.history import CONFIDENCE, alpha_of
+from lastro.analysis.history import CONFIDENCE, alpha_of_each
 from lastro.stats.change_points import FEWEST, ChangePoint, change_points
 
 LONG, STEP, NEAR = 100, 0.05, 2
@@ -46,7 +46,7 @@ def series(rng: np.random.Generator, n: int, noise: float, kind: str) -> np.ndar
 
 def false_changes(rng: np.random.Generator, kind: str, worlds: int, n_series: int = 1) -> float:
     """Return how many changes are seen in 1,000 campaigns in which nothing changes, by all series together."""
-    alpha, seen = alpha_of(n_series), 0
+    alpha, seen = alpha_of_each(n_series), 0
     for first in range(0, worlds * n_series, _TOGETHER):
         values = np.array([series(rng, LONG, 0.01, kind) for _ in range(min(_TOGETHER, worlds * n_series - first))])
         places = set[tuple[int, int]]()
@@ -82,7 +82,7 @@ def found(
     for _ in range(worlds):
         values = series(rng, before + after, noise, "normal")
         values[before:] *= 1 + STEP
-        seen = change_points(values.tolist(), alpha_of(n_series), CONFIDENCE)
+        seen = change_points(values.tolist(), alpha_of_each(n_series), CONFIDENCE)
         yield next((each for each in seen if abs(each.at - before) <= NEAR), None)
 
 

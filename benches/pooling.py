@@ -65,7 +65,7 @@ def covered(hosts: int, tau: float, *, unequal: bool, repeats: int, estimator: E
         *trues, new = MEAN + tau * rng.standard_normal(hosts + 1)
         effects = [effect(rng, true, noise) for true, noise in zip(trues, noises, strict=True)]
         found = pool(effects, 0.95, estimator)
-        held += [found.interval.holds(MEAN), found.tau_interval.holds(tau), found.prediction.holds(new)]
+        held += [found.estimate.interval.holds(MEAN), found.tau.interval.holds(tau), found.prediction.holds(new)]
         widths.append(math.exp(2 * found.prediction.half_width))
     return Rates(*(held / repeats), float(np.median(widths)))
 

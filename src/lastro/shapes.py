@@ -26,6 +26,12 @@ _BOUNDS = {int: 2**63, float: MOST}
 _NAMES = {str: "a string", int: "a whole number", float: "a finite number", bool: "true or false", NoneType: "nothing"}
 
 
+class OpenRecord:
+    """A base class of dataclasses for data that may have further keys, which are left out."""
+
+    __slots__ = ()
+
+
 class MisshapenData(ValueError):
     """The data does not have the expected shape; the message says where, what was expected and what was found."""
 
@@ -126,6 +132,8 @@ def _first(kinds: Iterable[Any], value: Any, where: str) -> Any:
 
 def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
     hints = _hints(kind)
+    if issubclass(kind, OpenRecord):
+        value = {name: value[name] for name in hints if name in value}
     for name in value:
         if name not in hints:
             raise MisshapenData(f"{where} has an unknown key {reprlib.repr(name)}".strip())

@@ -68,7 +68,7 @@ def test_two_revisions_of_a_part_run_in_the_same_blocks(bench: Bench, own_parts:
     done = lastro(*words, env=own_parts)
     assert done.code == 4 and done.out.startswith("b is slower by "), done
     with Store.open(bench.directory, readonly=True) as store:
-        commits = {revision: found["parts/"] for revision, found in store.provenance["parts"].items()}
+        commits = {revision: found["parts/"] for revision, found in store.provenance.chapters["parts"].items()}
         by_variant = {
             variant: fmean(each.measurements["speed"] for each in store.attempts() if each.treatment == index)
             for index, variant in ((row.treatment.index, row.treatment.levels["variant"]) for row in store.treatments())

@@ -20,6 +20,7 @@ import pytest
 from lastro.app import bundle as bundles
 from lastro.campaign import suite as suites
 from lastro.cli import main
+from lastro.results.provenance import Provenance
 from lastro.results.store import Store
 
 from ..support.campaigns import make_campaign
@@ -206,11 +207,11 @@ def test_names_are_replaced_as_whole_words_only() -> None:
     from lastro.app.private import private
 
     machine = {"host": {"hostname": "node"}, "controller": {"hostname": "vm"}}
-    found = private(machine, {"/srv/c1": "campaign"}, anonymous=True)
+    found = private(Provenance.of(machine), {"/srv/c1": "campaign"}, anonymous=True)
     assert found.clean("node, node_exporter, the-node, node.js and vm in /srv/c1/x, /srv/c11") == (
         "anonymous, node_exporter, the-node, anonymous.js and vm in campaign/x, /srv/c11"
     )
-    assert found.provenance == {"host": {"hostname": "anonymous"}, "controller": {"hostname": "anonymous"}}
+    assert found.provenance.chapters == {"host": {"hostname": "anonymous"}, "controller": {"hostname": "anonymous"}}
 
 
 # The RO-Crate

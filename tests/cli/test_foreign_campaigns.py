@@ -214,8 +214,19 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "shared CPUs that are a number": (_meta("provenance", testbed={"shared_cpus": 5}), "testbed.shared_cpus is 5"),
     "a testbed's file that is a number": (_meta("provenance", testbed={"file": 5}), "testbed.file is 5"),
     "tools that are texts": (_meta("provenance", tools={"ip": "6"}), "tools.ip is '6'"),
-    "odd facts": (_meta("provenance", kernel=[[]], host__cpus=[], host__memory_bytes=-1e99), None),
-    "memory that is a text": (_meta("provenance", host__memory_bytes="x"), None),
+    "odd facts": (_meta("provenance", kernel=[[]], host__smt=[], host__swap_bytes=-1e99), None),
+    "CPUs that are a list": (_meta("provenance", host__cpus=[]), "host.cpus is []"),
+    "memory that is a text": (_meta("provenance", host__memory_bytes="x"), "host.memory_bytes is 'x'"),
+    "cores that are a text": (_meta("provenance", cores="x"), "column value: cores is 'x'"),
+    "cores that are shared as a text": (_meta("provenance", cores={"shared": "0"}), "cores.shared is '0'"),
+    "speeds in words": (_meta("provenance", cores={"speed_beside": {"1": "<b>"}}), "speed_beside.1 is '<b>'"),
+    "tools of a variant as a text": (
+        _meta("provenance", root_filesystem={"variants": {"x": {"image_tools": "y"}}}), "image_tools is 'y'"
+    ),
+    "properties of numbers": (_meta("provenance", properties={"platform": {"runc": 7}}), "platform.runc is 7"),
+    "a property in words": (
+        _meta("provenance", properties={"platform": {"runc": {"daemon": {"value": "yes"}}}}), "daemon.value is 'yes'"
+    ),
     "a noise floor of lists": (_meta("noise_floor", metrics=[]), "metrics is []"),
     "a noise floor in words": (_meta("noise_floor", metrics__speed__floor="low"), "metrics.speed.floor is 'low'"),
     "a noise floor of words for blocks": (_meta("noise_floor", blocks="two"), "blocks is 'two'"),

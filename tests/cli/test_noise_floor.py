@@ -275,8 +275,8 @@ def test_the_testbed_that_is_named_is_used_and_recorded(
     with pytest.raises(InputError, match="unfinished"):  # since nothing ran
         judged("eiras2018/capacity", "--profile", "standard", "-o", aa, "--testbed", file)
     with Store.open(aa, readonly=True) as store:
-        places = store.provenance["testbed"]
-        assert store.provenance[noise_floor.MARK] == "eiras2018-capacity"
+        places = store.provenance.chapters["testbed"]
+        assert store.provenance.chapters[noise_floor.MARK] == "eiras2018-capacity"
     assert host.asked == [str(file)] and places["file"] == str(file)
     assert places["roles"]["dut"]["cpu_set"] == "0-1" and "192.0.2.2" in places["roles"]["dut"]["reached"]
 

@@ -45,11 +45,11 @@ def test_it_adds_whole_blocks_until_every_ratio_is_precise(bench: Bench) -> None
     n = blocks(bench.directory)
     assert 10 < n < 40 and Counter(row[1] for row in rows(bench.directory)) == dict.fromkeys(range(1, n + 1), 2)
     found = re.fullmatch(
-        rf"{n} blocks: narrow enough; widest: (speed|delay) of b, ±(\S+) %", last_words(bench.directory)
+        rf"{n} blocks: narrow enough; widest: (speed|delay) of b, ±(\S+)\xa0%", last_words(bench.directory)
     )
     assert found and float(found[2]) <= 2.5
     assert done.err.count("not precise enough yet: 2 more trials") == n - 10
-    assert "Sequential campaign: blocks were added until every chosen ratio was known to ±2.5%" in " ".join(
+    assert "Sequential campaign: blocks were added until every chosen ratio was known to ±2.5 %" in " ".join(
         done.out.split()
     )
     results = lastro("results", bench.directory, "--json").json
@@ -150,7 +150,7 @@ def test_a_profile_fixes_the_number_or_sets_the_cap(bench: Bench) -> None:
 def test_the_plan_tells_least_and_most(bench: Bench) -> None:
     file = study(bench, stopping="sequential", precision=0.02, max_replicates=30)
     text = lastro("plan", file).out
-    assert "blocks      10 (randomised" in text and "known to ±2 %, 30 blocks at most" in text
+    assert "blocks      10 (randomised" in text and "known to ±2\xa0%, 30 blocks at most" in text
     assert re.search(r"^expected +\S+ ms to \S+ ms$", text, re.MULTILINE)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lastro.stats.breaking_point import BreakingPoint, breaking_points
+from lastro.stats.breaking_point import breaking_points
 from lastro.stats.cell_means import MetricTrials
 
 from .test_simultaneous import autocorrelated, in_random_order
@@ -32,15 +32,15 @@ def test_the_pair_of_doses_between_which_a_mean_crosses_the_limit_is_found() -> 
     falls, holds, broken, back = breaking_points(
         curves((10, 9, 8, 6, 5), (10, 9.9, 9.8, 9.7, 9.6), (5, 4, 3, 2, 1), (10, 8, 9, 6, 5)), DOSES, 4, 7.0, True, 0.05
     )
-    assert falls == BreakingPoint(pytest.approx(62.5, abs=0.5), 50.0, 75.0)
-    assert holds == BreakingPoint(math.inf, 100.0, math.inf)
-    assert broken == BreakingPoint(-math.inf, -math.inf, 0.0)
-    assert back is not None and (back.low, back.high) == (50.0, 75.0)  # 8 and 9 are 8.5: means fall or stay
+    assert falls.spread == (pytest.approx(62.5, abs=0.5), 50.0, 75.0)
+    assert holds.spread == (math.inf, 100.0, math.inf)
+    assert broken.spread == (-math.inf, -math.inf, 0.0)
+    assert back is not None and back.spread[1:] == (50.0, 75.0)  # 8 and 9 are 8.5: means fall or stay
 
 
 def test_a_limit_from_above_is_the_mirror_image() -> None:
     (rises,) = breaking_points(curves((1, 2, 4, 8, 16)), DOSES, 1, 6.0, False, 0.05)
-    assert rises == BreakingPoint(pytest.approx(62.5, abs=0.5), 50.0, 75.0)
+    assert rises.spread == (pytest.approx(62.5, abs=0.5), 50.0, 75.0)
 
 
 def test_what_was_not_measured_at_every_dose_or_is_only_bounded_has_none() -> None:
@@ -69,5 +69,5 @@ def test_a_planted_threshold_is_covered(shape: Callable[[np.ndarray], np.ndarray
         assert found is not None
         broken = shape(fine) < limit
         truth = math.inf if not broken.any() else -math.inf if broken[0] else 100 * fine[broken.argmax()]
-        inside += found.low <= truth <= found.high
+        inside += found.interval.holds(truth)
     assert inside / 150 >= 0.93

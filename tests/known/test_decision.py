@@ -31,7 +31,7 @@ def test_a_single_candidate_has_students_posterior() -> None:
     (odds,) = one({0: values}, Limit(0, 9.5, True)).odds
     error = logs.std(ddof=1) / math.sqrt(len(logs))
     assert odds.holds == pytest.approx(t(3).sf((math.log(9.5) - logs.mean()) / error), abs=0.02)
-    assert odds.cost is not None and odds.cost[0] == pytest.approx(math.exp(logs.mean()), rel=0.01)
+    assert odds.cost is not None and odds.cost.value == pytest.approx(math.exp(logs.mean()), rel=0.01)
     next_error = logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs))
     assert odds.next_holds == pytest.approx(t(3).sf((math.log(9.5) - logs.mean()) / next_error), abs=0.03)
 
@@ -89,7 +89,7 @@ def test_all_limits_must_hold_in_the_worst_condition() -> None:
     broken, kept = found.odds[1].limits
     assert broken is not None and kept is not None
     assert broken.condition == 1 and broken.holds < 0.01 < 0.99 < kept.holds
-    assert broken.mean == pytest.approx(0.7, rel=0.05)
+    assert broken.mean.value == pytest.approx(0.7, rel=0.05)
     delay_of_0 = found.odds[0].limits[1]
     assert delay_of_0 is not None and delay_of_0.condition == 1, "though both surely hold"
 

@@ -54,36 +54,40 @@ def test_bcg_by_restricted_likelihood() -> None:
     """Viechtbauer, J. Stat. Softw. 36(3) (2010), section 3.1 (tau squared, mean, Q); Q profile: metafor's own test
     tests/testthat/test_misc_confint.r. The interval of Knapp and Hartung is `rma(yi, vi, test="knha")`."""
     found = pool(risk_ratios(), 0.95)
-    assert found.tau**2 == pytest.approx(0.3132, abs=5e-5) and found.value == pytest.approx(-0.7145, abs=5e-5)
-    assert found.q == pytest.approx(152.2330, abs=5e-5) and found.q_p < 1e-4 and (found.df, found.n) == (12, 13)
-    profile = [end**2 for end in (found.tau_interval.low, found.tau_interval.high)]
+    assert found.tau.value**2 == pytest.approx(0.3132, abs=5e-5) and found.estimate.value == pytest.approx(
+        -0.7145, abs=5e-5
+    )
+    assert (
+        found.q == pytest.approx(152.2330, abs=5e-5) and found.q_p < 1e-4 and (found.df, found.estimate.n) == (12, 13)
+    )
+    profile = [end**2 for end in (found.tau.interval.low, found.tau.interval.high)]
     assert profile == pytest.approx([0.1197, 1.1115], abs=5e-5)
-    assert [found.interval.low, found.interval.high] == pytest.approx([-1.1084, -0.3206], abs=5e-5)
-    assert found.error == pytest.approx(0.1808, abs=5e-5) and found.p == pytest.approx(0.0019, abs=5e-5)
+    assert [found.estimate.interval.low, found.estimate.interval.high] == pytest.approx([-1.1084, -0.3206], abs=5e-5)
+    assert found.error == pytest.approx(0.1808, abs=5e-5) and found.estimate.p == pytest.approx(0.0019, abs=5e-5)
 
 
 def test_pre_eclampsia_by_restricted_likelihood() -> None:
     """Viechtbauer, Statist. Med. 26 (2007) 37-52, table II, with the digits of metafor's test of this example."""
     found = pool(odds_ratios(), 0.95)
-    assert found.tau**2 == pytest.approx(0.301, abs=5e-4)
-    assert [found.tau_interval.low**2, found.tau_interval.high**2] == pytest.approx([0.072, 2.203], abs=5e-4)
+    assert found.tau.value**2 == pytest.approx(0.301, abs=5e-4)
+    assert [found.tau.interval.low**2, found.tau.interval.high**2] == pytest.approx([0.072, 2.203], abs=5e-4)
 
 
 def test_bcg_by_paule_and_mandel() -> None:
     """metafor: `rma(yi, vi, method="EB")`, the same estimator by another way. At this tau squared, Q is as expected."""
     effects = risk_ratios()
     found = pool(effects, 0.95, "paule-mandel")
-    assert found.tau**2 == pytest.approx(0.3181, abs=5e-5)
-    weights = [1 / (one.error**2 + found.tau**2) for one in effects]
-    assert math.fsum(w * (e.value - found.value) ** 2 for w, e in zip(weights, effects, strict=True)) == pytest.approx(
-        12
-    )
+    assert found.tau.value**2 == pytest.approx(0.3181, abs=5e-5)
+    weights = [1 / (one.error**2 + found.tau.value**2) for one in effects]
+    assert math.fsum(
+        w * (e.value - found.estimate.value) ** 2 for w, e in zip(weights, effects, strict=True)
+    ) == pytest.approx(12)
 
 
 def test_four_studies_by_paule_and_mandel() -> None:
     """metafor: `rma.uni(y, v, method="PM", test="knha")`."""
     found = pool(studies((0.40, -0.20, 0.55, 0.10), (0.05, 0.06, 0.04, 0.05)), 0.95, "paule-mandel")
-    assert (found.value, found.tau**2) == pytest.approx((0.22957, 0.05930), abs=5e-6)
+    assert (found.estimate.value, found.tau.value**2) == pytest.approx((0.22957, 0.05930), abs=5e-6)
 
 
 def test_ten_studies_by_restricted_likelihood() -> None:
@@ -92,7 +96,7 @@ def test_ten_studies_by_restricted_likelihood() -> None:
     errors = (0.42347717, 0.21939179, 0.02551067, 0.19898325, 0.30102594, 0.30102594, 0.07142988, 0.10204269,
               0.12245123, 0.30102594)  # fmt: skip
     found = pool(studies(y, [error**2 for error in errors]), 0.95)
-    assert (found.value, found.tau**2) == pytest.approx((-0.32874, 0.06995), abs=1e-5)
+    assert (found.estimate.value, found.tau.value**2) == pytest.approx((-0.32874, 0.06995), abs=1e-5)
 
 
 def test_the_interval_of_a_new_host_is_the_mixture_that_it_claims_to_be() -> None:
@@ -124,7 +128,7 @@ def test_a_new_host_after_exact_effects_lies_as_a_new_value_of_a_normal_sample()
 @pytest.mark.parametrize("estimator", ["reml", "paule-mandel"])
 def test_hosts_that_agree_have_no_spread_and_an_interval_of_some_width(estimator: Estimator) -> None:
     found = pool([MeasuredEffect(0.1, 0.02, 1e9)] * 3, 0.95, estimator)
-    assert found.tau == 0 and (found.tau_interval.low, found.tau_interval.high) == (0, 0)
+    assert found.tau.value == 0 and (found.tau.interval.low, found.tau.interval.high) == (0, 0)
     assert found.error == pytest.approx(0.02 / math.sqrt(3)), "not zero, as the distances of the hosts would have it"
 
 
@@ -132,7 +136,7 @@ def test_the_spread_allows_for_errors_of_few_degrees_of_freedom() -> None:
     few, exact = (
         [MeasuredEffect(y, e, df) for y in (0.0, 0.1, 0.3)] for e, df in ((0.1, 4), (0.1 * 2.776445 / 1.959964, 1e9))
     )
-    assert pool(few, 0.95).tau_interval.high == pytest.approx(pool(exact, 0.95).tau_interval.high, rel=1e-5)
+    assert pool(few, 0.95).tau.interval.high == pytest.approx(pool(exact, 0.95).tau.interval.high, rel=1e-5)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
@@ -140,7 +144,7 @@ def test_the_spread_allows_for_errors_of_few_degrees_of_freedom() -> None:
 def test_the_unit_of_the_effects_does_not_matter(unit: float, estimator: Estimator) -> None:
     one = pool(risk_ratios(), 0.95, estimator)
     other = pool([MeasuredEffect(unit * e.value, unit * e.error, e.df) for e in risk_ratios()], 0.95, estimator)
-    assert other.tau == pytest.approx(unit * one.tau, rel=1e-6)
+    assert other.tau.value == pytest.approx(unit * one.tau.value, rel=1e-6)
     assert other.prediction.high == pytest.approx(unit * one.prediction.high, rel=1e-6)
 
 

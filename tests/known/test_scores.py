@@ -28,9 +28,9 @@ def test_a_score_is_the_weighted_geometric_mean_of_ratios_that_are_better_above_
     slow = study(np.array([[[10.0, 10.01]], [[20.0, 20.02]]]), higher=False)
     found = score([fast, slow], 2, 0, 0.05)
     goodness = [row[1] for row in found.goodness]
-    assert [each and round(each[0], 2) for each in goodness] == [2.0, 0.5]
-    assert found.scores[1] and found.scores[1][0] == pytest.approx(2 ** (2 / 3) * 0.5 ** (1 / 3), rel=0.01)
-    assert found.best == (0.0, 1.0) and found.scores[0] == (1.0, 1.0, 1.0)
+    assert [each and round(each.spread[0], 2) for each in goodness] == [2.0, 0.5]
+    assert found.scores[1] and found.scores[1].spread[0] == pytest.approx(2 ** (2 / 3) * 0.5 ** (1 / 3), rel=0.01)
+    assert found.best == (0.0, 1.0) and found.scores[0].spread == (1.0, 1.0, 1.0)
 
 
 def test_what_was_not_measured_or_is_only_bounded_has_no_score_unless_its_study_has_no_weight() -> None:
@@ -48,7 +48,7 @@ def test_the_first_variant_with_values_counts_and_not_the_best() -> None:
     without = MetricTrials({cell: own for cell, own in whole.cells.items() if cell != (1, 0)})
     for trials, ratio in ((whole, 0.8), (without, 0.95)):
         (goodness,) = score([StudyTrials(trials, (0, 1, 1), 1, True)], 2, 0, 0.05).goodness
-        assert goodness[1] and goodness[1][0] == pytest.approx(ratio, rel=0.01)
+        assert goodness[1] and goodness[1].value == pytest.approx(ratio, rel=0.01)
 
 
 def independent(rng: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
@@ -78,7 +78,7 @@ def test_intervals_hold_the_truth_and_what_is_said_to_be_the_best_is(
         for at in range(1, CANDIDATES):
             spread = found.scores[at]
             assert spread is not None
-            inside += math.log(spread[1]) <= true[at] <= math.log(spread[2])
+            inside += spread.mapped(math.log).interval.holds(true[at])
             total += 1
         best = int(np.argmax(found.best))
         stated.append(found.best[best])

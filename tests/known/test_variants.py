@@ -25,8 +25,8 @@ BEFORE, SLOWER = [100.0, 101.0, 99.0, 100.0], [110.0, 111.0, 109.5, 110.0]
 @pytest.mark.parametrize(("better", "verdict"), [("lower", "worse"), ("higher", "no worse")])
 def test_the_direction_of_the_metric_decides_what_is_worse(better: Better, verdict: str) -> None:
     (found,) = changes(model(BEFORE, SLOWER), [(1, 0)], better, 0.95)
-    assert found.verdict(0.03) == verdict and 0.09 < abs(found.loss or 0) < 0.11 and found.most > 0.1
-    assert found.low < (found.loss or 0) < found.high
+    assert found.verdict(0.03) == verdict and 0.09 < abs(found.loss.value or 0) < 0.11 and found.most > 0.1
+    assert found.low < (found.loss.value or 0) < found.high
 
 
 def test_a_sure_change_within_the_margin_is_none_and_an_open_one_stays_open() -> None:

@@ -76,7 +76,7 @@ def test_a_program_and_a_setting_of_the_network_reach_the_instances(tmp_path: Pa
     assert done.code in (0, 8), done
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert not any(row.unavailable for row in store.treatments())
-        assert "runc" in store.provenance["tools"][str(own)]["version"]
+        assert "runc" in store.provenance.chapters["tools"][str(own)]["version"]
     scripts = [lastro("show", tmp_path / "campaign", number, "--commands").out for number in (1, 2)]
     assert sorted(str(own) in script for script in scripts) == [False, True]
     assert sorted('"net.ipv4.ip_default_ttl": "63"' in script for script in scripts) == [False, True]
@@ -118,10 +118,10 @@ def test_packages_are_another_root_filesystem_of_the_variant_alone(tmp_path: Pat
     assert done.code in (0, 8), done
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert not any(row.unavailable for row in store.treatments())
-        files = store.provenance["root_filesystem"]
+        files = store.provenance.chapters["root_filesystem"]
         (variant,) = files["variants"].values()
         trees = [files["sha256"][:12], variant["sha256"][:12]]
-        assert variant["image_tools"]["iperf3"] == store.provenance["image_tools"]["iperf3"]
+        assert variant["image_tools"]["iperf3"] == store.provenance.chapters["image_tools"]["iperf3"]
         assert all(row.state == "valid" for row in store.trials()) or done.code == 8
     scripts = [lastro("show", tmp_path / "campaign", number, "--commands").out for number in (1, 2)]
     assert sorted([tree in script for tree in trees] for script in scripts) == [[False, True], [True, False]]
@@ -149,7 +149,7 @@ def test_a_directory_and_a_revision_of_a_function_are_root_filesystems_too(tmp_p
     assert done.code in (0, 8), done
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert not any(row.unavailable for row in store.treatments())
-        found = store.provenance["root_filesystem"]["variants"]
+        found = store.provenance.chapters["root_filesystem"]["variants"]
         assert len({each["functions"]["mine"]["commit"] for each in found.values()}) == 2
     usual = Path(lastro("image", "--json", "--wait").json["directory"])
     done = ab(code, "native", "--b", f"rootfs={usual}", "--blocks", "2", "--margin", "90%")

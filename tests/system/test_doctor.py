@@ -74,7 +74,7 @@ def test_a_campaign_records_the_properties_of_its_parts(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "finding properties of attachment veth-direct …" in done.err
     with Store.open(campaign, readonly=True) as store:
-        found = store.provenance["properties"]
+        found = store.provenance.chapters["properties"]
     assert found["attachment"]["veth-direct"]["members"]["text"] == "2"
     assert "boot id" in found["platform"]["runc"]["own_kernel"]["how"]
     assert lastro("report", campaign, "--format", "md", "--full", "-o", tmp_path / "report.md").code == 0

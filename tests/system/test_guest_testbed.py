@@ -132,7 +132,7 @@ def test_a_campaign_says_everywhere_that_it_is_of_a_guest(tmp_path: Path) -> Non
     assert "Measured in a guest emulated in software (1G, cgroup v2, AppArmor)" in " ".join(done.out.split())
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert ran(store) == 4, done.err
-        isolation, guest = store.provenance["isolation"], store.provenance["guest"]
+        isolation, guest = store.provenance.chapters["isolation"], store.provenance.chapters["guest"]
     assert isolation["apparmor"] == "Y" and isolation["cgroup_version"] == 2
     assert guest["emulated"] and guest["accelerator"] == "tcg"
     script = lastro("show", tmp_path / "campaign", 1, "--commands")
@@ -153,7 +153,7 @@ def test_a_variant_has_another_disk_of_the_guest_and_a_program_of_this_machine(t
     assert done.code in (0, 8), done.err
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert ran(store) == 4, done.err
-        files = store.provenance["root_filesystem"]
+        files = store.provenance.chapters["root_filesystem"]
         (variant,) = files["variants"].values()
         trees = [f"/rootfs/{each['sha256'][:12]}/rootfs" for each in (files, variant)]
     script = lastro("show", tmp_path / "campaign", 1, "--commands").out
@@ -183,7 +183,9 @@ def test_two_guests_share_the_blocks_of_a_campaign_which_resumes(tmp_path: Path)
         assert [sorted(levels[row.treatment] for row in store.trials() if row.block == block) for block in (1, 2)] == [
             ["new", "old"]
         ] * 2
-        versions = {name: each["isolation"]["cgroup_version"] for name, each in store.provenance["guests"].items()}
+        versions = {
+            name: each["isolation"]["cgroup_version"] for name, each in store.provenance.chapters["guests"].items()
+        }
         first = levels[next(row for row in store.trials() if row.number == 1).treatment]
     assert versions == {"new": 2, "old": 1}
     script = lastro("show", tmp_path / "campaign", 1, "--commands").out
@@ -201,7 +203,10 @@ def test_two_kernels_alternate_in_one_campaign(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert ran(store) == len(store.trials()) == 4, done.err
-        provenance, levels = store.provenance, [str(row.treatment.levels["guest"]) for row in store.treatments()]
+        provenance, levels = (
+            store.provenance.chapters,
+            [str(row.treatment.levels["guest"]) for row in store.treatments()],
+        )
         blocks = [sorted(levels[row.treatment] for row in store.trials() if row.block == block) for block in (1, 2)]
         seen = {(levels[each.treatment], each.notes["residuals"]["kernel"]) for each in store.attempts()}
     kernels = {name: each["host"]["kernel"] for name, each in provenance["guests"].items()}
@@ -224,7 +229,7 @@ def test_debian_13_is_a_userland_too(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert ran(store) == 3, done.err
-        guest, kernel = store.provenance["guest"], store.provenance["host"]["kernel"]
+        guest, kernel = store.provenance.chapters["guest"], store.provenance.chapters["host"]["kernel"]
     assert guest["release"] == "trixie" and kernel.startswith("6.12")
     assert not guests()
 

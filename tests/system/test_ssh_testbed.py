@@ -236,7 +236,7 @@ def test_variants_of_the_root_filesystem_run_on_a_remote_dut(two: list[Machine],
     assert done.code in (0, 8), done
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert not any(row.unavailable for row in store.treatments())
-        files = store.provenance["root_filesystem"]
+        files = store.provenance.chapters["root_filesystem"]
         (variant,) = files["variants"].values()
         trees = [each["sha256"][:12] for each in (files, variant)]
     scripts = [lastro("show", tmp_path / "campaign", number, "--commands").out for number in (1, 2)]
@@ -295,7 +295,7 @@ def test_a_whole_campaign_runs_on_a_remote_dut(two: list[Machine], file: Path, t
     assert done.code == 0, done.err + done.out
     with Store.open(campaign, readonly=True) as store:
         assert store.counts()["valid"] == 2
-        places = store.provenance["testbed"]
+        places = store.provenance.chapters["testbed"]
         assert places["file"] == str(file) and places["shared_cpus"] == []  # of a scenario with one role
         assert places["roles"]["dut"]["reached"] == two[1].reach.name
         assert places["roles"]["client"]["machine"]["cpus"] == os.cpu_count()

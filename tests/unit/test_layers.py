@@ -53,6 +53,7 @@ PURE = (
     "results.history_points",
     "results.looks",
     "results.members",
+    "results.provenance",
     "results.rows",
     "results.segments",
     "requirements",

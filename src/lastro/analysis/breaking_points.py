@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from lastro.analysis.campaign import Row
 from lastro.analysis.decision import SlaDecision, campaigns_of, group_by_levels, levels_text, metric_trials
 from lastro.analysis.table_choice import is_under
-from lastro.stats.breaking_point import BreakingPoint, breaking_points
+from lastro.stats.breaking_point import breaking_points
 from lastro.stats.campaign_effects import linked
+from lastro.stats.intervals import Estimate
 from lastro.study.fraction import Fraction
 from lastro.study.model import Factor, Level
 from lastro.study.service_level import ServiceLevel, is_choice
@@ -28,7 +29,7 @@ class BrokenLevel:
     candidate: int
     given: str
     doses: tuple[float, float]
-    point: BreakingPoint | None
+    point: Estimate | None
 
 
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
@@ -68,13 +69,7 @@ def _broken_along(
             if not trials.cells or (campaigns and not linked(trials, campaigns)):
                 continue
             points = breaking_points(
-                trials,
-                doses,
-                len(labels),
-                level.limit,
-                level.at_least,
-                1 - decision.question.confidence,
-                campaigns,
+                trials, doses, len(labels), level.limit, level.at_least, decision.question.alpha, campaigns
             )
             for candidate, point in enumerate(points):
                 yield BrokenLevel(factor.name, level, candidate, levels_text(given), (doses[0], doses[-1]), point)

@@ -14,6 +14,7 @@ from lastro.analysis.remarks import Mark, in_order
 from lastro.grouping import by_key
 from lastro.results.looks import Look
 from lastro.results.members import Member
+from lastro.results.provenance import Provenance
 from lastro.results.samples import GENERATOR_LIMITED, Metric
 from lastro.results.segments import HostSegment
 from lastro.stats.contrasts import MeanComparison
@@ -229,14 +230,13 @@ class MeasuredIn:
     partly: bool = False
 
     @classmethod
-    def of(cls, provenance: Mapping[str, Any]) -> MeasuredIn | None:
+    def of(cls, provenance: Provenance) -> MeasuredIn | None:
         """Return the guest of one campaign or testbed; None for a real host."""
-        guest = provenance.get("guest", {})
-        title = guest.get("full_title") or guest.get("title")
-        return cls(title, guest.get("emulated") is True, guest.get("partly") is True) if title else None
+        guest = provenance.guest
+        return cls(guest.full_title or guest.title, guest.emulated, guest.partly) if guest.title else None
 
     @classmethod
-    def of_data(cls, provenance: Mapping[str, Any], members: Sequence[Member]) -> MeasuredIn | None:
+    def of_data(cls, provenance: Provenance, members: Sequence[Member]) -> MeasuredIn | None:
         """Return the guest of a campaign, or the guests of its members (campaigns or testbeds); None for real hosts."""
         if not members:
             return cls.of(provenance)
@@ -282,7 +282,7 @@ class CampaignResults:
     later_series: LaterSeries  # read on use: only figures of series need them
     later_histograms: LaterHistograms
     events: tuple[tuple[str, str, str], ...]
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # in running order

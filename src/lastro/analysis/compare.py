@@ -254,7 +254,7 @@ def _unexpected(
 
     Facts about Lastro itself, such as its version, may always differ. Raises: InputError for a name in
     `may_differ` that neither campaign recorded."""
-    known = [name for side in (a, b) for name in (*named_facts(side.provenance), *recorded(side.provenance))]
+    known = [name for side in (a, b) for facts in (named_facts, recorded) for name in facts(side.provenance.chapters)]
     for name in may_differ:
         if "*" not in name and name not in known:
             raise InputError(f"neither campaign recorded a fact '{name}'", did_you_mean(name, known))
@@ -265,8 +265,8 @@ def _unexpected(
 
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
     """Yield the differences between the campaigns in provenance, profile, settings and design."""
-    named_of_a, named_of_b = named_facts(a.provenance), named_facts(b.provenance)
-    more = changed(recorded(a.provenance), recorded(b.provenance))
+    named_of_a, named_of_b = named_facts(a.provenance.chapters), named_facts(b.provenance.chapters)
+    more = changed(recorded(a.provenance.chapters), recorded(b.provenance.chapters))
     differences = [
         *(CampaignDifference("provenance", name, named_of_a[name], named_of_b[name]) for name in named_of_a),
         *(CampaignDifference("provenance", name, *values) for name, values in more.items()),

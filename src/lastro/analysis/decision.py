@@ -23,6 +23,7 @@ from lastro.results.members import campaigns_of_blocks
 from lastro.stats.campaign_effects import linked
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
+from lastro.stats.intervals import alpha_of
 from lastro.stats.looks import look
 from lastro.stats.notes import Note
 from lastro.stats.settled import FEWEST_BLOCKS, Settled
@@ -52,6 +53,11 @@ class SlaQuestion:
     factors: tuple[str, ...] = ()
     confidence: float = 0.95
 
+    @property
+    def alpha(self) -> float:
+        """The level of significance of the decision."""
+        return alpha_of(self.confidence)
+
     @classmethod
     def of_study(cls, report: CampaignResults) -> SlaQuestion:
         """Return the question that the study file asks; its `levels` are empty if the study has no service levels."""
@@ -80,7 +86,7 @@ class SlaQuestion:
         Raises: InputError for text that cannot be parsed, and for properties if the campaign did not record any."""
         of_study = cls.of_study(report)
         properties = [tuple(map(Requirement.parse, texts)) for texts in (required, wished)]
-        if any(properties) and not report.provenance.get("properties"):
+        if any(properties) and not report.provenance.properties:
             raise InputError(
                 "this campaign did not look for properties",
                 "`lastro run STUDY --properties` does, as a table [require] or [wish] does",
@@ -181,7 +187,7 @@ class SlaDecision:
         assert at is not None
         if self.n_campaigns > 1:
             return None
-        alpha = (1 - self.question.confidence) / len(self.candidates)
+        alpha = self.question.alpha / len(self.candidates)
         return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
     def more_blocks_on_cost(self, chance: float) -> int | None:
@@ -189,7 +195,7 @@ class SlaDecision:
 
         For each candidate, that number suffices with the probability `chance`. None if even the maximum number would
         not, or if there is no such candidate."""
-        alpha = 1 - self.question.confidence
+        alpha = self.question.alpha
         needed = [more_blocks(1 - less, self.n_blocks, chance, alpha) for less in self.choice.alike_less]
         known = [n for n in needed if n is not None]
         return max(known) if known and len(known) == len(needed) else None
@@ -296,7 +302,7 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
     usual_judge = partial(choose, campaigns=campaigns)
     judge = judge or (partial(usual_judge, stage=_after_looks(looks[-1])) if looks else usual_judge)
-    size, alpha = (len(candidates), len(conditions)), 1 - question.confidence
+    size, alpha = (len(candidates), len(conditions)), question.alpha
     choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
     deployments = []
     for number, of_number in enumerate(candidates):
@@ -378,8 +384,9 @@ def _after_looks(last: Look) -> Stage:
 
 def _half_widths(level: ServiceLevel, odds: LimitOdds) -> float:
     """Return by how many half widths of its interval a mean keeps its limit, below zero if it breaks the limit."""
-    half = odds.mean - odds.low if level.at_least else odds.high - odds.mean
-    distance = (odds.mean - level.limit) * (1 if level.at_least else -1)
+    mean, low, high = odds.mean.spread
+    half = mean - low if level.at_least else high - mean
+    distance = (mean - level.limit) * (1 if level.at_least else -1)
     return distance / half if half > 0 else math.copysign(math.inf, distance)
 
 

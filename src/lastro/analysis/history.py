@@ -38,18 +38,18 @@ def point_of(report: CampaignResults, campaign: str, label: str = "") -> History
 
     `campaign` is the name of the campaign in the history, and `label` another name that the user gave it. Raises:
     InputError if the campaign ran on several hosts or on an unknown host, or has no valid trial."""
-    host, *more = machine(report.provenance)
+    host, *more = machine(report.provenance.chapters)
     if report.members or host is None or host == NAMELESS:
         why = "ran on several testbeds" if report.members else "does not say on which host it ran"
         raise InputError(f"{report.directory} {why}", "a history holds campaigns of one known host each")
     summaries = tuple(_summaries(report))
     if not summaries or report.progress.first_utc is None:
         raise InputError(f"{report.directory} has no valid trial", "`lastro status` says what became of it")
-    facts = {name: fact for name, fact in named_facts(report.provenance).items() if fact is not None}
+    facts = {name: fact for name, fact in named_facts(report.provenance.chapters).items() if fact is not None}
     return HistoryPoint(
         campaign, report.progress.first_utc, label, report.study.name, report.study.scenario,
         {name: str(value) for name, value in report.study.held.items() if name not in PATIENCE},
-        ", ".join(filter(None, (host, *more))), {**facts, **recorded(report.provenance)},
+        ", ".join(filter(None, (host, *more))), {**facts, **recorded(report.provenance.chapters)},
         tuple(replace(metric, cell=None) for metric in report.metrics), summaries,
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ class HistoryReport:
         return tuple((series, change) for series in self.series for change in series.alarms)
 
 
-def alpha_of(n_series: int) -> float:
+def alpha_of_each(n_series: int) -> float:
     """Return the `alpha` of each of `n_series` series that are judged together.
 
     Dividing `ALPHA` by their number would hold the error rate at one look. But the rarer a false change is, the fewer
@@ -175,7 +175,7 @@ def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> His
     chosen = [
         series if series in sentinels else _relative(series, sentinels) for series in wanted if _is_under(series, shown)
     ]
-    alpha = alpha_of(max(1, sum(series.decidable for series in chosen)))
+    alpha = alpha_of_each(max(1, sum(series.decidable for series in chosen)))
     judged = [_with_changes(series, series in sentinels, alpha, history.remarks) for series in chosen]
     return HistoryReport(tuple(replace(series, place=_place(series, judged)) for series in judged), alpha)
 

@@ -32,20 +32,15 @@ from lastro.study.model import Levels
 
 @dataclass(frozen=True, slots=True)
 class HostEffect:
-    """The effect on one host, as the logarithm of a ratio.
+    """The effect on one host: a ratio, and its logarithm, which is pooled.
 
-    `host` is the index of the host. `effect` is None if it cannot be estimated on this host; then `absent_because` has
-    the reasons. `interval` is that of the ratio (not of its logarithm)."""
+    `host` is the index of the host. `effect` and `ratio` are None if the effect cannot be estimated on this host; then
+    `absent_because` has the reasons."""
 
     host: int
     effect: MeasuredEffect | None
-    interval: Interval | None
+    ratio: Estimate | None
     absent_because: tuple[Note, ...] = ()
-
-    @property
-    def ratio(self) -> float | None:
-        """The effect as a ratio; None without one."""
-        return None if self.effect is None else exponential(self.effect.value)
 
 
 class HostCells:
@@ -125,8 +120,8 @@ class HostCells:
         if error == 0:
             return HostEffect(host, None, None, (Note(NO_SPREAD),))
         half = t_quantile(self.confidence, ratio.df) * error
-        interval = Interval(ratio.value - half, ratio.value + half, self.confidence).mapped(exponential)
-        return HostEffect(host, MeasuredEffect(ratio.value, error, ratio.df), interval)
+        logs = Estimate(ratio.value, Interval(ratio.value - half, ratio.value + half, self.confidence), ratio.n)
+        return HostEffect(host, MeasuredEffect(ratio.value, error, ratio.df), logs.mapped(exponential))
 
     def pooled(self, effects: Sequence[HostEffect]) -> PooledMean | None:
         """Return the pooled mean of the effects, as a logarithm; None if fewer than three hosts have an effect."""
@@ -138,8 +133,8 @@ class HostCells:
 
         The `difference` of the result is on logarithms. Raises: Untestable if fewer than three hosts have a ratio."""
         pool = self._pool(of, to)
-        critical = t_quantile(self.confidence, pool.df)
-        return MeanComparison(mean_ratio(pool), pool.estimate, pool.p, pool.p, pool.error, critical, log=True)
+        logs, critical = pool.estimate, t_quantile(self.confidence, pool.df)
+        return MeanComparison(mean_ratio(pool), logs, logs.p, logs.p, pool.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p-value of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""

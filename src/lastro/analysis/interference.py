@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Comparisons, Untestable
@@ -18,6 +17,7 @@ from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, direction
 from lastro.analysis.claims import too_few_blocks, why_absent
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
+from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_, Note
 from lastro.study.fraction import Fraction
 from lastro.study.levels import NONE
@@ -25,17 +25,6 @@ from lastro.study.model import Level, Levels
 
 NEIGHBOUR, ISOLATION = "anomaly", "isolation"
 _DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too wide to be useful
-
-
-class Change(NamedTuple):
-    """A change, in percent if `relative`, else in the metric's unit.
-
-    `low` and `high` are the ends of its interval; None if it has no interval."""
-
-    value: float
-    low: float | None
-    high: float | None
-    relative: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +71,26 @@ class TestedLevel:
     @property
     def is_loss(self) -> bool:
         """True if the effect is significant, and makes the metric worse (or either, without a better direction)."""
-        return self.distinguishable and (self.metric.better == "neither" or self.change.value > 0)
+        return self.distinguishable and (self.metric.better == "neither" or (self.change.value or 0.0) > 0)
 
     @property
-    def change(self) -> Change:
-        """The change of the metric at the tested level, relative to the level it is compared with; positive is worse.
+    def relative(self) -> bool:
+        """True if the change is a percentage, else it is in the unit of the metric.
 
-        It is a percentage if the statement has a ratio, unless only the difference has an interval, or the means are
-        below zero. Otherwise it is a difference in the unit of the metric."""
-        part, sign = self.part, -1.0 if self.metric.better == "higher" else 1.0
+        It is if the statement has a ratio, unless only the difference has an interval, or the means are below zero."""
+        part = self.part
         difference, excess = part.beside, (part.effect.value or 0.0) - 1
         below_zero = difference is not None and (difference.value or 0.0) * excess < 0
         has_interval = part.effect.interval is not None or difference is None or difference.interval is None
-        relative = part.measure == "ratio" and not below_zero and has_interval
-        if relative:
-            effect, scale, no_change = part.effect, 100 * sign, 1.0
-        else:
-            effect, scale, no_change = difference or part.effect, sign, 0.0
-        value = scale * ((effect.value or 0.0) - no_change)
-        if effect.interval is None:
-            return Change(value, None, None, relative)
-        low, high = sorted(scale * (end - no_change) for end in (effect.interval.low, effect.interval.high))
-        return Change(value, low, high, relative)
+        return part.measure == "ratio" and not below_zero and has_interval
+
+    @property
+    def change(self) -> Estimate:
+        """The change of the metric at the tested level from the level it is compared with; positive is worse."""
+        part, sign = self.part, -1.0 if self.metric.better == "higher" else 1.0
+        if self.relative:
+            return part.effect.mapped(lambda ratio: 100 * sign * (ratio - 1))
+        return (part.beside or part.effect).mapped(lambda difference: sign * difference)
 
     @property
     def decided(self) -> bool:
@@ -114,11 +101,9 @@ class TestedLevel:
         return interval is not None and _DECIDED[0] <= interval.low and interval.high <= _DECIDED[1]
 
     @property
-    def recovered(self) -> Change:
+    def recovered(self) -> Estimate:
         """The recovered fraction of a loss in percent, if it is `decided`."""
-        effect = self.part.effect
-        assert effect.value is not None and effect.interval is not None
-        return Change(100 * effect.value, 100 * effect.interval.low, 100 * effect.interval.high)
+        return self.part.effect.mapped(lambda share: 100 * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +242,7 @@ class _Tests:
 
 def _rank(tested: TestedLevel) -> tuple[bool, float]:
     """Return a sort key: significant changes before others, and within each of the two groups the worst first."""
-    size = tested.change.value
+    size = tested.change.value or 0.0
     return not tested.distinguishable, -abs(size) if tested.metric.better == "neither" else -size
 
 

@@ -34,7 +34,7 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
     """Compare the campaigns of a report; None for a report of one campaign."""
     if not report.members:
         return None
-    named = [named_facts(member.provenance) for member in report.members]
+    named = [named_facts(member.provenance.chapters) for member in report.members]
     if report.of_fleet:  # testbeds always have different host names
         named = [{name: value for name, value in facts.items() if name != "host"} for facts in named]
     campaign_of = campaigns_of_blocks(report.members) or {}
@@ -43,5 +43,5 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
         if attempt.valid:
             measured_in.setdefault(attempt.treatment, set()).add(campaign_of[attempt.block])
     links = [row.treatment for row in report.rows if len(measured_in.get(row.treatment.index, ())) > 1]
-    more = differing([recorded(member.provenance) for member in report.members])
+    more = differing([recorded(member.provenance.chapters) for member in report.members])
     return AcrossCampaigns(differing(named), tuple(more), tuple(links))

@@ -219,7 +219,7 @@ def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence
 
 def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
     """Yield the effects, each with its corrected p-value and the verdict on its mean over hosts."""
-    ps = holm([effect.pooled.p if effect.pooled else None for effect in effects])
+    ps = holm([effect.pooled.estimate.p if effect.pooled else None for effect in effects])
     ps_apart = holm([effect.apart.p if effect.apart else None for effect in effects])
     for effect, p, p_apart in zip(effects, ps, ps_apart, strict=True):
         verdict = decided(effect.metric, decide(p, alpha), effect.mean.value if effect.mean else None)

@@ -1,11 +1,6 @@
-"""Whether a treatment has a property that a user requires, by the properties in the provenance of the campaign. Pure.
-
-Provenance is untrusted input."""
+"""Whether a treatment has a property that a user requires, by those in the provenance of the campaign. Pure."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.properties import column_of
@@ -23,16 +18,14 @@ def check(report: CampaignResults, row: Row, required: Requirement) -> tuple[boo
 
     The first is None if it is not known."""
     part = column_of(report.study, row.treatment.levels, required.kind)
-    table: Any = report.provenance
-    for key in ("properties", required.kind, part, required.name):
-        table = table.get(key) if isinstance(table, Mapping) else None
+    recorded = report.provenance.properties.get(required.kind, {}).get(part, {}).get(required.name)
     words = {"property": required.name, "part": part}
-    if not isinstance(table, Mapping):
+    if recorded is None:
         return None, Note(_NOT_LOOKED_FOR, **words)
-    is_met, how = required.met_by(table), str(table.get("how"))
+    is_met = required.met_by(recorded.value, is_lower_bound=recorded.at_least)
     if is_met is None:
-        return None, Note(_NOT_KNOWN, **words, how=how)
-    return is_met, Note(_FOUND, **words, found=_found(str(table.get("text"))), how=how)
+        return None, Note(_NOT_KNOWN, **words, how=recorded.how)
+    return is_met, Note(_FOUND, **words, found=_found(recorded.text), how=recorded.how)
 
 
 def _found(text: str) -> str:

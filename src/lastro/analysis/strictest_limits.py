@@ -41,4 +41,5 @@ def _end(level: ServiceLevel, odds: LimitOdds) -> float:
     """Return the strictest limit that a mean keeps almost surely: the end of its interval next to the limit.
 
     It is never looser than the limit itself, which an accepted candidate keeps by a test of its own."""
-    return max(odds.low, level.limit) if level.at_least else min(odds.high, level.limit)
+    _, low, high = odds.mean.spread
+    return max(low, level.limit) if level.at_least else min(high, level.limit)

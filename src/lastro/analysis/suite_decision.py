@@ -24,8 +24,9 @@ from lastro.analysis.decision import (
 )
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
+from lastro.stats.intervals import Estimate, alpha_of
 from lastro.stats.notes import N_
-from lastro.stats.scores import Spread, StudyTrials, score
+from lastro.stats.scores import StudyTrials, score
 from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.study.levels import split_options
 from lastro.study.service_level import ServiceLevel
@@ -44,7 +45,7 @@ class SuiteColumn:
     name: str
     metric: Metric
     weight: float
-    goodness: tuple[Spread | None, ...]
+    goodness: tuple[Estimate | None, ...]
     decision: SlaDecision | None
 
 
@@ -59,7 +60,7 @@ class SuiteDecision:
     candidates: tuple[str, ...]
     reference: int
     columns: tuple[SuiteColumn, ...]
-    scores: tuple[Spread | None, ...]
+    scores: tuple[Estimate | None, ...]
     best: tuple[float, ...]
     left_out: Mapping[str, str]
     confidence: float
@@ -134,14 +135,14 @@ def decide_suite(
     baseline, _ = split_options(str(first_study.design.baseline.get(PLATFORM, "")))
     reference = next(names.index(name) for name in (NATIVE, baseline, names[0]) if name in names)
     by_study = _service_levels(used, levels)
-    alpha = (1 - confidence) / max(1, sum(map(bool, by_study.values())))
+    alpha = alpha_of(confidence) / max(1, sum(map(bool, by_study.values())))
     studies, decisions = [], []
     for name, report in used.items():
         studies.append(_study_trials(report, names, weights.get(name, 1.0)))
         levels_here = by_study[name]
         question = SlaQuestion(tuple(levels_here), factors=(PLATFORM,), confidence=1 - alpha)
         decisions.append(_decided(report, question) if levels_here else None)
-    scores = score(studies, len(names), reference, 1 - confidence)
+    scores = score(studies, len(names), reference, alpha_of(confidence))
     columns = tuple(
         SuiteColumn(name, _directed_metric(report), study.weight, goodness, decision)
         for (name, report), study, goodness, decision in zip(

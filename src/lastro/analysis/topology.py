@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.grouping import by_key
+from lastro.results.provenance import Provenance
 from lastro.results.rows import Attempt
 from lastro.results.topology import Node, Topology
 from lastro.study.design import Treatment
@@ -67,10 +67,10 @@ def _merge(nodes: Sequence[Node]) -> Node:
     return replace(nodes[0], anomaly=", ".join(dict.fromkeys(node.anomaly for node in nodes)), does="")
 
 
-def versions(provenance: Mapping[str, Any]) -> dict[str, str]:
+def versions(provenance: Provenance) -> dict[str, str]:
     """Return the version of each tool that the campaign recorded, such as {"runc": "1.1.5"}."""
-    lines = {name: str(tool.get("version", "")) for name, tool in provenance.get("tools", {}).items()}
-    return {name: match[0] for name, line in lines.items() if (match := _VERSION.search(line))}
+    found = {name: _VERSION.search(tool.version) for name, tool in provenance.tools.items()}
+    return {name: match[0] for name, match in found.items() if match}
 
 
 def n_hosts(topology: Topology) -> int:

@@ -5,9 +5,9 @@ A pair is a variant and the reference, with the same levels of all other factors
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from lastro.analysis.build import fit_model
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
@@ -76,7 +76,7 @@ class VariantAnswer:
 
         def rank(measured: tuple[VariantPair, VariantChange]) -> tuple[bool, float, float]:
             pair, change = measured
-            return not pair.confirmed, -change.low, -(change.loss or 0.0)
+            return not pair.confirmed, -change.low, -(change.loss.value or 0.0)
 
         return sorted(((pair, pair.change) for pair in self.pairs if pair.change is not None), key=rank)
 
@@ -241,22 +241,10 @@ def _better(metric: Metric) -> Better:
 def differing_tools(report: CampaignResults) -> dict[str, tuple[str | None, ...]]:
     """Return {tool: its version in each root filesystem} for tools whose versions differ between variants.
 
-    Variants without a root filesystem of their own use that of the study, which then comes first."""
-    files = _mapping(report.provenance, "root_filesystem")
-    roots = [_mapping(each) for each in _mapping(files, "variants").values()]
+    Variants without a root filesystem of their own use that of the study, which then comes first. Versions are without
+    the build details in parentheses."""
+    provenance = report.provenance
+    roots = [each.image_tools for each in provenance.root_filesystem.variants.values()]
     if any(not RootChange.of(changes) for changes in report.study.variants.values()):
-        roots.insert(0, report.provenance)  # the root filesystem of the study is that of a variant, too
-    return differing(
-        [{str(name): _short(text) for name, text in _mapping(root, "image_tools").items()} for root in roots]
-    )
-
-
-def _short(version: object) -> str:
-    """Return the version of a tool without the build details in parentheses."""
-    return str(version).partition("(")[0].strip()
-
-
-def _mapping(value: Any, key: str = "") -> Mapping[str, Any]:
-    """Return the mapping under a key of `value`, or `value` itself without a key; empty if that is not a mapping."""
-    item = value.get(key) if key and isinstance(value, Mapping) else value
-    return item if isinstance(item, Mapping) else {}
+        roots.insert(0, provenance.image_tools)  # the root filesystem of the study is that of a variant, too
+    return differing([{name: text.partition("(")[0].strip() for name, text in tools.items()} for tools in roots])

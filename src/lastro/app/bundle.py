@@ -21,7 +21,7 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.analysis.claims.load import claims_copy
 from lastro.app.contents import claims_of
 from lastro.app.documents import documents
-from lastro.app.private import private
+from lastro.app.private import cleaned_provenance, private
 from lastro.builders import crate_readme as crate_words
 from lastro.builders.crate import METADATA, Author, Crate, CrateCampaign, CrateFile, metadata
 from lastro.campaign import suite as suites
@@ -29,8 +29,9 @@ from lastro.campaign.suite import SuiteStudy
 from lastro.errors import InputError, OutputError
 from lastro.files import open_directory
 from lastro.results.bundle_archive import MANIFEST, write_zip
-from lastro.results.copied import Clean, cleaned, copy_store
+from lastro.results.copied import Clean, copy_store
 from lastro.results.database import IN_BUNDLE
+from lastro.results.provenance import Provenance
 from lastro.results.read import CampaignData, load_campaign, shared
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
@@ -38,7 +39,6 @@ from lastro.study.load import require_named
 from lastro.words.campaign import when
 from lastro.words.language import language
 
-_FILES = ("testbed", "fleet")  # chapters of provenance that name a file
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on
 
 
@@ -190,8 +190,8 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
 
 def _guest(data: CampaignData, clean: Clean) -> MeasuredIn | None:
     """Return the guest in which a campaign was measured, with private words replaced; None for a real host."""
-    members = [replace(member, provenance=cleaned(member.provenance, clean)) for member in data.members]
-    return MeasuredIn.of_data(cleaned(data.provenance, clean), members)
+    members = [replace(member, provenance=cleaned_provenance(member.provenance, clean)) for member in data.members]
+    return MeasuredIn.of_data(cleaned_provenance(data.provenance, clean), members)
 
 
 def _end(attempt: Attempt) -> str:
@@ -207,7 +207,7 @@ def _places(directory: Path, store: Store) -> dict[str, str]:
     """Return {absolute path that the campaign's records may contain: the name that replaces it in the bundle}."""
     floor = (store.noise_floor() or {}).get("directory", "")
     recorded = (store.provenance, *(row.provenance for row in store.testbeds()))
-    files = [provenance.get(key, {}).get("file", "") for provenance in recorded for key in _FILES]
+    files = [place.file for provenance in recorded for place in (provenance.testbed, provenance.fleet)]
     named = (store.study.file, floor, *files)
     places = {place: Path(place).name for place in map(str, named) if Path(place).is_absolute()}
     return places | {str(directory.resolve()): IN_BUNDLE, str(directory.absolute()): IN_BUNDLE}
@@ -226,7 +226,7 @@ def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
     """Write the index of a suite to the bundle in `target`, with private words replaced."""
     suite = suites.read(directory)
-    cleaners = [private({}, {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
+    cleaners = [private(Provenance(), {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:

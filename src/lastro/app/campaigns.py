@@ -175,7 +175,7 @@ def _check_changes(store: Store, now: Mapping[str, Any], how: ResumeOptions) -> 
     """Begin a new segment if facts of the provenance that must stay equal have changed since the last segment.
 
     `now` is the present provenance. Raises: InputError for such a change, unless `how.changed_host` accepts it."""
-    before = comparable(store.provenance)
+    before = comparable(store.provenance.chapters)
     for segment in store.segments():
         before |= {name: now_value for name, (_, now_value) in segment.changes.items()}
     if changes := differing(before, comparable(now)):

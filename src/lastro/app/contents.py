@@ -95,12 +95,12 @@ def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
     campaigns. The keys of anonymous hosts are never equal."""
     from lastro.analysis.pooled_study import machine
 
-    fleets = [Counter(machine(member.provenance) for member in campaign.members) for campaign in campaigns]
+    fleets = [Counter(machine(member.provenance.chapters) for member in campaign.members) for campaign in campaigns]
     clones = {facts for fleet in fleets for facts, n in fleet.items() if n > 1}
     for campaign in campaigns:
         testbeds = [(member.directory, member.provenance) for member in campaign.members]
         for name, provenance in testbeds or [("", campaign.provenance)]:
-            facts = machine(provenance)
+            facts = machine(provenance.chapters)
             if facts[0] == NAMELESS:
                 yield (*facts, campaign.directory, name)
             else:

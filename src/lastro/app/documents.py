@@ -68,9 +68,9 @@ def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Docume
 
 def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document]:
     """Yield the provenance of a campaign, and the transcript of each attempt."""
-    testbeds = {member.directory: member.provenance for member in data.members}
+    testbeds = {member.directory: member.provenance.chapters for member in data.members}
     chapters = {
-        "provenance": data.provenance,
+        "provenance": data.provenance.chapters,
         **({"testbeds": testbeds} if testbeds else {}),
         "calibrations": data.calibrations,
         "noise_floor": data.noise_floor,

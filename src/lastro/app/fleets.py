@@ -43,7 +43,7 @@ def fleet_of(store: Store, place: Path | None) -> FleetFile:
 
     if place is not None:
         return load(place)
-    began = store.provenance.get("fleet", {}).get("file")
+    began = store.provenance.fleet.file
     if not began:
         raise InputError(f"{store.directory} does not name its fleet file", "pass it with --fleet")
     return load_named(Path(began))

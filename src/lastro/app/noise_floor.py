@@ -18,6 +18,7 @@ from lastro.campaign.duration import emulated_guests, forecast
 from lastro.campaign.runner import utc_now
 from lastro.errors import InputError
 from lastro.guest import surely_emulated
+from lastro.results.provenance import Provenance, RecordedRole, RecordedTestbed
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, scenario_of
 from lastro.study import design
@@ -37,7 +38,7 @@ MARK = "noise_floor_of"  # in the provenance of an A/A campaign: the study that 
 def study_of(directory: Path) -> Study:
     """Return the study of a campaign. Raises: InputError when it is an A/A campaign."""
     with open_campaign(directory) as store:
-        if MARK in store.provenance:
+        if store.provenance.noise_floor_of:
             raise InputError(f"{directory} is an A/A campaign itself", "name the campaign or study for which it ran")
         return store.study
 
@@ -147,8 +148,9 @@ def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *,
 
     changes: dict[str, None] = {}
     for directory in directories:
-        facts = [_provenance(judged), _provenance(directory)]
-        if (differences := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
+        before, now = _provenance(judged), _provenance(directory)
+        changes_of_facts = changes_between(before.chapters, now.chapters)
+        if (differences := [*changes_of_facts, *_moved(before.testbed, now.testbed)]) and not changed_host:
             raise InputError(
                 f"the A/A campaign in {directory} ran under different conditions than {judged}: "
                 f"{'; '.join(differences)}",
@@ -160,24 +162,20 @@ def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *,
         store.log(utc_now(), "noise floor", f"from {', '.join(map(str, directories))}")
 
 
-def _provenance(directory: Path) -> dict[str, Any]:
+def _provenance(directory: Path) -> Provenance:
     with open_campaign(directory) as store:
         return store.provenance
 
 
-def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return a text for each role whose host, CPUs or network cards differ between two provenances."""
-    was, is_ = (facts.get("testbed", {}).get("roles", {}) for facts in (before, now))
-    places = {role: [_place_of(roles.get(role, {})) for roles in (was, is_)] for role in {**was, **is_}}
+def _moved(before: RecordedTestbed, now: RecordedTestbed) -> list[str]:
+    """Return a text for each role whose host, CPUs or network cards differ between two testbeds."""
+    was, is_ = before.roles, now.roles
+    places = {role: [_place_of(roles.get(role, RecordedRole())) for roles in (was, is_)] for role in {**was, **is_}}
     return [f"{role} was on {there}, is on {here}" for role, (there, here) in places.items() if there != here]
 
 
-def _place_of(role: dict[str, Any]) -> str:
-    """Return a role's host, CPUs and network cards as text; `role` is an entry of `TestbedFile.provenance`.
-
-    For example: 'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'."""
-    cpus, cards = str(role.get("cpu_set", "all")), role.get("links", {})
-    parts = [str(role.get("reached", "this machine"))]
-    parts += [f"CPUs {cpus}"] if cpus != "all" else []
-    parts += [f"cards {', '.join(map(str, cards.values()))}"] if cards else []
-    return ", ".join(parts)
+def _place_of(role: RecordedRole) -> str:
+    """Return the place of a role as text: 'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'."""
+    cpus = [f"CPUs {role.cpu_set}"] if role.cpu_set != "all" else []
+    cards = [f"cards {', '.join(role.links.values())}"] if role.links else []
+    return ", ".join([role.reached, *cpus, *cards])

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from lastro.analysis.host_facts import COMMAND_LINE, HOST, MACHINE_BELOW
 from lastro.results.copied import Clean, cleaned
 from lastro.results.members import NAMELESS
+from lastro.results.provenance import THIS_MACHINE, Provenance
 from lastro.results.rows import TestbedRow
 from lastro.results.segments import HostSegment
 
@@ -30,12 +30,12 @@ class Redaction:
     `testbeds` is {name before the replacement: testbed}."""
 
     clean: Clean
-    provenance: dict[str, Any]
+    provenance: Provenance
     testbeds: dict[str, TestbedRow] = field(default_factory=dict)
 
 
 def private(
-    provenance: Mapping[str, Any],
+    provenance: Provenance,
     places: Mapping[str, str],
     *,
     anonymous: bool,
@@ -48,23 +48,27 @@ def private(
     occur, testbeds are named by numbers, and the kernel's command line and the hashes of machine IDs are removed.
     `segments` are those of the campaign: the changed facts of its host may have private values, too."""
     words = {place: name for place, name in places.items() if place != "/"}
-    copy = deepcopy(dict(provenance))
-    rows = {row.name: replace(row, provenance=deepcopy(row.provenance)) for row in testbeds}
+    rows = {row.name: row for row in testbeds}
     if anonymous:
         for recorded in (provenance, *(row.provenance for row in testbeds)):
             words |= {name: NAMELESS for name in _names(recorded) if len(name) >= _LEAST}
-        for chapter in (copy, *(row.provenance for row in rows.values())):
-            _hide(chapter)
+        provenance = _hidden(provenance)
+        rows = {name: replace(row, provenance=_hidden(row.provenance)) for name, row in rows.items()}
         words |= _words_of_changes(segments)
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
         words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
     clean = _cleaner(words)
-    return Redaction(clean, cleaned(copy, clean), {name: _cleaned_row(row, clean) for name, row in rows.items()})
+    cleaned_rows = {name: _cleaned_row(row, clean) for name, row in rows.items()}
+    return Redaction(clean, cleaned_provenance(provenance, clean), cleaned_rows)
+
+
+def cleaned_provenance(provenance: Provenance, clean: Clean) -> Provenance:
+    return Provenance.of(cleaned(provenance.chapters, clean))
 
 
 def _cleaned_row(row: TestbedRow, clean: Clean) -> TestbedRow:
     gaps = {at: (clean(reason), remedy and clean(remedy)) for at, (reason, remedy) in row.unavailable.items()}
-    return replace(row, provenance=cleaned(row.provenance, clean), unavailable=gaps)
+    return replace(row, provenance=cleaned_provenance(row.provenance, clean), unavailable=gaps)
 
 
 def _cleaner(words: Mapping[str, str]) -> Clean:
@@ -73,15 +77,14 @@ def _cleaner(words: Mapping[str, str]) -> Clean:
     return lambda text: _HOME.sub("~", pattern.sub(lambda match: words[match[0]], text))
 
 
-def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
+def _names(provenance: Provenance) -> Iterator[str]:
     """Yield the names of machines and users in a campaign's provenance, and of the user who writes the bundle."""
-    for machine in _machines(provenance):
-        name = str(machine.get("hostname", ""))
-        yield name
-        yield name.partition(".")[0]
-    for role in provenance.get("testbed", {}).get("roles", {}).values():
-        user, _, target = str(role.get("reached", "")).rpartition("@")
-        if target != "this machine":
+    roles = provenance.testbed.roles.values()
+    for machine in (provenance.host, provenance.controller, *(role.machine for role in roles)):
+        yield from (machine.hostname, machine.hostname.partition(".")[0])
+    for role in roles:
+        user, _, target = role.reached.rpartition("@")
+        if target != THIS_MACHINE:
             yield from (user, target, target.partition(":")[0])
     with suppress(KeyError):
         user = pwd.getpwuid(int(os.environ.get("SUDO_UID") or os.getuid())).pw_name
@@ -100,25 +103,22 @@ def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
     }
 
 
-def _machines(provenance: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield provenance.get("host", {})
-    yield provenance.get("controller", {})
-    for role in provenance.get("testbed", {}).get("roles", {}).values():
-        yield role.get("machine", {})
-
-
-def _hide(provenance: dict[str, Any]) -> None:
-    """Replace or remove, in place, the facts of a provenance that identify a machine.
+def _hidden(provenance: Provenance) -> Provenance:
+    """Return a provenance with the facts replaced or removed that identify a machine.
 
     This also covers names that are too short to be replaced in all texts."""
-    for machine in _machines(provenance):
-        if isinstance(machine, dict) and "hostname" in machine:
+    chapters = deepcopy(dict(provenance.chapters))
+    roles = chapters.get("testbed", {}).get("roles", {}).values()
+    controller, kernel = chapters.get("controller", {}), chapters.get("kernel", {})
+    for machine in (chapters.get("host", {}), controller, *(role.get("machine", {}) for role in roles)):
+        if "hostname" in machine:
             machine["hostname"] = NAMELESS
-    if "machine" in provenance.get("controller", {}):
-        provenance["controller"]["machine"] = ""
-    provenance.pop("machines", None)
-    if "command_line" in provenance.get("kernel", {}):
-        provenance["kernel"]["command_line"] = ""
-    for role in provenance.get("testbed", {}).get("roles", {}).values():
-        if role.get("reached", "this machine") != "this machine":
+    if "machine" in controller:
+        controller["machine"] = ""
+    chapters.pop("machines", None)
+    if "command_line" in kernel:
+        kernel["command_line"] = ""
+    for role in roles:
+        if role.get("reached", THIS_MACHINE) != THIS_MACHINE:
             role["reached"] = NAMELESS
+    return Provenance.of(chapters)

@@ -39,7 +39,7 @@ def testbed_of(store: Store) -> TestbedFile | None:
     """Load the testbed file with which a campaign began; None if it began without one.
 
     Raises: StudyError when the file is not valid, or belongs to another user."""
-    return named_testbed(store.provenance.get("testbed", {}).get("file"))
+    return named_testbed(store.provenance.testbed.file)
 
 
 def named_testbed(place: str | None) -> TestbedFile | None:

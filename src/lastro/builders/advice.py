@@ -39,7 +39,7 @@ from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.units import human_duration
-from lastro.words.campaign import exact_percent, guest_sentences, place_of
+from lastro.words.campaign import guest_sentences, place_of
 from lastro.words.claims import verdict_text
 from lastro.words.claims_text import measured_text
 from lastro.words.language import Language
@@ -64,12 +64,12 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
     quantities = say("ratios to the baseline") if advice.of_ratio else say("means")
     precisions = by_key((metric.precision, metric.metric.name) for metric in advice.metrics)
-    named = [f"±{percent(each, say)} ({', '.join(names)})" for each, names in precisions.items()]
+    named = [f"±{percent(each, say, digits=2)} ({', '.join(names)})" for each, names in precisions.items()]
     yield Paragraph(
         say(
             "Blocks for {confidence} intervals of at most {precision} around the {what}:",
-            confidence=exact_percent(advice.confidence, say),
-            precision=joined(named, say) if len(named) > 1 else f"±{percent(min(precisions), say)}",
+            confidence=percent(advice.confidence, say),
+            precision=joined(named, say) if len(named) > 1 else f"±{percent(min(precisions), say, digits=2)}",
             what=quantities,
         )
     )
@@ -95,9 +95,9 @@ def _legend(quantities: str, say: Language) -> str:
         "On average: the number that the true noise requires lies within these limits with a probability of "
         "{probable}. Half width: the largest half width in this campaign.",
         what=quantities,
-        likely=exact_percent(LIKELY, say),
-        sure=exact_percent(SURE, say),
-        probable=exact_percent(PROBABLE, say),
+        likely=percent(LIKELY, say),
+        sure=percent(SURE, say),
+        probable=percent(PROBABLE, say),
     )
 
 
@@ -118,7 +118,7 @@ def _row(advice: Advice, metric: MetricAdvice, say: Language) -> tuple[str, ...]
         metric.metric.name,
         str(blocks.intervals),
         str(blocks.n),
-        say("none") if math.isinf(blocks.half_width) else f"±{percent(blocks.half_width, say)}",
+        say("none") if math.isinf(blocks.half_width) else f"±{percent(blocks.half_width, say, digits=2)}",
         f"{_blocks_text(blocks.likely.blocks, say)} / {_blocks_text(blocks.sure.blocks, say)}",
         say("{low} to {high}", low=_blocks_text(blocks.low, say), high=_blocks_text(blocks.high, say)),
         human_duration(seconds) if seconds is not None else "",
@@ -149,7 +149,7 @@ def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
     if advice.unknown:
         what = N_("For each metric except {others}, with a probability of {sure} each: replicates = {blocks}{time}.")
     time = say(", about {time}", time=human_duration(seconds)) if seconds is not None else ""
-    recommended = say(what, others=", ".join(advice.unknown), sure=exact_percent(SURE, say), blocks=sure, time=time)
+    recommended = say(what, others=", ".join(advice.unknown), sure=percent(SURE, say), blocks=sure, time=time)
     yield f"{recommended} {_without_the_worst(advice, say)}".rstrip()
 
 
@@ -175,7 +175,7 @@ def claim_advice_blocks(claims: Sequence[ClaimAdvice], say: Language) -> Iterato
         return
     columns = (
         say("claim"), say("verdict"), say("measured"),
-        *(say("blocks needed, {chance}", chance=exact_percent(chance, say)) for chance in (LIKELY, SURE)),
+        *(say("blocks needed, {chance}", chance=percent(chance, say)) for chance in (LIKELY, SURE)),
     )  # fmt: skip
     rows = tuple(
         (
@@ -216,8 +216,8 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
         yield Paragraph(say(none))
         return
     columns = (
-        say("candidate"), say("holds"), say("more blocks, {chance}", chance=exact_percent(LIKELY, say)),
-        say("more blocks, {chance}", chance=exact_percent(SURE, say)), say("time"),
+        say("candidate"), say("holds"), say("more blocks, {chance}", chance=percent(LIKELY, say)),
+        say("more blocks, {chance}", chance=percent(SURE, say)), say("time"),
     )  # fmt: skip
     rows = tuple(
         (

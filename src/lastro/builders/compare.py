@@ -21,7 +21,7 @@ from lastro.words.comparison import (
 )
 from lastro.words.estimates import numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import margins_text, metric_heading, ratio_text, verdict_counts, verdict_text
+from lastro.words.numbers import margins_text, metric_heading, percent, ratio_text, verdict_counts, verdict_text
 from lastro.words.remarks import signs_of
 
 _MOST_NAMED = 4  # treatments that the note on a reason names; it counts all further ones
@@ -132,7 +132,7 @@ def _below(comparison: Comparison, say: Language) -> Iterator[str]:
         yield say(
             "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "
             "by Holm for {tests}; verdicts by the corrected p.",
-            confidence=say.number(f"{comparison.confidence * 100:.4g}%"),
+            confidence=percent(comparison.confidence, say),
             tests=say.count(comparison.n_tests, "test"),
         )
     else:

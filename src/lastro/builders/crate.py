@@ -16,6 +16,7 @@ from urllib.parse import quote
 from lastro.analysis.campaign import MeasuredIn
 from lastro.errors import InputError
 from lastro.plain import json_text
+from lastro.results.provenance import Provenance
 
 METADATA = "ro-crate-metadata.json"
 HOME = "https://w3id.org/ro/crate/1.1"
@@ -111,7 +112,7 @@ class CrateCampaign:
     waiting: int
     began: str
     ended: str
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     guest: MeasuredIn | None = None
 
 
@@ -252,19 +253,19 @@ def software_id(name: str) -> str:
 
 
 def _tools(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
-    for name, facts in campaign.provenance.get("tools", {}).items():
-        if isinstance(facts, Mapping) and (sha256 := str(facts.get("sha256", ""))):
-            entity = {"@id": f"#tool-{_id(name)}-{sha256[:12]}", "@type": "SoftwareApplication", "name": name}
-            yield entity | {"version": str(facts.get("version", "")), "sha256": sha256}
+    for name, tool in campaign.provenance.tools.items():
+        if tool.sha256:
+            entity = {"@id": f"#tool-{_id(name)}-{tool.sha256[:12]}", "@type": "SoftwareApplication", "name": name}
+            yield entity | {"version": tool.version, "sha256": tool.sha256}
 
 
 def _image(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
-    facts = campaign.provenance.get("root_filesystem", {})
-    if sha256 := str(facts.get("sha256", "")):
+    root = campaign.provenance.root_filesystem
+    if root.sha256:
         name = "The root filesystem that every platform ran"
-        snapshot = str(facts.get("debian_snapshot", "")) or "that of the day of its build"
-        entity = {"@id": f"#root-filesystem-{sha256[:12]}", "@type": "SoftwareApplication", "name": name}
-        yield entity | {"sha256": sha256, "description": f"Debian, snapshot: {snapshot}"}
+        snapshot = root.debian_snapshot or "that of the day of its build"
+        entity = {"@id": f"#root-filesystem-{root.sha256[:12]}", "@type": "SoftwareApplication", "name": name}
+        yield entity | {"sha256": root.sha256, "description": f"Debian, snapshot: {snapshot}"}
 
 
 def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:

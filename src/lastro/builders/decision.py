@@ -24,7 +24,8 @@ from lastro.study.levels import NONE, split_options
 from lastro.study.service_level import ServiceLevel
 from lastro.words.campaign import premises
 from lastro.words.language import Language
-from lastro.words.looks import cost_blocks_text, odds_text, percent_text
+from lastro.words.looks import cost_blocks_text, odds_text
+from lastro.words.numbers import percent
 from lastro.words.phrases import joined
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> 
     promise = say(
         "A candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the candidates "
         "is called so and does not is at most {alpha}.",
-        alpha=percent_text(1 - decision.question.confidence, say),
+        alpha=percent(decision.question.alpha, say),
     )
     yield Paragraph(" ".join(filter(None, (_what_of(decision, say), promise, _reliability(decision, say)))))
 
@@ -139,7 +140,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             p=_probability(decision, choice.recommended, say),
         )
         if odds.cost is not None and decision.question.cost is not None:
-            yield _on_cost(decision, odds.cost[0], say)
+            yield _on_cost(decision, odds.cost.spread[0], say)
         if decision.question.wished:
             yield _on_wishes(decision, choice.recommended, say)
     elif not decision.candidates:

@@ -9,6 +9,7 @@ from lastro.analysis.breaking_points import BrokenLevel, broken_levels
 from lastro.analysis.decision import SlaDecision, levels_text
 from lastro.document import Block, Fold, Table
 from lastro.stats.decision import LimitOdds
+from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_
 from lastro.units import significant
 from lastro.words.language import Language
@@ -59,7 +60,7 @@ def levels_table(decision: SlaDecision, say: Language) -> Table:
     rows = tuple(
         (
             decision.candidates[at].label, level.text, levels_text(decision.conditions[odds.condition]) or "—",
-            spread_text((odds.mean, odds.low, odds.high), say), odds_text(odds.holds, say),
+            spread_text(odds.mean, say), odds_text(odds.holds, say),
         )
         for at in decision.order()
         for level, odds in zip(decision.question.levels, decision.choice.odds[at].limits, strict=True)
@@ -124,29 +125,30 @@ def dose_text(broken: BrokenLevel, say: Language) -> str:
     point, (least, greatest) = broken.point, broken.doses
     if point is None:
         return "—"
-    if point.low == greatest:
+    at, low, high = point.spread
+    if low == greatest:
         return say("never broke up to {dose}", dose=say.number(f"{greatest:g}"))
-    if math.isinf(point.low) and math.isfinite(point.high):
-        return say("at {dose} or below", dose=say.number(f"{point.high:g}"))
+    if math.isinf(low) and math.isfinite(high):
+        return say("at {dose} or below", dose=say.number(f"{high:g}"))
 
     def text(dose: float, digits: str) -> str:
         return digits if math.isfinite(dose) else f"> {greatest:g}" if dose > 0 else f"≤ {least:g}"
 
-    ends = ", ".join(text(end, f"{end:g}") for end in (point.low, point.high))
-    return say.number(f"{text(point.at, significant(point.at, 3))} [{ends}]")
+    ends = ", ".join(text(end, f"{end:g}") for end in (low, high))
+    return say.number(f"{text(at, significant(at, 3))} [{ends}]")
 
 
 def number_text(value: float, say: Language) -> str:
     return say.number(significant(value, 3))
 
 
-def spread_text(spread: tuple[float, float, float] | None, say: Language) -> str:
-    if spread is None:
+def spread_text(estimate: Estimate | None, say: Language) -> str:
+    if estimate is None:
         return "—"
-    middle, low, high = (significant(value, 3) for value in spread)
+    middle, low, high = (significant(value, 3) for value in estimate.spread)
     return say.number(f"{middle} [{low}, {high}]")
 
 
 def value_text(odds: LimitOdds | None, say: Language) -> str:
     """Format how a candidate compares with a limit where it is worst: '16900 (> 99 %)'; a dash for None."""
-    return "—" if odds is None else f"{number_text(odds.mean, say)} ({odds_text(odds.holds, say)})"
+    return "—" if odds is None else f"{number_text(odds.mean.spread[0], say)} ({odds_text(odds.holds, say)})"

@@ -67,7 +67,8 @@ def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
 
 def _row(power: GatePower, say: Language) -> tuple[str, ...]:
     losses = (
-        say("any may be missed") if math.isinf(loss) else percent(loss, say) for loss in (power.median, power.noisiest)
+        say("any may be missed") if math.isinf(loss) else percent(loss, say, digits=2)
+        for loss in (power.median, power.noisiest)
     )
     return (str(power.blocks), *losses, _chance(power.shown, say), human_duration(power.duration_s))
 
@@ -125,8 +126,10 @@ def _noise(plan: GatePlan, say: Language) -> Iterator[str]:
 
 def _chance(probability: float, say: Language) -> str:
     if probability < 0.01:
-        return say("under {share}", share="1 %")
-    return say("over {share}", share="99 %") if probability > 0.99 else f"{100 * probability:.0f} %"
+        return say("under {share}", share=percent(0.01, say))
+    if probability > 0.99:
+        return say("over {share}", share=percent(0.99, say))
+    return percent(probability, say, decimals=0)
 
 
 def gate_plan_document(plan: GatePlan) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from lastro.words.campaign import when
 from lastro.words.estimates import numeric
 from lastro.words.history import headline, range_text, treatment_text
 from lastro.words.language import Language
-from lastro.words.numbers import metric_heading, ratio_text, verdict_text
+from lastro.words.numbers import metric_heading, percent, ratio_text, verdict_text
 from lastro.words.remarks import meaning, sign, signs_of
 
 _CAUSES = {"software": N_("software"), "host": N_("host"), "unknown": N_("software or host")}
@@ -87,7 +87,7 @@ def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
             "Changes are looked for in {n} series; at one look, all of them together show a change that is none with a "
             "probability of at most {alpha}.",
             n=say.integer(decidable),
-            alpha=say.number(f"{100 * report.alpha * decidable:.3g} %"),
+            alpha=percent(report.alpha * decidable, say, digits=3),
         )
         yield say("The newest {n} campaigns of each cannot be decided on yet.", n=FEWEST - 1)
     if open_ := len(report.series) - decidable:

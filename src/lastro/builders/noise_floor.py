@@ -9,10 +9,10 @@ from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
 from lastro.document import Block, Items, Table
 from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_
-from lastro.units import human_duration, significant
+from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, place_of
 from lastro.words.language import Language
-from lastro.words.numbers import ratio_text
+from lastro.words.numbers import percent, ratio_text
 
 KEPT_WITH, KEPT_IN = N_("kept with {place}, for its report"), N_("kept in {place}")
 
@@ -29,7 +29,7 @@ def _row(metric_floor: MetricFloor, say: Language) -> tuple[str, ...]:
     floor = metric_floor.floor
     return (
         metric_floor.metric.name,
-        _percent(floor.floor, say),
+        "—" if floor.floor is None else percent(floor.floor, say, digits=3),
         ratio_text(floor.ratio, say) if floor.ratio else "—",
         metric_floor.treatment,
     )
@@ -43,7 +43,7 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
         "campaigns.",
         blocks=floors.blocks,
         where=f", {place}," if place else f" {say('on this host')}",
-        rate=say.number(f"{100 * alpha_of(floors.confidence):.4g} %"),
+        rate=percent(alpha_of(floors.confidence), say),
     )
     yield say(
         "The two trials of a pair were as far apart as in a block of the study: {blocks} of the A/A campaign.",
@@ -68,7 +68,7 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
 
 
 def _between(between: BetweenCampaigns, say: Language) -> str:
-    spreads = ", ".join(f"{name} {_percent(spread.spread, say)}" for name, spread in between.spreads.items())
+    spreads = ", ".join(f"{name} {percent(spread.spread, say, digits=3)}" for name, spread in between.spreads.items())
     return say(
         "Between {n} A/A campaigns, begun within {span}, means differ with a standard deviation of: {spreads}. "
         "`lastro compare` takes it into account.",
@@ -76,7 +76,3 @@ def _between(between: BetweenCampaigns, say: Language) -> str:
         span=human_duration(between.span_s),
         spreads=spreads or say("not known, since means may be zero"),
     )
-
-
-def _percent(value: float | None, say: Language) -> str:
-    return "—" if value is None else say.number(f"{significant(100 * value, 3)} %")

@@ -14,11 +14,19 @@ from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.stats.pooling import FEWEST
-from lastro.words.campaign import exact_percent, premises
+from lastro.words.campaign import premises
 from lastro.words.claims_text import TALLY_WORDS
-from lastro.words.estimates import estimate_text, numeric, p_text
+from lastro.words.estimates import difference_text, numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import direction_text, metric_heading, ratio_range, ratio_text, verdict_counts, verdict_text
+from lastro.words.numbers import (
+    direction_text,
+    metric_heading,
+    percent,
+    ratio_range,
+    ratio_text,
+    verdict_counts,
+    verdict_text,
+)
 from lastro.words.phrases import joined, merged_sentences
 from lastro.words.pool import ratio_on
 
@@ -69,7 +77,7 @@ def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[st
 
 def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how to read the tables: the statistical method behind each column, and what a ratio averages over."""
-    confidence = exact_percent(pooled.confidence, say)
+    confidence = percent(pooled.confidence, say)
     n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
     n_apart = sum(bool(effect.apart) for effect in pooled.effects)
     if n_pooled:
@@ -107,7 +115,7 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
             yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
         if not host.report.progress.finished:
             yield say("The campaign of {host} is unfinished.", host=host.name)
-    if any(named_facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
+    if any(named_facts(host.report.provenance.chapters)["host"] == NAMELESS for host in pooled.hosts):
         yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
     yield from merged_sentences(
         ((host.name, premises(host.report, say)) for host in pooled.hosts), say, len(pooled.hosts)
@@ -121,7 +129,7 @@ def hosts_table(pooled: PooledStudy, say: Language) -> Table:
     names = ("kernel", "CPU model", "CPUs", "Lastro")
     rows = []
     for host in pooled.hosts:
-        known = named_facts(host.report.provenance)
+        known = named_facts(host.report.provenance.chapters)
         trials = say.integer(host.report.progress.counts.get("valid", 0))
         rows.append((host.name, ", ".join(host.campaigns), *(known[name] or "—" for name in names), trials))
     columns = (
@@ -155,8 +163,8 @@ def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
     verdict = verdict_text(effect.verdict, say)
     return (
         _label(effect, say), ratio_text(mean, say), verdict, ratio_range(effect.prediction, say),
-        estimate_text(pooled.tau, pooled.tau_interval, say), p_text(pooled.p, say), p_text(effect.p_adjusted, say),
-        str(pooled.n),
+        difference_text(pooled.tau, say), p_text(pooled.estimate.p, say), p_text(effect.p_adjusted, say),
+        str(pooled.estimate.n),
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from lastro.document import Block, Figures, Fold, Paragraph, Table, section
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
 from lastro.units import significant
-from lastro.words.campaign import exact_percent, place, titled
+from lastro.words.campaign import place, titled
 from lastro.words.estimates import estimate_text, number_text
 from lastro.words.language import Language
-from lastro.words.numbers import fixed, metric_heading
+from lastro.words.numbers import fixed, metric_heading, percent
 from lastro.words.published import levels_text, marks_of, title_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
     how = say(
         "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
         "table does not name",
-        confidence=exact_percent(confidence, say),
+        confidence=percent(confidence, say),
     )
     passage = matched.table
     return Table(
@@ -127,7 +127,7 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
     how = say(
         "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
         "figure does not name",
-        confidence=exact_percent(confidence, say),
+        confidence=percent(confidence, say),
     )
     if any(mark.relative for panel in matched.panels for mark in marks_of(panel)):
         how += "; " + say(

@@ -327,7 +327,7 @@ def _provenance(shown: _ShownResults) -> Iterator[doc.Block]:
     else:
         yield doc.Paragraph(say("No trial recorded any."))
     yield doc.Heading(say("Provenance"), "provenance")
-    yield doc.Facts(report.provenance) if report.provenance else doc.Paragraph(say("None was recorded."))
+    yield doc.Facts(chapters) if (chapters := report.provenance.chapters) else doc.Paragraph(say("None was recorded."))
     yield doc.Facts(report.calibrations, say("Calibrations"))
     # The guest of a real host is None; as a fact, it would be shown as unknown.
     facts = {name: value for name, value in (report.noise_floor or {}).items() if (name, value) != ("guest", None)}

@@ -14,9 +14,9 @@ from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_
 from lastro.words import claims as claim_words
 from lastro.words.claims_text import measured_text
-from lastro.words.estimates import difference_text, number_text, numeric, p_text, share_text
+from lastro.words.estimates import difference_text, number_text, numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, metric_heading, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, metric_heading, percent, ratio_text
 from lastro.words.pairs import with_aliases
 from lastro.words.remarks import signs_of
 
@@ -55,7 +55,7 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
     explains = say(
         "The interaction{aliases} explains {share} {of_variation} (p {p} after correction).",
         aliases=with_aliases(interaction.aliases, say),
-        share=share_text(interaction.explained, say),
+        share=percent(interaction.explained, say, decimals=1),
         of_variation=of_variation(metric, say),
         p=p_text(interaction.p_adjusted, say, sign=True),
     )
@@ -89,7 +89,7 @@ def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         return
     yield say(
         "Noise floor: {share} for one treatment against another, less for means over several.",
-        share=share_text(metric.floor, say),
+        share=percent(metric.floor, say, decimals=1),
     )
     if metric.floor_note is not None:
         note = say.note(metric.floor_note)
@@ -200,7 +200,7 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
         return Table(name, title, columns, (), note=say("No analysis of variance: {why}.", why=why))
     rows = [_anova_row(metric, effect, say) for effect in (*anova.effects, anova.residual)]
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
-    rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), share_text(1.0, say)))
+    rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), percent(1.0, say, decimals=1)))
     return Table(name, title, columns, tuple(rows), numeric(1, 4), note=" ".join(_anova_notes(metric, anova, say)))
 
 
@@ -220,7 +220,7 @@ def _anova_row(metric: MetricAnalysis, effect: Effect, say: Language) -> tuple[s
         say(names[effect.name]) if effect.name in names else named_with_aliases(metric, effect.factors, say),
         say.integer(effect.df),
         number_text(effect.ss, say),
-        share_text(effect.explained, say),
+        percent(effect.explained, say, decimals=1),
     )
 
 

@@ -11,12 +11,12 @@ from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.builders.stat_tables import METHODS, named_with_aliases, of_variation
 from lastro.figures.effects import judged
 from lastro.stats.anova import Anova
-from lastro.stats.notes import N_
+from lastro.stats.notes import N_, PERCENT
 from lastro.units import human_duration, significant
-from lastro.words.estimates import p_text, share_text
+from lastro.words.estimates import p_text
 from lastro.words.language import Language
 from lastro.words.mean_caveats import lost_sentences, mode_sentences
-from lastro.words.numbers import MINUS, VERDICTS, ratio_text
+from lastro.words.numbers import MINUS, VERDICTS, percent, ratio_text
 from lastro.words.pairs import with_aliases
 
 
@@ -47,7 +47,7 @@ def _of_metric(metric: MetricAnalysis, say: Language) -> Iterator[str]:
             shown=interaction.shown,
             given=interaction.given,
             aliases=with_aliases(interaction.aliases, say),
-            share=share_text(interaction.explained, say),
+            share=percent(interaction.explained, say, decimals=1),
             of_variation=of_variation(metric, say),
         )
 
@@ -59,10 +59,10 @@ def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     yield say(
         "{factor} explains most, {share} {of_variation}; {residual} makes up {noise}.",
         factor=named_with_aliases(metric, (metric.headline.factor,), say),
-        share=share_text(metric.headline.explained or 0.0, say),
+        share=percent(metric.headline.explained or 0.0, say, decimals=1),
         of_variation=of_variation(metric, say),
         residual=residual_words(metric.anova, say),
-        noise=share_text(metric.anova.residual.explained, say),
+        noise=percent(metric.anova.residual.explained, say, decimals=1),
     )
 
 
@@ -132,7 +132,7 @@ def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
     """Return a sentence with the noise floor of each metric, or that it is not known; empty without measurements."""
     known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
     if known:
-        floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
+        floors = ", ".join(f"{name} {percent(floor, say, decimals=1)}" for name, floor in known)
         return say("Equal treatments rarely differ on this host by more than the noise floor: {floors}.", floors=floors)
     return say(NO_FLOOR) if any(metric.n for metric in analysis.metrics) else ""
 
@@ -168,21 +168,22 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
     drift, name = metric.drift, metric.metric.name
     if drift is None:
         return ""
-    if drift.p is None or drift.slope_per_hour is None:
-        why = say.note(drift.absent_because) if drift.absent_because else say("no valid value")
+    slope = drift.slope_per_hour
+    if slope.p is None or slope.value is None:
+        why = say.note(slope.absent_because) if slope.absent_because else say("no valid value")
         return say("{metric}: no trend can be estimated ({why}).", metric=name, why=why)
-    if drift.p >= alpha:
-        p = p_text(drift.p, say, sign=True)
-        return say("{metric}: no significant drift (p {p}, {n} points in time).", metric=name, p=p, n=drift.n)
-    scale, unit = (100.0, "\xa0%") if drift.relative else (1.0, f" {metric.metric.unit}".rstrip())
+    if slope.p >= alpha:
+        p = p_text(slope.p, say, sign=True)
+        return say("{metric}: no significant drift (p {p}, {n} points in time).", metric=name, p=p, n=slope.n)
+    scale, unit = (100.0, PERCENT) if drift.relative else (1.0, f" {metric.metric.unit}".rstrip())
     return say(
         "{metric}: a drift of {change} over {time} (p {p}, {n} points in time). Blocks balance it between "
         "treatments; it widens intervals that are not paired.",
         metric=name,
-        change=say.number(significant(scale * drift.slope_per_hour * drift.span_hours, 2).replace("-", MINUS)) + unit,
+        change=say.number(significant(scale * slope.value * drift.span_hours, 2).replace("-", MINUS)) + unit,
         time=human_duration(3600 * drift.span_hours),
-        p=p_text(drift.p, say, sign=True),
-        n=drift.n,
+        p=p_text(slope.p, say, sign=True),
+        n=slope.n,
     )
 
 
@@ -190,7 +191,7 @@ def metric_summary(metric: MetricAnalysis, say: Language) -> str:
     """Return one line for the heading of the fold of a metric: trials, leading factor, comparisons."""
     parts = [say.count(metric.n, "trial")]
     if metric.anova is not None and metric.headline.factor is not None:
-        share = share_text(metric.headline.explained or 0.0, say)
+        share = percent(metric.headline.explained or 0.0, say, decimals=1)
         factor = named_with_aliases(metric, (metric.headline.factor,), say)
         parts.append(say("{factor} explains {share}", factor=factor, share=share))
     if metric.comparisons:

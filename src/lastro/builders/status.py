@@ -14,6 +14,7 @@ from lastro.units import human_duration
 from lastro.words.campaign import counts_text, guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
+from lastro.words.numbers import percent
 from lastro.words.phrases import merged_sentences
 
 Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
@@ -103,7 +104,7 @@ def _bar(counts: Mapping[str, int], say: Language) -> str:
     share = done / trials if trials else 1.0
     bar = f"{'█' * int(_BAR * share)}{'░' * (_BAR - int(_BAR * share))}"
     n = say("{n} of {all}", n=say.integer(done), all=say.count(trials, "trial"))
-    return f"{bar}  {n} ({share:.0%})"
+    return f"{bar}  {n} ({percent(share, say, decimals=0)})"
 
 
 def _done(counts: Mapping[str, int]) -> tuple[int, int]:
@@ -222,7 +223,8 @@ def _listed(campaign: ListedCampaign, say: Language) -> GridRow:
 
 def campaigns_of(facts: Facts) -> Sequence[Facts]:
     """Return the status of each study of a suite; for a campaign, a list with only `facts`."""
-    return facts.get("studies", [facts])  # type: ignore[no-any-return]
+    studies: Sequence[Facts] = facts.get("studies", [facts])
+    return studies
 
 
 def links(report: bool, studies: Sequence[tuple[str, str]], say: Language) -> Paragraph:

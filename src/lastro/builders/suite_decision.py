@@ -10,8 +10,10 @@ from lastro.builders.decision import source_text
 from lastro.builders.decision_tables import VERDICTS, WORST, spread_text, value_text
 from lastro.document import Block, Items, Paragraph, Table, Title, section
 from lastro.papers import Recommended
+from lastro.stats.intervals import alpha_of
 from lastro.words.language import Language
-from lastro.words.looks import odds_text, percent_text
+from lastro.words.looks import odds_text
+from lastro.words.numbers import percent
 from lastro.words.phrases import joined
 
 
@@ -43,7 +45,7 @@ def _body(decision: SuiteDecision, say: Language) -> Iterator[Block]:
             "better, with {confidence} intervals. Each study counts by one metric, and by the first options of a "
             "platform that it lists and measured. The score is the weighted geometric mean.",
             reference=decision.candidates[decision.reference],
-            confidence=percent_text(decision.confidence, say),
+            confidence=percent(decision.confidence, say),
         )
     )
     gaps = tuple(f"{name}: {say(why)}" for name, why in decision.left_out.items())
@@ -87,7 +89,7 @@ def _on_source(decision: SuiteDecision, recommended: Recommended, say: Language)
         return f"{source} {say('That was not measured here.')}"
     if p >= decision.confidence:
         here = say("This host says so, too, with a probability of {p}.", p=odds_text(p, say))
-    elif p <= 1 - decision.confidence:
+    elif p <= alpha_of(decision.confidence):
         here = say("By speed alone, this host says otherwise: the probability is {p}.", p=odds_text(p, say))
     else:
         here = say("This host leaves that open: the probability is {p}.", p=odds_text(p, say))

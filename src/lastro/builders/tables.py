@@ -36,7 +36,7 @@ def results_table(content: Content, view: MetricView) -> Table:
     """Return a table with the mean and the ratio of every treatment in one metric, or why a treatment has no value."""
     report, say = content.report, content.say
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
-    heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
+    heading = say("mean ± half of the {confidence} interval", confidence=formats.percent(view.confidence, say))
     return Table(
         f"results-{view.index + 1}",
         formats.metric_heading(view.metric),
@@ -139,7 +139,7 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
             rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
     head = curve.lines or say("treatment") if numbers_as_columns else curve.factor
     columns = labels if numbers_as_columns else [name or say("the only treatment") for name in names]
-    heading = say("mean ± half of the {confidence} interval", confidence=words.exact_percent(view.confidence, say))
+    heading = say("mean ± half of the {confidence} interval", confidence=formats.percent(view.confidence, say))
     # Levels that are the same in all rows have no column; the note lists them.
     others, same = (curve.others, ()) if has_panels else ((), curve.panels[0].levels)
     fixed = len(others) + 1

@@ -9,7 +9,7 @@ from lastro.document import Block, Items, Table, Title
 from lastro.stats.notes import N_
 from lastro.words.estimates import numeric
 from lastro.words.language import Language
-from lastro.words.numbers import direction_text, margin_text, mean_text, metric_heading
+from lastro.words.numbers import direction_text, mean_text, metric_heading, percent
 from lastro.words.variants import headline, missing_text, size_text
 
 _VERDICTS = {"worse": N_("worse"), "no worse": N_("no worse"), "open": N_("undecided")}
@@ -34,8 +34,8 @@ def variant_blocks(answer: VariantAnswer, say: Language) -> Iterator[Block]:
 
 def _row(answer: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, ...]:
     index = next(view.index for view in answer.report.views if view.metric == answer.metric)
-    means = [mean_text(row.cells[index].summary, say) if row.cells[index].summary else "—"  # type: ignore[arg-type]
-             for row in (pair.reference, pair.row)]  # fmt: skip
+    summaries = (row.cells[index].summary for row in (pair.reference, pair.row))
+    means = (mean_text(summary, say) if summary else "—" for summary in summaries)
     assert pair.change is not None
     verdict = "worse" if pair.confirmed else answer.verdict(pair)
     return (pair.label or "—", pair.variant, *means, size_text(pair.change, say), say(_VERDICTS[verdict]))
@@ -54,11 +54,11 @@ def _notes(answer: VariantAnswer, say: Language) -> Iterator[str]:
     yield say(
         "{blocks}, each with all variants in random order; a change of at most {margin} counts as none.",
         blocks=say.count(answer.n_blocks, "block"),
-        margin=margin_text(answer.test.margin, say),
+        margin=percent(answer.test.margin, say),
     )
     yield say(
         "The intervals hold together for all pairs and {looks}, with {confidence} confidence; a change for the worse "
         "fails only after new blocks alone have confirmed it.",
         looks=say.count(max(1, len(answer.looks)), "look"),
-        confidence=say.number(f"{answer.report.study.design.confidence * 100:.4g} %"),
+        confidence=percent(answer.report.study.design.confidence, say),
     )

@@ -17,13 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from lastro.campaign.executor import Call
 from lastro.campaign.testbed_worker import END_S, OpenedTestbed, TestbedOrder, TestbedWorker, WorkerEvent, WorkerFailure
 from lastro.campaign.worker_pool import Answers
 from lastro.errors import HostError
 
+T = TypeVar("T")
 _CONNECT_S = 15.0
 _LOOK_S = 2.0  # between two looks at the workers
 _ANSWER_S = 1.0  # for new workers to name their hosts, before the campaign continues without them
@@ -202,7 +203,7 @@ def _open(token: str, order: TestbedOrder, topic: str, testbed: str) -> OpenedTe
         _held[token] = (worker, float("inf"))
         if len(_held) == 1:
             threading.Thread(target=_watch, daemon=True).start()
-    return _while_held(token, lambda: worker.open(_teller(topic, testbed)))  # type: ignore[no-any-return]
+    return _while_held(token, lambda: worker.open(_teller(topic, testbed)))
 
 
 def _ask(token: str, call: Call, topic: str, testbed: str) -> Any:
@@ -228,7 +229,7 @@ async def _release_apart(token: str) -> None:
     await asyncio.to_thread(_release, token)
 
 
-def _while_held(token: str, action: Callable[[], Any]) -> Any:
+def _while_held(token: str, action: Callable[[], T]) -> T:
     """Call `action` with the lease of a testbed worker suspended, and return the answer of `action`.
 
     Afterwards, the worker has a new lease of `LEASE_S`, or is released if the answer is a WorkerFailure. `token`

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lastro.errors import LastroError, Unavailable
+from lastro.results.provenance import Provenance
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
@@ -116,9 +116,8 @@ def emulated_guests(store: Store) -> int:
     return max(map(_emulated, provenances))
 
 
-def _emulated(provenance: Mapping[str, Any]) -> int:
-    guests = [chapter.get("guest", {}) for chapter in provenance.get("guests", {}).values()]
-    return sum(bool(guest.get("emulated")) for guest in guests or [provenance.get("guest", {})])
+def _emulated(provenance: Provenance) -> int:
+    return sum(each.guest.emulated for each in provenance.guests.values() or [provenance])
 
 
 def expected_s(

@@ -26,6 +26,7 @@ from lastro.campaign.testbed_states import Machines, TestbedState, none_left
 from lastro.campaign.testbed_worker import OpenedTestbed, WorkerEvent, WorkerFailure
 from lastro.campaign.worker_pool import WorkerPool
 from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
+from lastro.results.provenance import Provenance
 from lastro.results.rows import TestbedRow
 from lastro.results.segments import told
 from lastro.results.store import Store
@@ -41,7 +42,7 @@ _MOST_DOUBLINGS = 8
 _LASTING = HostUnfit, Unavailable  # errors that last until the user repairs the testbed
 _TICK_S = 1.0
 
-Changes = Callable[[dict[str, Any], dict[str, Any]], Mapping[str, Sequence[str]]]
+Changes = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Sequence[str]]]
 
 
 class FleetObserver(Observer, Protocol):
@@ -248,7 +249,7 @@ class Fleet:
             self._leave_out(state, refusal)
             return
         before = next((row for row in self.store.testbeds() if row.name == state.name), None)
-        changes = self._changes(before.provenance, opened.provenance) if before else {}
+        changes = self._changes(before.provenance.chapters, opened.provenance) if before else {}
         if changes and not self._changed_host:
             hint = "`lastro resume --accept-change` uses it anyway, and begins a new segment"
             self._leave_out(state, HostError(f"it has changed: {'; '.join(told(changes))}", hint))
@@ -266,7 +267,7 @@ class Fleet:
         availability = yield from state.runner.probe()
         gaps = {index: (str(outcome.reason), outcome.remedy) for index, outcome in availability.items() if not outcome}
         before = next((row for row in self.store.testbeds() if row.name == state.name), None)
-        self.store.save_testbed(TestbedRow(state.name, opened.provenance, gaps))
+        self.store.save_testbed(TestbedRow(state.name, Provenance.of(opened.provenance), gaps))
         self._report(state, "is back" if state.missed else "is ready")
         state.missed = False
         if gaps or (before and before.unavailable) or not self._counted:  # this reads all trials: 1 s for a million

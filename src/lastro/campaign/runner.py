@@ -68,7 +68,8 @@ def _execute(steps: Steps[T], executor: Executor) -> T:
         while True:
             call = steps.send(call.on(executor))
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        result: T = end.value
+        return result
 
 
 class RunningCampaign:
@@ -156,8 +157,10 @@ class TrialRunner:
     def probe(self) -> Steps[dict[int, Availability]]:
         """Probe the testbed, and return the availability of each treatment by its index."""
         study, treatments = self.campaign.study, self.campaign.treatments
-        availability = yield ProbeCall({row.index: configuration(study, row) for row in treatments})
-        return availability  # type: ignore[no-any-return]
+        availability: dict[int, Availability] = yield ProbeCall(
+            {row.index: configuration(study, row) for row in treatments}
+        )
+        return availability
 
     def run_trial(self, trial: TrialRow) -> Steps[None]:
         """Run one attempt at a trial: mark the trial as running, calibrate if needed, measure, and store the result."""

@@ -15,6 +15,7 @@ from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.stopping import Decision, Rule, decide, relative_half_width
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
+from lastro.words.numbers import percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
 
 def reason(decision: Decision) -> str:
     """Return a decision as text: '17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
-    widest = (
-        "" if decision.widest is None else f"; widest: {decision.widest}, ±{100 * (decision.half_width or 0):.2g} %"
-    )
-    return f"{decision.blocks} blocks: {decision.reason}{widest}"
+    why = f"{decision.blocks} blocks: {decision.reason}"
+    if decision.widest is None:
+        return why
+    return f"{why}; widest: {decision.widest}, ±{percent(decision.half_width or 0.0, digits=2)}"

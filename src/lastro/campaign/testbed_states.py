@@ -53,7 +53,7 @@ class Machines:
     def __init__(self, rows: Iterable[TestbedRow] = ()) -> None:
         self._testbeds: dict[str, str] = {}
         for row in rows:
-            self.take(row.name, row.provenance.get("machines", ()))
+            self.take(row.name, row.provenance.machines)
 
     def take(self, testbed: str, machines: Iterable[str]) -> None:
         self._testbeds.update(dict.fromkeys(machines, testbed))

@@ -98,7 +98,7 @@ class WorkerFailure:
 
         It is a HostError or HostBusy if only this testbed cannot be used. An error of another class must end the
         campaign."""
-        kind = getattr(errors, self.kind, None)
+        kind: type[LastroError] | None = getattr(errors, self.kind, None)
         if kind is None or not issubclass(kind, LastroError):
             of_host = self.kind in ("OSError", "WorkerEnded")
             return HostError(self.message) if of_host else LastroError(f"a defect on a testbed: {self.message}")
@@ -108,7 +108,7 @@ class WorkerFailure:
             return HostError(self.message, self.hint)
         if issubclass(kind, HostBusy):
             return HostBusy(self.message, self.hint, self.machine)
-        return kind(self.message, self.hint)  # type: ignore[no-any-return]
+        return kind(self.message, self.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,8 @@ class TestbedWorker:
         return self._process.pid
 
     def open(self, tell: Tell) -> OpenedTestbed | WorkerFailure:
-        return self._ask(self._order, tell)  # type: ignore[no-any-return]
+        opened: OpenedTestbed | WorkerFailure = self._ask(self._order, tell)
+        return opened
 
     def ask(self, call: Call, tell: Tell) -> Any:
         """Execute a call on the testbed and return its answer, or a WorkerFailure. `tell` receives events meanwhile."""

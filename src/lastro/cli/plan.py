@@ -34,6 +34,7 @@ from lastro.study.margins import Margins
 from lastro.units import human_duration
 from lastro.words.fraction import fraction_text, relation_text
 from lastro.words.language import ENGLISH, Language, language
+from lastro.words.numbers import percent
 
 if TYPE_CHECKING:
     from lastro.analysis.gate_plan import GatePlan
@@ -153,7 +154,7 @@ def _lines(plan: StudyPlan) -> list[str]:
     if study.design.most_blocks == 1:
         lines += [" " * 12 + "one block gives no interval and no verdict on a claim: use --replicates 2 or more"]
     if study.design.sequential:
-        precision = f"±{100 * study.design.precision:g} %"
+        precision = f"±{percent(study.design.precision)}"
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
     if study.design.stopping == "decided":
         lines += [f"decision    blocks are added until the service levels are decided, {most} blocks at most"]

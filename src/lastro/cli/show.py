@@ -29,6 +29,7 @@ from lastro.host import facts
 from lastro.plain import json_text
 from lastro.results.database import DB_NAME
 from lastro.results.export import HOST, measured_in
+from lastro.results.provenance import HostFacts
 from lastro.results.rows import Attempt, TrialRow
 from lastro.results.store import Store
 from lastro.results.topology import TOPOLOGY
@@ -133,12 +134,12 @@ def _foreign(store: Store) -> str:
         if (owner := place.stat().st_uid) not in {0, os.geteuid()}:
             return f"{place} belongs to user {owner}"
     here, recorded = facts.controller(), store.provenance
-    there = recorded.get("controller") or recorded.get("host", {})
-    if there.get("machine") and here["machine"]:
-        same = there["machine"] == here["machine"]
+    there = recorded.host if recorded.controller == HostFacts() else recorded.controller
+    if there.machine and here["machine"]:
+        same = there.machine == here["machine"]
     else:
-        same = bool(here["hostname"]) and there.get("hostname") == here["hostname"]
-    return "" if same else f"it was recorded on {there.get('hostname', 'a machine without a name')!r}, not here"
+        same = bool(here["hostname"]) and there.hostname == here["hostname"]
+    return "" if same else f"it was recorded on {there.hostname or 'a machine without a name'!r}, not here"
 
 
 def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:

@@ -137,8 +137,8 @@ class Table:
 
     `right` are the indices of columns that are aligned to the right, such as numbers. `long` are the indices of columns
     whose text may need several lines. `tags` has a word for each row, which may be empty. A long table is folded,
-    unless it is `whole`. `dense` marks a table with many columns: a terminal spreads them over several tables. On a page,
-    a number of a `stacked` table stands above the brackets that follow it."""
+    unless it is `whole`. `dense` marks a table with many columns: a terminal spreads them over several tables. On a
+    page, a number of a `stacked` table stands above the brackets that follow it."""
 
     name: str
     title: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from lastro.analysis.claim_effects import Measure
 from lastro.analysis.claims import Judgement, has_magnitude, judged_measure, tolerated
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
@@ -17,16 +18,16 @@ from lastro.words.claims import VERDICT_MARKS, VERDICT_WORDS, effect_text
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
 
-Group = tuple[str, str]  # measure and unit
+Group = tuple[Measure, str]  # measure and unit
 
 
 def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequence[Metric] = ()) -> Figure | None:
     """Draw the claims that have a measured effect; None if no claim has one."""
-    effects = ((judgement, *judged_effect(judgement)) for judgement in judgements if judgement.part is not None)
+    effects = ((judgement, _judged_effect(judgement)) for judgement in judgements)
+    measured = ((judgement, effect[0]) for judgement, effect in effects if effect is not None)
     groups = by_key(
         ((measure, judgement.unit if measure in ("difference", "level") else ""), judgement)
-        for judgement, measure, effect in effects
-        if effect is not None
+        for judgement, measure in measured
     )
     if not groups:
         return None
@@ -42,20 +43,18 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
     return drawn_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
 
 
-def judged_effect(judgement: Judgement) -> tuple[str, Estimate | None]:
-    """Return (measure, effect) by which a claim is drawn.
+def _judged_effect(judgement: Judgement) -> tuple[Measure, Estimate] | None:
+    """Return (measure, effect) by which a claim is drawn; None without an effect that has a value.
 
     They are in the measure of the published figure if the campaign has an effect in it, otherwise in the measure of the
-    test. The effect is None if it has no value."""
+    test."""
     part = judgement.part
     if part is None:
-        return "", None
+        return None
     measure = judged_measure(judgement.claim, part)
-    if measure == part.measure:
-        return measure, part.effect if part.effect.value is not None else None
-    if measure == "difference" and part.beside is not None and part.beside.value is not None:
+    if measure == "difference" != part.measure and part.beside is not None and part.beside.value is not None:
         return measure, part.beside
-    return part.measure, part.effect if part.effect.value is not None else None
+    return (part.measure, part.effect) if part.effect.value is not None else None
 
 
 def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
@@ -63,10 +62,10 @@ def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metr
     measure, unit = group
     scale, ends, rows = 100.0 if measure == "share" else 1.0, _reach(judgements, measure, unit, metrics), []
     for judgement in judgements:
-        _, effect = judged_effect(judgement)
-        assert effect is not None and effect.value is not None
-        interval = effect.interval
-        dot = RowDot(effect.value * scale, (interval.low * scale, interval.high * scale) if interval else None)
+        found = _judged_effect(judgement)
+        assert found is not None and found[1].value is not None
+        effect, interval = found[1].value, found[1].interval
+        dot = RowDot(effect * scale, (interval.low * scale, interval.high * scale) if interval else None)
         rows.append(
             FigureRow(judgement.claim.id, _words(judgement, *group, say), [*_published(judgement, measure, scale), dot])
         )
@@ -75,13 +74,13 @@ def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metr
     return RowPanel(rows, ends, texts.get(measure, difference), 1.0 if measure == "ratio" else 0.0)
 
 
-def _words(judgement: Judgement, measure: str, unit: str, say: Language) -> str:
+def _words(judgement: Judgement, measure: Measure, unit: str, say: Language) -> str:
     """Return the text of a row: the mark of the verdict, the effect with its interval, and below them n."""
-    _, effect = judged_effect(judgement)
-    assert judgement.part is not None and effect is not None
-    text = no_exponent(effect_text(measure, effect, unit, say, judgement.part.bound))  # type: ignore[arg-type]
+    found = _judged_effect(judgement)
+    assert judgement.part is not None and found is not None
+    text = no_exponent(effect_text(measure, found[1], unit, say, judgement.part.bound))
     stand_in = f", {say('stand-in')}" if judgement.stand_in else ""
-    return f"{VERDICT_MARKS[judgement.verdict]} {text}\n" + say("n = {n}", n=say.integer(effect.n)) + stand_in
+    return f"{VERDICT_MARKS[judgement.verdict]} {text}\n" + say("n = {n}", n=say.integer(found[1].n)) + stand_in
 
 
 def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
@@ -91,12 +90,11 @@ def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Se
     scale = 100.0 if measure == "share" else 1.0
     values, ends = [1.0 if measure == "ratio" else 0.0], []
     for judgement in judgements:
-        _, effect = judged_effect(judgement)
         values += [end for end in judgement.claim.statement.limits or () if math.isfinite(end)]
-        if effect is not None and effect.value is not None:
-            values.append(effect.value * scale)
-            if effect.interval is not None:
-                ends.append((effect.interval.low * scale, effect.interval.high * scale))
+        if (found := _judged_effect(judgement)) is not None and found[1].value is not None:
+            values.append(found[1].value * scale)
+            if interval := found[1].interval:
+                ends.append((interval.low * scale, interval.high * scale))
         if judgement.part is not None and judged_measure(judgement.claim, judgement.part) == measure:
             values += [end * scale for end in tolerated(judgement.claim) if math.isfinite(end)]
     room = 0.5 * (max(values) - min(values)) or 0.1

@@ -19,7 +19,7 @@ from lastro.figures.text import safe
 from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dots, drawn
 from lastro.stats.intervals import Summary
 from lastro.words.language import Language
-from lastro.words.numbers import margin_text
+from lastro.words.numbers import percent
 from lastro.words.numeric import level_text, why_missing
 from lastro.words.remarks import short, signs
 
@@ -49,7 +49,7 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
         )
         for panel, end in zip(shown, ends, strict=True)
     ]
-    confidence = margin_text(view.confidence, say)
+    confidence = percent(view.confidence, say)
     how = [say("mean with its {confidence} interval and every trial", confidence=confidence)]
     how += [say("lines drawn slightly apart")] if len(looks) > 1 and not all(end.log for end in ends) else []
     arrows = dict.fromkeys(word for end in ends for word in end.words(view.metric.name, say))

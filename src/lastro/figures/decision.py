@@ -28,7 +28,7 @@ def draw_decision(decision: SlaDecision | None, say: Language) -> Figure | None:
     if decision is None or decision.question.cost is None:
         return None
     order = [at for at in decision.order() if not decision.choice.odds[at].missing]
-    costs = {at: cost for at in order if (cost := decision.choice.odds[at].cost)}
+    costs = {at: cost.spread for at in order if (cost := decision.choice.odds[at].cost)}
     if len(costs) < 2:
         return None
     unit = next((m.unit for m in decision.report.metrics if m.name == decision.question.cost.text), "")
@@ -70,30 +70,30 @@ def _panel(
     decision: SlaDecision, number: int, costs: dict[int, tuple[float, float, float]], named: list[int]
 ) -> PlotPanel:
     level = decision.question.levels[number]
-    odds_at = {at: odds for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
-    whiskers: list[Ends] = [(odds.low, odds.high) for odds in odds_at.values()]
-    values = [level.limit, *(odds.mean for odds in odds_at.values())]
+    means = {at: odds.mean.spread for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
+    whiskers: list[Ends] = [(low, high) for _, low, high in means.values()]
+    values = [level.limit, *(mean for mean, _, _ in means.values())]
     y = reach(level.metric, values, whiskers, values)
     items: list[Item] = [PanelRule("y", level.limit, DASHED)]
     front, best = [], None
-    for at in sorted(odds_at, key=lambda at: costs[at][0]):
-        mean = odds_at[at].mean
+    for at in sorted(means, key=lambda at: costs[at][0]):
+        mean = means[at][0]
         if best is None or (mean > best if level.at_least else mean < best):
             front.append((costs[at][0], mean))
             best = mean
     if len(costs) > 2:
         behind = {"color": FAINT, "linewidth": 1.2, "zorder": 1}
         items.append(PlotLine([cost for cost, _ in front], [mean for _, mean in front], behind))
-    for at, odds in odds_at.items():
+    for at, (mean, bottom, top) in means.items():
         look, is_named = _LOOKS[decision.choice.verdict(at)][1], at in named
         cost, low, high = costs[at]
         width_pt = 1.2 if is_named else 0.5  # many intervals would hide each other
         items += [
-            Whiskers({cost: (odds.low, odds.high)}, look["color"], width_pt=width_pt),
-            Whiskers({odds.mean: (low, high)}, look["color"], along="x", width_pt=width_pt),
-            PlotLine([cost], [odds.mean], {**look, "linestyle": "none", "ms": 10 if is_named else 3, "zorder": 4}),
+            Whiskers({cost: (bottom, top)}, look["color"], width_pt=width_pt),
+            Whiskers({mean: (low, high)}, look["color"], along="x", width_pt=width_pt),
+            PlotLine([cost], [mean], {**look, "linestyle": "none", "ms": 10 if is_named else 3, "zorder": 4}),
         ]
         if is_named:
             inside = {"ha": "center", "va": "center", "fontsize": 7, "color": look.get("mec", "white"), "zorder": 5}
-            items.append(PlotNote(cost, odds.mean, str(1 + named.index(at)), inside, None))
+            items.append(PlotNote(cost, mean, str(1 + named.index(at)), inside, None))
     return PlotPanel(items, [level.text], y=PlotAxis.of(y, axis_title(level.metric)))

@@ -43,7 +43,7 @@ from lastro.figures.xy import (
 )
 from lastro.grouping import by_key
 from lastro.words.language import Language
-from lastro.words.numbers import WHY_MISSING, margin_text
+from lastro.words.numbers import WHY_MISSING, percent
 from lastro.words.remarks import short, signs
 
 MOST_PLACES = 60
@@ -126,7 +126,7 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
 
 
 def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
-    confidence = margin_text(view.confidence, say)
+    confidence = percent(view.confidence, say)
     yield say("mean with its {confidence} interval, and every trial", confidence=confidence)
     if grid.roles.pooled:
         names = " × ".join(grid.roles.pooled)

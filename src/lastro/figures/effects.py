@@ -14,7 +14,7 @@ from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import GREY, PALETTE, metric_title
 from lastro.results.samples import Metric
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, axis_numbers, margin_text, no_exponent, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, axis_numbers, no_exponent, percent, ratio_text
 from lastro.words.remarks import short, signs_of
 
 _MOST_ROWS = 100
@@ -30,8 +30,8 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
         for name, level_effects in itertools.groupby(analysis.effects, key=lambda effect: effect.factor)
         for effects in [list(level_effects)]
     ]
-    percent = margin_text(confidence, say)
-    how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
+    level = percent(confidence, say)
+    how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=level)
     corrected = say("hollow: not distinguishable from 1 (corrected)")
     return _drawn(analysis, groups, metric_title(analysis.metric, say), f"{how}; {corrected}", say)
 
@@ -46,12 +46,12 @@ def draw_interaction(
         (say("{factor} = {level}", factor=interaction.given, level=level), list(level_effects))
         for level, level_effects in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])
     ]
-    percent = margin_text(confidence, say)
+    level = percent(confidence, say)
     what = say(
         "effect of {shown} (against {reference}) under each {given}",
         shown=interaction.shown, reference=interaction.effects[0].reference, given=interaction.given,
     )  # fmt: skip
-    how = say("ratio of means with its {confidence} interval; hollow: not distinguishable from 1", confidence=percent)
+    how = say("ratio of means with its {confidence} interval; hollow: not distinguishable from 1", confidence=level)
     share = say.number(f"{100 * interaction.explained:.1f}")
     explains = say("the interaction explains {share} % of all variation", share=share)
     return _drawn(analysis, groups, f"{metric_title(analysis.metric, say)}: {what}", f"{how}; {explains}", say)

@@ -15,7 +15,7 @@ from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
 from lastro.words.campaign import titled
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, margin_text, no_exponent, ratio_range, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, no_exponent, percent, ratio_range, ratio_text
 from lastro.words.pool import place, ratio_on
 
 _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
@@ -40,8 +40,8 @@ def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Langu
         return None
     first, ends = effects[0], _ends(effects)
     rows = [row for effect in effects for row in _rows(pooled, effect, say)]
-    percent = margin_text(pooled.confidence, say)
-    how = [say("dot: one host, with its {confidence} interval", confidence=percent)]
+    level = percent(pooled.confidence, say)
+    how = [say("dot: one host, with its {confidence} interval", confidence=level)]
     if any(effect.pooled for effect in effects):
         how.append(say("diamond: mean over hosts, as wide as its interval; grey bar: the ratio on a new host"))
     panel = RowPanel(rows, ends, say("ratio to the reference level"), 1.0)
@@ -54,12 +54,11 @@ def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[
     title = say("{level}, against {reference}", level=effect.level, reference=effect.reference)
     yield FigureRow(title, heading=True)
     for host_effect in effect.hosts:
-        ends = None if host_effect.interval is None else (host_effect.interval.low, host_effect.interval.high)
-        dot = RowDot(host_effect.ratio, ends, GREY, {"ms": 4.5}, 1.3)
-        drawable = host_effect.ratio is not None and ends is not None
-        yield FigureRow(
-            pooled.hosts[host_effect.host].name, no_exponent(ratio_on(host_effect, say)), [dot] if drawable else []
-        )
+        dots = []
+        if host_effect.ratio is not None:
+            value, low, high = host_effect.ratio.spread
+            dots.append(RowDot(value, (low, high), GREY, {"ms": 4.5}, 1.3))
+        yield FigureRow(pooled.hosts[host_effect.host].name, no_exponent(ratio_on(host_effect, say)), dots)
     mean, prediction = effect.mean, effect.prediction
     if mean is not None and prediction is not None:
         words = f"{VERDICT_MARKS[effect.verdict]} {no_exponent(ratio_text(mean, say))}".strip()
@@ -78,10 +77,10 @@ def _ends(effects: Sequence[PooledEffect]) -> AxisEnds:
     """Return the ends of a logarithmic axis with room for every ratio.
 
     Intervals extend it at either end by at most three times the (logarithmic) range of the ratios."""
-    hosts = [host_effect for effect in effects for host_effect in effect.hosts]
-    ratios = [1.0, 1.02, 1 / 1.02, *(host_effect.ratio for host_effect in hosts if host_effect.ratio is not None)]
-    all_intervals = [*(host_effect.interval for host_effect in hosts), *(effect.prediction for effect in effects)]
-    intervals = [(interval.low, interval.high) for interval in all_intervals if interval is not None]
+    on_hosts = [host.ratio.spread for effect in effects for host in effect.hosts if host.ratio is not None]
+    ratios = [1.0, 1.02, 1 / 1.02, *(ratio for ratio, _, _ in on_hosts)]
+    intervals = [(low, high) for _, low, high in on_hosts]
+    intervals += [(effect.prediction.low, effect.prediction.high) for effect in effects if effect.prediction]
     ends = [end for interval_ends in intervals for end in interval_ends]
     spare = (max(ratios) / min(ratios)) ** 3
     low = max(min([*ratios, *ends]), min(ratios) / spare, 1 / _WIDEST)

@@ -22,7 +22,7 @@ from lastro.figures.xy import (
     drawn,
 )
 from lastro.words.language import Language
-from lastro.words.numbers import margin_text
+from lastro.words.numbers import percent
 from lastro.words.published import marks_of, side_text, title_of
 
 _AXIS_IN = 0.6  # at the left of a panel, for its numbers and its name
@@ -46,10 +46,10 @@ def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure 
     ticks = [(float(at), wrapped(text, room)) for at, text in enumerate(texts)]
     x = PlotAxis(names, -0.6, n_groups - 0.4, ticks=ticks, grid=False)
     panels = [_panel(panel, x, len(matched.figure.bars), say) for panel in matched.panels]
-    percent = margin_text(confidence, say)
+    level = percent(confidence, say)
     missing = any(bar.here.mean is None for panel in matched.panels for bar in panel.bars)
     how = [
-        say("bar: mean of this campaign with its {confidence} interval", confidence=percent),
+        say("bar: mean of this campaign with its {confidence} interval", confidence=level),
         _marks_words(matched, say),
         say("missing: not measured here, and the table has the reasons") if missing else "",
     ]  # fmt: skip

@@ -23,6 +23,7 @@ from lastro.results.rows import Attempt
 from lastro.stats.histograms import LEAST_BEYOND, Histogram, upper_ends
 from lastro.stats.notes import N_
 from lastro.words.language import Language
+from lastro.words.numbers import percent
 
 _CURVE_IN = {1: 2.4, 2: 1.9}  # 1.5 for more panels
 _MOST_CURVES = 12  # panels in one figure
@@ -135,7 +136,7 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
     ]
     shown_note = say("{n} of {all} combinations", n=_MOST_CURVES, all=len(panels)) if len(panels) > _MOST_CURVES else ""
     how = [say(shown.how), _trials(drawable, histograms, shown, say), say(_NOT_DRAWN), shown_note]
-    ticks = [(float(nines(q)), say.number(f"{100 * q:.6g}") + " %") for q in _NINES]
+    ticks = [(float(nines(q)), percent(q, say)) for q in _NINES]
     plot = Plot(
         panels[:_MOST_CURVES], say(shown.title, load=shown.load), how,
         PlotAxis(say("fraction of all packets that took no longer"), low=0, ticks=ticks),

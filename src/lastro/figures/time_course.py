@@ -101,7 +101,7 @@ def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analys
             continue
         unit = "%" if relative else metric.unit
         label = f"{metric.name} ({unit})" if unit else metric.name
-        if drift is None or drift.slope_per_hour is None or drift.relative != relative:
+        if drift is None or drift.slope_per_hour.value is None or drift.relative != relative:
             yield PlotPanel([_attempts(timed), *_ZERO], [label], y=PlotAxis())
             continue
         keys = [(p.trial, p.attempt) for cell in view.cells for p in cell.points]
@@ -109,7 +109,7 @@ def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analys
         per_hour, scale = clock.unit_s / 3600, 100 if relative else 1
         x = [first + hour / per_hour for hour, _ in drift.points]
         y = [value * scale for _, value in drift.points]
-        slope, ends = drift.slope_per_hour * scale * per_hour, [x[0], x[-1]]
+        slope, ends = drift.slope_per_hour.value * scale * per_hour, [x[0], x[-1]]
         # Sen's line goes through the medians.
         line = [statistics.median(y) + slope * (end - statistics.median(x)) for end in ends]
         items: list[Item] = [_attempts(timed), *_ZERO, PlotLine(x, y, _BLOCK), PlotLine(ends, line, _DRIFT)]
@@ -118,16 +118,13 @@ def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analys
 
 def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
     """Return the drift as text: '+0.12 % in 3 min 05 s [−0.05, 0.31], p = 0.31, n = 12'."""
-    assert drift.slope_per_hour is not None
-    scale *= drift.span_hours
-    change = significant(drift.slope_per_hour * scale, 2)
+    slope, scale = drift.slope_per_hour, scale * drift.span_hours
+    value, low, high = (scale * each for each in slope.spread)
+    change = significant(value, 2)
     text = f"{'' if change.startswith('-') else '+'}{change} {unit}".rstrip()
     text += f" in {human_duration(3600 * drift.span_hours)}"
-    if drift.interval is not None:
-        text += f" [{significant(drift.interval.low * scale, 2)}, {significant(drift.interval.high * scale, 2)}]"
-    if drift.p is not None:
-        text += f", p {p_text(drift.p, sign=True)}"
-    return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
+    text += f" [{significant(low, 2)}, {significant(high, 2)}], p {p_text(slope.p, sign=True)}"
+    return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=slope.n)
 
 
 def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Iterator[PlotPanel]:

@@ -85,7 +85,7 @@ def _receive(instance: Instance, path: ForwardingPath) -> None:
     """Make the other ends of both ports take redirected frames and complete checksums. Raises: Unavailable."""
     host, file = instance.testbed.host, instance.testbed.image.tree / _OBJECT
     known = host.run_json(["ip", "-n", instance.netns, "-j", "netns", "list-id"])
-    names = {each["nsid"]: each.get("name") for each in known}
+    names: dict[Any, str] = {each["nsid"]: each.get("name", "") for each in known}
     for port in (each for each in instance.links() if each["ifname"] in (path.inside, path.outside)):
         netns = names.get(port.get("link_netnsid"), instance.netns)
         script = _RECEIVE.format(index=port["link_index"], file=quoted(file)[0])

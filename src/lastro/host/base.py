@@ -227,8 +227,10 @@ class Host(ABC):
 
         Raises: HostError."""
 
-    def run_json(self, argv: Sequence[str]) -> Any:
-        return json.loads(self.run(argv).stdout)
+    def run_json(self, argv: Sequence[str]) -> list[dict[str, Any]]:
+        """Run a command that prints a list of objects as JSON, such as `ip -json`, and return them."""
+        objects: list[dict[str, Any]] = json.loads(self.run(argv).stdout)
+        return objects
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:

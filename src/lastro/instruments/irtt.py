@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
@@ -159,12 +160,12 @@ def without_own_lateness(
     return kept, tuple(remarks)
 
 
-def _times_ms(trip: Mapping[str, object]) -> tuple[float, float | None]:
+def _times_ms(trip: Mapping[str, Any]) -> tuple[float, float | None]:
     """Return (when a datagram was sent, when its answer came), in ms of the client's monotonic clock.
 
     The second is None if there was no answer. Raises: KeyError, TypeError, ValueError for a report in another
     format."""
-    client: Mapping[str, Mapping[str, int]] = trip["timestamps"]["client"]  # type: ignore[index]
+    client: Mapping[str, Mapping[str, int]] = trip["timestamps"]["client"]
     sent = client["send"]["monotonic"]
     back = client["receive"]["monotonic"] if trip["lost"] == "false" else None
     times = [value for value in (sent, back) if value is not None]

@@ -106,7 +106,7 @@ class LxdPlatform(Platform):
                 log = host.run([*client, "info", "--show-log", name], check=False).text
                 reason = first_error(log) or error.message  # the client only reports where the log is
                 raise PlatformError(f"{self.name} did not start instance {spec.name}: {reason}") from error
-            pid = host.run_json([*client, "query", f"/1.0/instances/{name}/state"])["pid"]
+            pid = json.loads(host.run([*client, "query", f"/1.0/instances/{name}/state"]).stdout)["pid"]
             host.run(["sh", "-ec", f"ip netns attach {netns} {pid}; exec ip -n {netns} link set lo up"])
             set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.complete(host, cgroup, spec.resources)

@@ -327,7 +327,7 @@ class Instance(ABC):
 
     def links(self) -> list[dict[str, Any]]:
         """Return the interfaces of the instance with their counters, in the format of `ip -json -statistics link`."""
-        return self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
+        return self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
         """Set network settings of the instance's kernel; settings that the kernel does not have are ignored."""

@@ -50,7 +50,7 @@ class NativeInstance(Instance):
 
     def links(self) -> list[dict[str, Any]]:
         """Return the interfaces that processes of the instance see, with counters."""
-        return self.testbed.host.run_json(["ip", "-n", self._net, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
+        return self.testbed.host.run_json(["ip", "-n", self._net, "-j", "-s", "link", "show"])
 
 
 class Native(Platform):

@@ -113,10 +113,11 @@ def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
     """Return the limit for both reading and writing; None if there is none. Raises: Unavailable if the two differ.
 
     OpenVZ has a single limit for both. `suffix` is "bps" or "iops"; `what` is the unit in errors."""
-    read, write = getattr(resources, f"read_{suffix}"), getattr(resources, f"write_{suffix}")
+    read: int | None = getattr(resources, f"read_{suffix}")
+    write: int | None = getattr(resources, f"write_{suffix}")
     if read != write:
         raise Unavailable(f"OpenVZ has a single limit for {what} read and written", "give both the same limit")
-    return read  # type: ignore[no-any-return]
+    return read
 
 
 def _creation_script(scratch: Path, tar: Path) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypedDict
 from lastro.errors import StoreError
 from lastro.results.database import damaged
 from lastro.results.looks import Look
+from lastro.results.provenance import Provenance
 from lastro.results.rows import STATES, State
 from lastro.results.segments import HostSegment
 from lastro.shapes import MOST_MEASURED, MisshapenData, made, number, parsed
@@ -26,46 +27,9 @@ _MOST_SECONDS = 1e9
 _MOST_CHARACTERS = 1 << 20
 
 
-class _Machine(TypedDict, total=False):
-    hostname: str
-    machine: str
-
-
-class _Testbed(TypedDict, total=False):
-    file: str
-    shared_cpus: list[str]
-    roles: dict[str, dict[str, Any]]
-
-
-class _Fleet(TypedDict, total=False):
-    file: str
-
-
 class _Gap(TypedDict):
     reason: str
     remedy: str | None
-
-
-class _Guest(TypedDict, total=False):
-    title: str
-    emulated: bool
-    partly: bool
-
-
-class _InTurn(TypedDict, total=False):
-    guest: _Guest
-
-
-class _Provenance(TypedDict, total=False):
-    host: dict[str, Any]
-    guest: _Guest
-    guests: dict[str, _InTurn]
-    controller: _Machine
-    machines: list[str]
-    testbed: _Testbed
-    fleet: _Fleet
-    tools: dict[str, dict[str, Any]]
-    root_filesystem: dict[str, Any]
 
 
 class _Interval(TypedDict):
@@ -169,6 +133,10 @@ def _json(kind: Any) -> Callable[[object], Any]:
     return read
 
 
+def _provenance(value: object) -> Provenance:
+    return Provenance.of(_json(dict[str, Any])(value))
+
+
 def _state(value: object) -> State:
     if value not in STATES:
         raise MisshapenData(f"is {value!r:.60}, but must be one of {', '.join(STATES)}")
@@ -251,7 +219,7 @@ def _looks(value: object) -> tuple[Look, ...]:
 META: dict[str, Callable[[Any], Any]] = {
     "format": _json(int),
     "study": lambda value: Study.from_dict(_json(dict[str, Any])(value)),
-    "provenance": _json(_Provenance),
+    "provenance": _provenance,
     "noise_floor": _noise_floor,
     "process": _process,
     "segments": _segments,
@@ -269,7 +237,7 @@ _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "measurement": {"metric": _text, "value": _measured},
     "series": {"name": _text, "unit": _text},
     "calibration": {"key": _text, "value": _json(Any)},
-    "testbed": {"name": _text, "provenance": _json(_Provenance), "unavailable": _unavailable},
+    "testbed": {"name": _text, "provenance": _provenance, "unavailable": _unavailable},
     "place": {"block": _count(1), "after": _count(0), "testbed": _text},
     "testbed_calibration": {"testbed": _text, "key": _text, "value": _json(Any)},
     "event": {"at_utc": _text, "kind": _text, "text": _text},

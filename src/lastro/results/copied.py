@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lastro.results.database import pack
+from lastro.results.provenance import Provenance
 from lastro.results.rows import TestbedRow
 from lastro.results.store import Store, gaps_text
 
@@ -24,7 +25,7 @@ _CLEANED_META = ("provenance", "noise_floor", "segments")
 
 
 def copy_store(
-    store: Store, file: Path, clean: Clean, provenance: dict[str, Any], testbeds: Mapping[str, TestbedRow]
+    store: Store, file: Path, clean: Clean, provenance: Provenance, testbeds: Mapping[str, TestbedRow]
 ) -> None:
     """Copy an open campaign to a new file, with the given provenance, and with `clean` applied to most other texts.
 
@@ -38,7 +39,7 @@ def copy_store(
             copy.execute(f"PRAGMA {pragma}")
         copy.execute("BEGIN")
         copy.execute("DELETE FROM meta WHERE key = 'process'")
-        _change(copy, ("meta", "key", "value"), {"provenance": json.dumps(provenance)})
+        _change(copy, ("meta", "key", "value"), {"provenance": json.dumps(provenance.chapters)})
         _change(copy, ("meta", "key", "value"), dict(_cleaned_meta(copy, clean)))
         for place in _TEXTS:
             _change(copy, place, {row: clean(text) for row, text in _values(copy, place)})
@@ -59,10 +60,11 @@ def _change_testbeds(copy: sqlite3.Connection, testbeds: Mapping[str, TestbedRow
         sql = "UPDATE testbed_calibration SET value = ? WHERE testbed = ? AND key = ?"
         copy.execute(sql, (_in_json(text, clean), testbed, key))
     for name, row in testbeds.items():
-        values = (f"~{row.name}", json.dumps(row.provenance), gaps_text(row), name)  # "~": another may have that name
+        unused = f"~{row.name}"  # another testbed may have that name
+        values = (unused, json.dumps(row.provenance.chapters), gaps_text(row), name)
         copy.execute("UPDATE testbed SET name = ?, provenance = ?, unavailable = ? WHERE name = ?", values)
         for table in ("place", "testbed_calibration"):
-            copy.execute(f"UPDATE {table} SET testbed = ? WHERE testbed = ?", (f"~{row.name}", name))
+            copy.execute(f"UPDATE {table} SET testbed = ? WHERE testbed = ?", (unused, name))
     for table, column in (("testbed", "name"), ("place", "testbed"), ("testbed_calibration", "testbed")):
         copy.execute(f"UPDATE {table} SET {column} = substr({column}, 2)")
 

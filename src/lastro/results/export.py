@@ -19,12 +19,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lastro.errors import OutputError
 from lastro.grouping import by_key
 from lastro.plain import without_controls
 from lastro.results.files import write_atomically
+from lastro.results.provenance import Provenance
 from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.study.model import Factor
@@ -69,12 +70,12 @@ def _optional(data: CampaignData) -> dict[str, str]:
     return {name: kind for (name, kind), has in zip(_MORE.items(), (fleet, guest), strict=True) if has}
 
 
-def measured_in(provenance: Mapping[str, Any], name: str = "") -> str:
+def measured_in(provenance: Provenance, name: str = "") -> str:
     """Return the value of the column `measured_in` according to `provenance`; `name` selects one of several guests."""
-    guest = provenance.get("guests", {}).get(name, provenance).get("guest")
-    if not guest:
+    guest = provenance.guests.get(name, provenance).guest
+    if not guest.title:
         return HOST
-    return "emulated guest" if guest.get("emulated") else "guest"
+    return "emulated guest" if guest.emulated else "guest"
 
 
 def _column(factor: Factor) -> str:

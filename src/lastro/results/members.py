@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from lastro.results.provenance import Provenance
 
 NAMELESS = "anonymous"  # the name of every host in an anonymous bundle
 
@@ -18,7 +19,7 @@ class Member:
     changed its study from the study file; empty if they are equal in all campaigns."""
 
     directory: str
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     blocks: Collection[int]
     trials: Collection[int]
     testbed: bool = False

@@ -13,6 +13,7 @@ from lastro.grouping import by_key
 from lastro.results.database import damaged
 from lastro.results.looks import Look
 from lastro.results.members import Member
+from lastro.results.provenance import Provenance, shared
 from lastro.results.rows import Attempt, BlockPlace, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.segments import HostSegment, within
@@ -45,7 +46,7 @@ class CampaignData:
     treatments: list[TreatmentRow]
     trials: list[TrialRow]
     attempts: list[Attempt]
-    provenance: dict[str, Any]
+    provenance: Provenance
     calibrations: dict[str, Any]
     noise_floor: Any
     events: list[tuple[str, str, str]]
@@ -119,7 +120,7 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
             directory=f"{data.directory}: {member.directory}",
             trials=[trial for trial in data.trials if trial.number in member.trials],
             attempts=[attempt for attempt in data.attempts if attempt.trial in member.trials],
-            provenance=dict(member.provenance),
+            provenance=member.provenance,
             calibrations=data.calibrations.get(member.directory, {}),
             members=(),
             segments=within(data.segments, data.attempts, member.trials),
@@ -127,25 +128,6 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
         )
         for member in data.members
     ]
-
-
-def shared(chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what several nested mappings, such as the provenance of several hosts, have in common.
-
-    A key is in the result if all mappings have it with equal values. Values that are mappings are compared in the same
-    way."""
-    if not chapters:
-        return {}
-    first, *others = chapters
-    common: dict[str, Any] = {}
-    for key, value in first.items():
-        if all(key in other for other in others):
-            values = [value, *(other[key] for other in others)]
-            if all(isinstance(chapter, Mapping) for chapter in values):
-                common[key] = shared(values)
-            elif all(other_value == value for other_value in values):
-                common[key] = value
-    return common
 
 
 def _torn(data: CampaignData) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
+from lastro.results.provenance import Provenance
 from lastro.results.trial_notes import TrialNotes
 from lastro.study.design import Treatment
 
@@ -36,7 +37,7 @@ class TestbedRow:
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
     name: str
-    provenance: dict[str, Any]
+    provenance: Provenance
     unavailable: dict[int, tuple[str, str | None]]
 
 

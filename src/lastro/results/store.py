@@ -186,7 +186,7 @@ class Store(StoreReader):
             self._db.execute(
                 "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
                 " SET provenance = excluded.provenance, unavailable = excluded.unavailable",
-                (row.name, json.dumps(row.provenance), gaps_text(row)),
+                (row.name, json.dumps(row.provenance.chapters), gaps_text(row)),
             )
             self._note_gaps(f"block IN ({_OF_TESTBED})", (row.name,), row.name)
             self._db.execute(  # a treatment that no testbed can run is unavailable in the plan, too

@@ -15,6 +15,7 @@ from lastro.host.files import boot_id, start_time
 from lastro.results.columns import META, Record, is_histogram, samples_of, transcript_of, typed, wrong
 from lastro.results.connection import BoundedConnection
 from lastro.results.database import DB_NAME, damaged, translated
+from lastro.results.provenance import Provenance
 from lastro.results.rows import STATES, Attempt, BlockPlace, Runner, State, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.segments import HostSegment
@@ -72,10 +73,11 @@ class StoreReader:
 
     # What the campaign is
 
-    def _meta(self, key: str) -> Any:
+    def _meta(self, key: str, kind: type[_Found]) -> _Found:
         values = self._values("SELECT key, value FROM meta WHERE key = ?", key, key)
         if not values:
             raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
+        assert isinstance(values[0], kind)
         return values[0]
 
     def _values(self, sql: str, name: str, *args: str) -> list[Any]:
@@ -92,11 +94,11 @@ class StoreReader:
 
     @property
     def study(self) -> Study:
-        return self._meta("study")  # type: ignore[no-any-return]
+        return self._meta("study", Study)
 
     @property
-    def provenance(self) -> dict[str, Any]:
-        return self._meta("provenance")  # type: ignore[no-any-return]
+    def provenance(self) -> Provenance:
+        return self._meta("provenance", Provenance)
 
     def treatments(self) -> list[TreatmentRow]:
         rows = self._rows("treatment", ("idx", "levels", "unavailable", "remedy"), "ORDER BY idx")

@@ -96,13 +96,13 @@ class Topology:
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> Self | None:
         """Return the topology in the notes of a trial; None if they have none, or one that is not valid."""
-        noted = notes.get(TOPOLOGY)
         try:
+            noted = notes[TOPOLOGY]
             return cls(
-                tuple(_from_note(Node, node) for node in noted["nodes"]),  # type: ignore[index]
-                tuple(_link(link) for link in noted["links"]),  # type: ignore[index]
-                tuple(_from_note(Load, load) for load in noted["loads"]),  # type: ignore[index]
-                tuple(_from_note(Witness, witness) for witness in noted["witnesses"]),  # type: ignore[index]
+                tuple(_from_note(Node, node) for node in noted["nodes"]),
+                tuple(_link(link) for link in noted["links"]),
+                tuple(_from_note(Load, load) for load in noted["loads"]),
+                tuple(_from_note(Witness, witness) for witness in noted["witnesses"]),
             )
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             return None

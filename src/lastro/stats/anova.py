@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lastro.stats.notes import Note
 
 if TYPE_CHECKING:
-    from lastro.stats._projections import Codes, Model
+    from lastro.stats._projections import Codes, Floats, Model
 
 TYPE = "II"
 # The notes; the report's catalogues translate these.
@@ -164,11 +164,11 @@ class _Plan:
         codes += [columns[name] for name in varying]
         return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), tuple(notes))
 
-    def model(self, y: object) -> Model:
+    def model(self, y: Floats) -> Model:
         """Fit the model to the centred values `y`."""
         from lastro.stats._projections import Model
 
-        return Model.of(y, self.codes, self.terms)  # type: ignore[arg-type]
+        return Model.of(y, self.codes, self.terms)
 
     def adjusted_for(self, term: int) -> list[int]:
         """Return the indices of the terms that a term is adjusted for: all that do not contain it."""

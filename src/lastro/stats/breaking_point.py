@@ -3,8 +3,8 @@
 The mean is assumed to change with the dose in one direction only: posterior draws of all means (`cell_means`) are
 fitted by isotonic regression. Nothing was measured between two neighbouring doses, so a draw shows only between which
 two doses the mean crosses the limit. The interval extends from the lower dose of one such pair to the upper dose of
-another, and holds for any shape of the curve in between. `at` interpolates linearly. There is no extrapolation beyond
-the measured doses.
+another, and holds for any shape of the curve in between. The estimate interpolates linearly. There is no extrapolation
+beyond the measured doses.
 
 Source: Barlow, Bartholomew, Bremner and Brunk, Statistical Inference under Order Restrictions (1972), section 1.2.
 Loads numpy."""
@@ -13,27 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from lastro.stats.campaign_effects import Campaigns, draw_means
 from lastro.stats.cell_means import MetricTrials
+from lastro.stats.intervals import Estimate, Interval
 
 Draws = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-
-
-@dataclass(frozen=True, slots=True)
-class BreakingPoint:
-    """The dose `at` which a mean crosses its limit, and an interval for this dose from `low` to `high`.
-
-    `at` is infinite if the limit probably holds at every dose, and minus infinity if it probably holds at none. `low`
-    is minus infinity if the limit may be violated even at the least dose, and `high` is infinite if the limit may hold
-    even at the greatest dose."""
-
-    at: float
-    low: float
-    high: float
 
 
 def breaking_points(
@@ -44,19 +31,21 @@ def breaking_points(
     at_least: bool,
     alpha: float,
     campaigns: Campaigns | None = None,
-) -> list[BreakingPoint | None]:
+) -> list[Estimate | None]:
     """Return for each candidate the dose at which its mean crosses the limit, with an interval of level 1 - `alpha`.
 
     The mean must be at least `limit` if `at_least`, else at most. The conditions of `trials` are the doses, two or
-    more, in ascending order. `campaigns` are {block: campaign} if there are several. None for
-    a candidate that was not measured at every dose, or of which only bounds are known."""
+    more, in ascending order. `campaigns` are {block: campaign} if there are several. A dose is infinite if the limit
+    probably holds at every dose, and minus infinity if it probably holds at none. Its interval begins at minus infinity
+    if the limit may be violated even at the least dose, and ends at infinity if the limit may hold even at the greatest
+    dose. None for a candidate that was not measured at every dose, or of which only bounds are known."""
     draws = draw_means(trials, (n_candidates, len(doses)), campaigns)
     for cell in trials.floors:
         draws[:, *cell] = np.nan
     if not at_least:  # at most `limit` is at least -`limit` for the negated mean
         draws, limit = -draws, -limit
     grid = (-math.inf, *doses, math.inf)
-    points: list[BreakingPoint | None] = []
+    points: list[Estimate | None] = []
     for candidate in range(n_candidates):
         of_candidate = draws[:, candidate]
         if np.isnan(of_candidate).any():
@@ -67,7 +56,8 @@ def breaking_points(
         first_broken[curves[:, -1] >= limit] = len(doses)
         low, high = np.quantile(first_broken, (alpha / 2, 1 - alpha / 2), method="inverted_cdf")
         middle = _fit_falling(np.median(of_candidate, axis=0, keepdims=True))[0]
-        points.append(BreakingPoint(_crossing(middle, doses, limit), grid[int(low)], grid[int(high) + 1]))
+        interval = Interval(grid[int(low)], grid[int(high) + 1], 1 - alpha)
+        points.append(Estimate(_crossing(middle, doses, limit), interval, len(draws)))
     return points
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from lastro.stats._projections import Floats
 from lastro.stats.campaign_effects import CampaignDraws, Campaigns
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
+from lastro.stats.intervals import Estimate, median_of
 
 _FINER = 4  # times the usual number of draws at a look, whose level is smaller, up to `_MOST_DRAWN` values in all
 _MOST_DRAWN = 10_000_000
@@ -43,13 +44,11 @@ class Limit:
 class LimitOdds:
     """How a candidate compares with one limit in its worst `condition`, where its mean may violate the limit the most.
 
-    `mean` has the interval from `low` to `high`, both in the worst condition. `holds` is the probability that the mean
-    holds the limit in all conditions."""
+    `mean` is that in the worst condition. `holds` is the probability that the mean holds the limit in all conditions.
+    """
 
     condition: int
-    mean: float
-    low: float
-    high: float
+    mean: Estimate
     holds: float
 
 
@@ -59,8 +58,8 @@ class CandidateOdds:
 
     `holds` is the probability that all means hold their limits in all conditions. `may_hold` is this probability if
     values that are only lower bounds count as holding. `next_holds` is the probability that one more trial in each
-    condition holds all limits. The three are NaN for a candidate with `missing` metrics. `cost` is (median, low end of
-    its interval, high end); None if it is not known. `cheapest` is the probability that this candidate holds all limits
+    condition holds all limits. The three are NaN for a candidate with `missing` metrics. `cost` is None
+    if it is not known. `cheapest` is the probability that this candidate holds all limits
     and costs the least of all candidates that do. `missing` are the indices of the metrics that were not measured in at
     least one condition: a candidate with any is never accepted."""
 
@@ -68,7 +67,7 @@ class CandidateOdds:
     holds: float
     may_hold: float
     next_holds: float
-    cost: tuple[float, float, float] | None
+    cost: Estimate | None
     cheapest: float
     missing: tuple[int, ...] = ()
 
@@ -174,9 +173,9 @@ def choose(
         p_holds, p_may_hold, p_next_holds = (
             math.nan if missing[at] else float(held[:, at].mean()) for held in (holds, may_hold, next_holds)
         )
-        cost_spread = _median_and_ends(costs[:, at], alpha)
+        cost_estimate = median_of(costs[:, at], alpha)
         odds.append(
-            CandidateOdds(limit_odds, p_holds, p_may_hold, p_next_holds, cost_spread, cheapest[at], missing[at])
+            CandidateOdds(limit_odds, p_holds, p_may_hold, p_next_holds, cost_estimate, cheapest[at], missing[at])
         )
     return _choice(tuple(odds), costs, alpha, stage)
 
@@ -205,7 +204,7 @@ def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int
 def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage: Stage) -> Choice:
     """Accept and reject candidates, and recommend the cheapest accepted one. `costs` are draws: (draw, candidate)."""
     known = [at for at in range(len(odds)) if not odds[at].missing]
-    order = sorted(known, key=lambda at: odds[at].cost or (math.inf,) * 3)
+    order = sorted(known, key=lambda at: cost.spread if (cost := odds[at].cost) else (math.inf,) * 3)
     least = 1 / len(costs)  # the least probability that this number of draws can show
     violates = {at: max(1 - odds[at].holds, least) for at in known if odds[at].may_hold > alpha * _NO_CHANCE}
     accepted = _by_holm(violates, alpha, stage, stage.accepted) - stage.rejected
@@ -272,17 +271,9 @@ def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> li
     worst = ends.argmin(axis=1) if limit.at_least else ends.argmax(axis=1)
     odds: list[LimitOdds | None] = []
     for at, condition in enumerate(worst):
-        spread = _median_and_ends(means[:, at, condition], alpha)
-        odds.append(LimitOdds(int(condition), *spread, float(good[:, at].all(axis=1).mean())) if spread else None)
+        mean = median_of(means[:, at, condition], alpha)
+        odds.append(LimitOdds(int(condition), mean, float(good[:, at].all(axis=1).mean())) if mean else None)
     return odds
-
-
-def _median_and_ends(drawn: Floats, alpha: float) -> tuple[float, float, float] | None:
-    """Return the median, the low end and the high end of the central 1 - `alpha` of the draws; None if any is NaN."""
-    if np.isnan(drawn).any():
-        return None
-    low, middle, high = map(float, np.quantile(drawn, (alpha / 2, 0.5, 1 - alpha / 2)))
-    return middle, low, high
 
 
 def _costs(draws: MeanDraws | CampaignDraws, cost: Mapping[int, float], shape: tuple[int, int]) -> Floats:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from lastro.grouping import by_key
-from lastro.stats.intervals import Interval, sample_mean
+from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.notes import Note
 
 # All pairs of points are compared: with more points than this, neighbours in time are averaged.
@@ -22,20 +22,15 @@ ONE_TIME = "all points are at the same time"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The trend of `n` points in time: Kendall's `tau`, from -1 to 1, and the two-sided `p` of no trend.
+    """The trend of points in time: Kendall's `tau`, from -1 to 1, and the slope with the two-sided p of no trend.
 
-    `slope_per_hour`, with its `interval`, is in the unit of the metric per hour, or in fractions of the treatment's
-    mean per hour if `relative`. `points` are (hour, residual) in order of time, for a plot. `absent_because` explains
-    why a field is None."""
+    The slope is in the unit of the metric per hour, or in fractions of the treatment's mean per hour if `relative`; its
+    `n` counts the points. `points` are (hour, residual) in order of time, for a plot. `tau` is None if the slope is."""
 
     tau: float | None
-    p: float | None
-    slope_per_hour: float | None
-    interval: Interval | None
+    slope_per_hour: Estimate
     relative: bool
-    n: int
     points: tuple[tuple[float, float], ...]
-    absent_because: Note | None = None
 
     @property
     def span_hours(self) -> float:
@@ -70,15 +65,15 @@ def drift(
     points = _points(residuals, hours, blocks)
     n = len(points)
     if n < LEAST_POINTS:
-        return Drift(None, None, None, None, relative, n, points, Note(TOO_FEW_POINTS, n=n))
+        return Drift(None, Estimate(None, None, n, Note(TOO_FEW_POINTS, n=n)), relative, points)
     times, left = zip(*points, strict=True)
     if times[0] == times[-1]:
-        return Drift(None, None, None, None, relative, n, points, Note(ONE_TIME))
+        return Drift(None, Estimate(None, None, n, Note(ONE_TIME)), relative, points)
     from scipy.stats import kendalltau, theilslopes
 
     slope, _, low, high = map(float, theilslopes(left, times, confidence))
     tau, p = map(float, kendalltau(times, left)) if min(left) < max(left) else (0.0, 1.0)
-    return Drift(tau, p, slope, Interval(low, high, confidence), relative, n, points)
+    return Drift(tau, Estimate(slope, Interval(low, high, confidence), n, p=p), relative, points)
 
 
 def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:

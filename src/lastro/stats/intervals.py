@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lastro.stats.notes import UNBOUNDED, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, ZERO_DENOMINATOR, Note
 from lastro.stats.pairing import Pairing
 from lastro.stats.resolution import rounding_of_mean
+
+if TYPE_CHECKING:
+    from lastro.stats._projections import Floats
 
 # How a value bounds the truth: the truth is at least the value (≥), or at most (≤); empty if it is no bound.
 Bound = Literal["", "≥", "≤"]
@@ -54,10 +57,11 @@ class Interval:
 class Estimate:
     """An estimated value and its interval: of a mean, a weighted sum of means, a ratio of means, or a new value.
 
-    `n` counts blocks when `pairing` is "paired", else values. `absent_because` explains why the value or the interval
-    is None. With a `bound`, the truth is known only to be at least, or at most, the value (`stats.censored`). `p` is
-    that of the null hypothesis that the value is zero (for a ratio: that it is 1, or that its numerator is zero), with
-    `df` degrees of freedom. For a ratio to a baseline, `sides` counts the values of the treatment and of the baseline.
+    `n` counts blocks when `pairing` is "paired", else values, or the hosts or draws that the estimate comes from.
+    `absent_because` explains why the value or the interval is None. With a `bound`, the truth is known only to be at
+    least, or at most, the value (`stats.censored`). `p` is that of the null hypothesis that the value is zero (for a
+    ratio: that it is 1, or that its numerator is zero), with `df` degrees of freedom. For a ratio to a baseline,
+    `sides` counts the values of the treatment and of the baseline.
     """
 
     value: float | None
@@ -80,6 +84,12 @@ class Estimate:
     def differs(self) -> bool:
         """True if the interval of a ratio excludes 1, that is, no difference."""
         return self.interval is not None and not self.interval.holds(1.0)
+
+    @property
+    def spread(self) -> tuple[float, float, float]:
+        """The value, and the low and the high end of its interval. Raises: AssertionError if either does not exist."""
+        assert self.value is not None and self.interval is not None
+        return self.value, self.interval.low, self.interval.high
 
     def above_zero(self) -> Estimate:
         """Return the estimate of a quantity that cannot be negative: its interval ends at zero."""
@@ -117,6 +127,16 @@ def t_quantile(confidence: float, df: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, (1 + confidence) / 2))
+
+
+def median_of(draws: Floats, alpha: float) -> Estimate | None:
+    """Return the median of the draws of a posterior, with the central interval of 1 - `alpha`; None if any is NaN."""
+    import numpy
+
+    if numpy.isnan(draws).any():
+        return None
+    low, middle, high = map(float, numpy.quantile(draws, (alpha / 2, 0.5, 1 - alpha / 2)))
+    return Estimate(middle, Interval(low, high, 1 - alpha), len(draws))
 
 
 def satterthwaite(parts: Sequence[float], df: Sequence[float]) -> float:

@@ -26,9 +26,12 @@ class Numeral(str):
     __slots__ = ()
 
 
+PERCENT = "\xa0%"  # with a no-break space
+
+
 def percent(share: float | None) -> Numeral:
     """Return a fraction as a percentage for a sentence: 0.05 is '5 %'; None counts as 0."""
-    return Numeral(f"{(share or 0) * 100:g} %")
+    return Numeral(f"{100 * (share or 0):g}{PERCENT}")
 
 
 class Note(str):

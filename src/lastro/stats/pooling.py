@@ -51,29 +51,21 @@ class MeasuredEffect(NamedTuple):
 class PooledMean:
     """The mean of the true effects over hosts like these, in the unit of the effects.
 
-    `value` has the standard error `error` with `df` degrees of freedom; `p` is that of a mean of zero. `tau` is the
-    standard deviation of the true effects between hosts. `q` is Cochran's Q, and `q_p` the p of no difference between
-    hosts. `prediction` is the interval for the true effect on a new host. `n` counts the hosts."""
+    `estimate` is the mean, with the standard error `error` and `df` degrees of freedom; its `n` counts the hosts. `tau`
+    is the standard deviation of the true effects between hosts. `q` is Cochran's Q, and `q_p` the p of no difference
+    between hosts. `prediction` is the interval for the true effect on a new host."""
 
-    value: float
+    estimate: Estimate
     error: float
     df: int
-    interval: Interval
-    p: float
-    tau: float
-    tau_interval: Interval
+    tau: Estimate
     q: float
     q_p: float
     prediction: Interval
-    n: int
-
-    @property
-    def estimate(self) -> Estimate:
-        return Estimate(self.value, self.interval, self.n, p=self.p, df=self.df)
 
     def p_of(self, bound: float, side: Side) -> float:
         """Return the p of the test whether the mean is above, below, or on either side of a bound."""
-        return t_p(self.value - bound, self.error, self.df, 0.0, side)
+        return t_p(self.estimate.spread[0] - bound, self.error, self.df, 0.0, side)
 
 
 def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estimator = "reml") -> PooledMean:
@@ -86,21 +78,18 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
         raise ValueError(f"{len(effects)} hosts cannot show how hosts differ: at least {FEWEST} are needed")
     sample, widened = _Sample.of(effects), _Sample.of(effects, confidence)
     tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
-    df = len(effects) - 1
+    n = len(effects)
     value, error = sample.mean(tau2)
-    half = t_quantile(confidence, df) * error
+    half = t_quantile(confidence, n - 1) * error
+    interval = Interval(value - half, value + half, confidence)
     return PooledMean(
-        value=value,
+        estimate=Estimate(value, interval, n, p=t_p(value, error, n - 1, 0.0), df=n - 1),
         error=error,
-        df=df,
-        interval=Interval(value - half, value + half, confidence),
-        p=t_p(value, error, df, 0.0),
-        tau=math.sqrt(tau2),
-        tau_interval=widened.profile(confidence),
+        df=n - 1,
+        tau=Estimate(math.sqrt(tau2), widened.profile(confidence), n),
         q=widened.cochran,
-        q_p=float(chdtrc(df, widened.cochran)),
+        q_p=float(chdtrc(n - 1, widened.cochran)),
         prediction=sample.prediction(confidence),
-        n=len(effects),
     )
 
 

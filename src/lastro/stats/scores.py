@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lastro.stats._projections import Floats
 from lastro.stats.campaign_effects import Campaigns, draw_means
 from lastro.stats.cell_means import MetricTrials
-
-Spread = tuple[float, float, float]  # the middle, the low end and the high end
+from lastro.stats.contrasts import exponential
+from lastro.stats.intervals import Estimate, median_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Scores:
     with a weight. `best` has the probability of each candidate to have the highest score; the reference does not
     compete."""
 
-    goodness: tuple[tuple[Spread | None, ...], ...]
-    scores: tuple[Spread | None, ...]
+    goodness: tuple[tuple[Estimate | None, ...], ...]
+    scores: tuple[Estimate | None, ...]
     best: tuple[float, ...]
 
 
@@ -61,8 +62,8 @@ def score(studies: Sequence[StudyTrials], n_candidates: int, reference: int, alp
     known = np.isfinite(rivals).any(axis=1)
     best = np.bincount(rivals.argmax(axis=1)[known], minlength=n_candidates) / len(total)
     return Scores(
-        tuple(tuple(_spread(of_study[:, at], alpha) for at in range(n_candidates)) for of_study in logs),
-        tuple(_spread(total[:, at], alpha) for at in range(n_candidates)),
+        tuple(tuple(_ratio(of_study[:, at], alpha) for at in range(n_candidates)) for of_study in logs),
+        tuple(_ratio(total[:, at], alpha) for at in range(n_candidates)),
         tuple(map(float, best)),
     )
 
@@ -82,9 +83,7 @@ def _log_ratios(
     return np.asarray(logs - logs[:, [reference]])
 
 
-def _spread(draws: np.ndarray[tuple[int], np.dtype[np.float64]], alpha: float) -> Spread | None:
-    """Return the median and the ends of an interval of a ratio, from draws of its logarithm; None if any is NaN."""
-    if np.isnan(draws).any():
-        return None
-    low, middle, high = map(float, np.exp(np.quantile(draws, (alpha / 2, 0.5, 1 - alpha / 2))))
-    return middle, low, high
+def _ratio(logs: Floats, alpha: float) -> Estimate | None:
+    """Return a ratio with its interval, from draws of its logarithm; None if any is NaN."""
+    estimate = median_of(logs, alpha)
+    return estimate and estimate.mapped(exponential)

@@ -8,11 +8,13 @@ more, at the level `CONFIRMING`. benches/ab_alarms.py measures the error rates o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lastro.stats.contrasts import MeanComparison, compare, one_sided_p
+from lastro.stats.intervals import Estimate, alpha_of
 from lastro.stats.spending import nominal_level
 
 if TYPE_CHECKING:
@@ -28,14 +30,20 @@ FEWEST_NEW = 3  # blocks
 
 @dataclass(frozen=True, slots=True)
 class VariantChange:
-    """The change of a variant against its reference, with an interval, which is infinite where the ratio has none.
+    """The change of a variant against its reference: `loss`, a fraction of it, above zero if the variant is worse."""
 
-    `loss` is a fraction of the reference, above zero if the variant is worse; None without a ratio."""
-
-    loss: float | None
-    low: float
-    high: float
+    loss: Estimate
     comparison: MeanComparison
+
+    @property
+    def low(self) -> float:
+        """The low end of the interval; minus infinity without an interval."""
+        return self.loss.interval.low if self.loss.interval else -math.inf
+
+    @property
+    def high(self) -> float:
+        """The high end of the interval; infinite without an interval."""
+        return self.loss.interval.high if self.loss.interval else math.inf
 
     @property
     def most(self) -> float:
@@ -54,7 +62,7 @@ def confidence_at(looks: Sequence[int], last_look: int, confidence: float) -> fl
 
     `looks` are numbers of blocks, in ascending order; `last_look` is the number of blocks at the last planned look."""
     fractions = tuple(block / last_look for block in looks)
-    return 1 - 2 * nominal_level(fractions, (1 - confidence) / 2)
+    return 1 - 2 * nominal_level(fractions, alpha_of(confidence) / 2)
 
 
 def changes(
@@ -62,15 +70,8 @@ def changes(
 ) -> tuple[VariantChange, ...]:
     """Return the change of each of `pairs`, (variant, reference), both cells of the model; all pairs are one family."""
     comparisons = compare(model, [({variant: 1.0}, {reference: 1.0}) for variant, reference in pairs], confidence)
-    return tuple(_change(comparison, better) for comparison in comparisons)
-
-
-def _change(comparison: MeanComparison, better: Better) -> VariantChange:
-    ratio, interval = comparison.ratio.value, comparison.ratio.interval
-    low, high = (interval.low, interval.high) if interval else (float("-inf"), float("inf"))
-    if better == "lower":
-        return VariantChange(None if ratio is None else ratio - 1, low - 1, high - 1, comparison)
-    return VariantChange(None if ratio is None else 1 - ratio, 1 - high, 1 - low, comparison)
+    sign = 1 if better == "lower" else -1
+    return tuple(VariantChange(each.ratio.mapped(lambda ratio: sign * (ratio - 1)), each) for each in comparisons)
 
 
 def new_blocks(alarm: int) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lastro.errors import InputError, did_you_mean
 from lastro.shapes import MOST_MEASURED
@@ -67,19 +65,16 @@ class Requirement:
             return cls.parse(name if value else f"no {name}")
         return cls.parse(f"{name} {value}")
 
-    def met_by(self, found: Mapping[str, Any]) -> bool | None:
-        """Return whether a property, as a probe recorded it, meets the requirement; None if that is not known.
+    def met_by(self, value: bool | int | float | None, *, is_lower_bound: bool = False) -> bool | None:
+        """Return whether a property that a probe found meets the requirement; None if that is not known.
 
-        `found` is untrusted: {"value": true, false, a count or a time in ms, "at_least": true if the value may be
-        larger}."""
-        value = found.get("value")
-        if not isinstance(value, bool | int | float):
+        `value` is a count or a time in ms, and may be larger if it `is_lower_bound`."""
+        if value is None:
             return None
         if self.limit is None:
             return bool(value) is self.wanted
         if isinstance(value, bool):  # false: there is none of it
             return None if value else False
-        is_lower_bound = found.get("at_least") is True
         if self.at_least and value >= self.limit:
             return True
         if is_lower_bound:

@@ -13,6 +13,7 @@ from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.shapes import made
 from lastro.stats.stopping import LEAST_BLOCKS
+from lastro.study._profiles import Factors, exclusions, known_factor, profile_exclusions, profile_levels, profiles
 from lastro.study.design import combinations, factorial_size, why_no_fraction
 from lastro.study.levels import (
     FUNCTION,
@@ -27,24 +28,20 @@ from lastro.study.levels import (
     unknown_name,
     written_parts,
 )
-from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
+from lastro.study.model import PATIENCE, Design, Factor, Level, ScenarioSchema, Study
 from lastro.study.own_function import OwnFunction
 from lastro.study.placement import check_placement
-from lastro.study.problems import FieldError, Key, Problems, shown
+from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
 from lastro.study.variants import check_changes, variants_of, varied
 from lastro.units import parse_share
 
 if TYPE_CHECKING:
-    from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
-
-_CHANGEABLE = "durations, amounts of work, tools, CPUs and memory"
+    from lastro.study.schema import StudyFile
 
 MAX_TRIALS = 1_000_000
 V = TypeVar("V", str, float)
-
-Factors = Mapping[str, Mapping[Level, Level]]  # {factor: {identity of a level: its spelling}}
 
 
 def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Problems) -> Study:
@@ -76,10 +73,10 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         metrics=metrics,
         all_metrics=tuple(schema.metrics_for(chosen).values()),
         design=_design(file, schema, factors, metrics, problems),
-        exclusions=_exclusions(file.exclude, ("exclude",), schema, factors, problems),
-        profiles=_profiles(file, schema, factors, problems),
-        profile_exclusions=_profile_exclusions(file, schema, factors, problems),
-        profile_levels=_profile_levels(file, schema, factors, problems),
+        exclusions=exclusions(file.exclude, ("exclude",), schema, factors, problems),
+        profiles=profiles(file, schema, factors, problems),
+        profile_exclusions=profile_exclusions(file, schema, factors, problems),
+        profile_levels=profile_levels(file, schema, factors, problems),
         sla=_by_metric(file.sla, metrics, problems, "sla"),
         cost=_by_metric(file.cost, metrics, problems, "cost"),
         require=_requirements(file.require, problems, "require"),
@@ -250,13 +247,6 @@ def metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Me
     return tuple(metric for metric in schema.metrics_for(chosen).values() if metric.name not in absent)
 
 
-def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
-    """Return the levels of a factor, {identity: spelling}. Raises: FieldError if the study does not have it."""
-    if name not in factors:
-        raise FieldError(f"this study has no factor {shown(name)}", partial(did_you_mean, name, factors))
-    return factors[name]
-
-
 def _design(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, metrics: Sequence[Metric], problems: Problems
 ) -> Design:
@@ -264,7 +254,7 @@ def _design(
     baseline: dict[str, Level] = {}
     for name, raw in file.design.baseline.items():
         with problems.at("design", "baseline", name):
-            baseline[name] = listed_level(schema, _known_factor(factors, name), name, raw)
+            baseline[name] = listed_level(schema, known_factor(factors, name), name, raw)
     design = file.design
     sequential = design.stopping == "sequential"
     if sequential:
@@ -320,142 +310,6 @@ def _reject_sequential_keys(file: StudyFile, problems: Problems) -> None:
             hint = 'write stopping = "sequential", or remove this key'
             wrong = FieldError(f"is for sequential stopping, but {how}", hint)
             problems.add(("design", name), wrong)
-
-
-def _exclusions(
-    rules: Sequence[ExcludeTable], where: Sequence[Key], schema: ScenarioSchema, factors: Factors, problems: Problems
-) -> tuple[Exclusion, ...]:
-    """Return the exclusions that can apply, and add a note about excluded levels that the study does not have.
-
-    `where` is the key path of the rules in the file."""
-    exclusions = []
-    for index, rule in enumerate(rules):
-        when: dict[str, tuple[Level, ...]] = {}
-        for name, raw_levels in rule.when.items():
-            place = (*where, index, "when", name)
-            levels: list[Level] = []
-            absent: list[Level] = []
-            for raw in raw_levels:
-                with problems.at(*place):
-                    level = _level_or_none(schema, _known_factor(factors, name), name, raw)
-                    if level is None:
-                        absent.append(raw)
-                    else:
-                        levels.append(level)
-            when[name] = tuple(levels)
-            if absent:
-                listed, leaves = ", ".join(map(shown, absent)), "" if levels else ", so the rule leaves out nothing"
-                problems.note(place, f"the study has no {name} {listed}{leaves}")
-        if all(when.values()):
-            exclusions.append(Exclusion(when, rule.reason))
-    return tuple(exclusions)
-
-
-def _level_or_none(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level | None:
-    """Return a level as the factor spells it; None if the scenario knows the level, but the study does not have it.
-
-    A study that was copied and reduced may exclude levels that it no longer has. Raises: FieldError for a level that
-    the scenario does not know, and for a value that is probably misspelt."""
-    try:
-        return listed_level(schema, levels, name, raw)
-    except FieldError as wrong:
-        try:
-            check_level(schema, name, raw)
-        except FieldError:
-            raise wrong from None
-        if name not in schema.parts and difflib.get_close_matches(str(raw), map(str, levels.values())):
-            raise
-        return None
-
-
-def _profiles(
-    file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
-) -> dict[str, dict[str, Level]]:
-    """Return {profile: {setting, factor or number of blocks: its value}}."""
-    offered = {name: [setting] for name, setting in schema.settings.items()}
-    offered |= options_named(schema) | options_of_one(schema)
-    changeable = {name for name, settings in offered.items() if any(setting.in_profiles for setting in settings)}
-    profiles: dict[str, dict[str, Level]] = {}
-    for profile in type(file.profiles).model_fields:
-        if profile not in file.profiles.model_fields_set:
-            continue
-        table = getattr(file.profiles, profile)
-        changes = profiles.setdefault(profile, {})
-        with problems.at("profiles", profile, "max_replicates"):
-            changes |= _blocks(table, file.design)
-        for name, raw in table.model_extra.items():
-            with problems.at("profiles", profile, name):
-                if name not in changeable and name in factors:
-                    raise FieldError(f"is a factor of this study; a profile can fix only {_CHANGEABLE}")
-                if name not in changeable:
-                    hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
-                    raise FieldError(f"a profile can change only replicates, {_CHANGEABLE}", hint)
-                if name in factors:
-                    changes[name] = _fixed_level(schema, factors[name], file, name, raw)
-                else:
-                    changes[name] = check_level(schema, name, raw)
-    return profiles
-
-
-def _profile_exclusions(
-    file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
-) -> dict[str, tuple[Exclusion, ...]]:
-    """Return {profile: its exclusions}, for profiles that have any."""
-    tables = {name: getattr(file.profiles, name) for name in type(file.profiles).model_fields}
-    return {
-        name: _exclusions(table.exclude, ("profiles", name, "exclude"), schema, factors, problems)
-        for name, table in tables.items()
-        if table.exclude
-    }
-
-
-def _profile_levels(
-    file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
-) -> dict[str, dict[str, tuple[Level, ...]]]:
-    """Return {profile: {factor: levels to keep, in the order of the study}}, for profiles with a table `only`."""
-    by_profile: dict[str, dict[str, tuple[Level, ...]]] = {}
-    for profile in type(file.profiles).model_fields:
-        table = getattr(file.profiles, profile)
-        for name, raw_levels in table.only.items():
-            kept: set[Level] = set()
-            for raw in raw_levels:
-                with problems.at("profiles", profile, "only", name):
-                    if name in (table.model_extra or {}):
-                        raise FieldError("is already fixed by this profile", f"remove `{name}` or this")
-                    kept.add(listed_level(schema, _known_factor(factors, name), name, raw))
-            levels = tuple(level for level in factors.get(name, {}).values() if level in kept)
-            by_profile.setdefault(profile, {})[name] = levels
-    return by_profile
-
-
-def _fixed_level(
-    schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level
-) -> Level:
-    """Return the level at which a profile fixes a factor.
-
-    Raises: FieldError if the baseline has another level of this factor."""
-    level = listed_level(schema, levels, name, raw)
-    if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
-        raise FieldError(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
-    return level
-
-
-def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
-    """Return the numbers of blocks that a profile sets, as {"replicates": n, "max_replicates": n}.
-
-    Numbers that the profile leaves out are absent. With `max_replicates`, "replicates" is at least `LEAST_BLOCKS`,
-    which sequential stopping needs to judge the spread. Raises: FieldError if `max_replicates` is below "replicates",
-    or if stopping is not sequential."""
-    named = {"replicates": table.replicates, "max_replicates": table.max_replicates}
-    changes: dict[str, Level] = {name: number for name, number in named.items() if number is not None}
-    if table.max_replicates is None:
-        return changes
-    if design.stopping != "sequential":
-        raise FieldError("is for sequential stopping, but this study has a fixed number of blocks")
-    least = max(design.replicates if table.replicates is None else table.replicates, LEAST_BLOCKS)
-    if table.max_replicates < least:
-        raise FieldError(f"must be at least `replicates` ({least}), but is {table.max_replicates}")
-    return changes | {"replicates": least}
 
 
 def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:

@@ -6,9 +6,7 @@ imports pydantic; only `load` and the command that prints the JSON Schema do."""
 from __future__ import annotations
 
 import copy
-import functools
 import json
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -318,7 +316,10 @@ def without_unknown_keys(document: dict[str, Any], problems: Problems, model: ty
         document = copy.deepcopy(document)
         for detail in details:
             *path, key = detail["loc"]
-            del functools.reduce(operator.getitem, path, document)[key]  # type: ignore[arg-type]
+            table: Any = document
+            for step in path:
+                table = table[step]
+            del table[key]
             problems.add(detail["loc"], FieldError(_message(detail), _hint(detail, model)))
     return document
 

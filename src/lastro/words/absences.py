@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from lastro.analysis.campaign import CampaignResults, Cell, Row
 from lastro.analysis.verdicts import Verdict
 from lastro.stats.notes import N_
-from lastro.words.campaign import exact_percent
 from lastro.words.language import Language
-from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided, verdict_text
+from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided, percent, verdict_text
 
 DASH = "—"
 _MEAN = N_("± is half the width of the {confidence} interval of the mean over n valid trials.")
@@ -46,7 +45,7 @@ def lacks_spread(cell: Cell) -> bool:
 def explanations(report: CampaignResults, say: Language) -> Iterator[str]:
     """Yield what means and ratios are, and why ratios or intervals are missing, each only if the table has such."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
-    confidence = exact_percent(report.study.design.confidence, say)
+    confidence = percent(report.study.design.confidence, say)
     if any(cell.summary and cell.summary.interval for _, cell in cells):
         yield say(_MEAN, confidence=confidence)
     if has_ratios(report):

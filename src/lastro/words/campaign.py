@@ -6,11 +6,11 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
 from lastro.analysis.joined_campaigns import across_campaigns
 from lastro.analysis.properties import PropertyTable
+from lastro.results.provenance import HostFacts
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import NO_SPREAD
@@ -18,7 +18,7 @@ from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_, Note
 from lastro.units import human_bytes, human_duration
 from lastro.words.language import Language
-from lastro.words.numbers import direction_text
+from lastro.words.numbers import direction_text, percent
 from lastro.words.remarks import meaning, sign
 
 _MOST_LINKS = 3  # treatments to name
@@ -38,7 +38,7 @@ def summary(report: CampaignResults, say: Language) -> str:
         *premises(report, say),
         _tally(report, say),
     ]
-    if where := host_line(report.provenance, say):
+    if where := host_line(report.provenance.host, say):
         sentences.append(say("Host: {host}.", host=where))
     if progress.first_utc and progress.last_utc:
         first, last = when(progress.first_utc), when(progress.last_utc)
@@ -225,7 +225,7 @@ def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
     yield say(
         "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline and "
         "of effects are corrected for the number of comparisons within a metric, and so are the marks beside them.",
-        confidence=exact_percent(design.confidence, say),
+        confidence=percent(design.confidence, say),
     )
     if not report.progress.finished:
         yield say("The campaign is unfinished: what is shown may change when the remaining trials have run.")
@@ -252,11 +252,11 @@ def _limits_of_host(report: CampaignResults, say: Language) -> Iterator[str]:
         yield say(
             "Unavailable levels leave gaps in the design: effects hold only for the combinations that were measured."
         )
-    if shared := report.provenance.get("testbed", {}).get("shared_cpus"):
+    if shared := report.provenance.testbed.shared_cpus:
         yield say(
             "Roles share CPUs ({shared}): CPU time that one uses is lost to the others, so load on the client or the "
             "server affects the system under test.",
-            shared="; ".join(map(str, shared)),
+            shared="; ".join(shared),
         )
 
 
@@ -282,7 +282,7 @@ def sequential_note(report: CampaignResults, say: Language) -> str:
         "Sequential campaign: blocks were added until every chosen ratio was known to ±{precision}, or there were "
         "{most}. Such a campaign tends to stop when the spread looks small by chance, so its intervals are slightly "
         "too narrow: 95% intervals contain the true value in 92.5% of cases or more.",
-        precision=say.number(f"{100 * design.precision:g}%"),
+        precision=percent(design.precision, say),
         most=design.max_replicates,
     )
 
@@ -302,20 +302,11 @@ def pairing(ratio: Estimate, say: Language) -> str:
     return say("unpaired, n = {n} and {m}", n=ratio.sides[0], m=ratio.sides[1])
 
 
-def exact_percent(share: float, say: Language) -> str:
-    """Format a fraction as '99.5 %', with all of its digits and a no-break space."""
-    return say.number(f"{100 * share:.6g}\xa0%")
-
-
-def host_line(provenance: Mapping[str, Any], say: Language) -> str:
-    """Describe the host as far as it is recorded: 'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, 6.1.0'."""
-    host = provenance.get("host")
-    facts = host if isinstance(host, Mapping) else {}
-    values = (facts.get(fact) for fact in ("hostname", "cpu_model", "cpus", "memory_bytes", "kernel"))
-    name, model, cpus, memory, kernel = (value if isinstance(value, str | int | float) else "" for value in values)
-    size = say.number(human_bytes(memory)) if memory and not isinstance(memory, str) else ""
-    parts = [name, model, say("{n} CPUs", n=cpus) if cpus else "", size, kernel]
-    return ", ".join(str(part) for part in parts if part)
+def host_line(host: HostFacts, say: Language) -> str:
+    """Describe a host as far as it is recorded: 'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, 6.1.0'."""
+    cpus = say("{n} CPUs", n=host.cpus) if host.cpus else ""
+    size = say.number(human_bytes(host.memory_bytes)) if host.memory_bytes else ""
+    return ", ".join(filter(None, (host.hostname, host.cpu_model, cpus, size, host.kernel)))
 
 
 def when(utc: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.doses import doses_of, unequal_doses
-from lastro.results.trial_notes import is_number
 from lastro.study.levels import hops
 from lastro.words.language import Language
+from lastro.words.numbers import percent
 
 _CPU_NEIGHBOUR = 0.1  # CPUs, above which a neighbour takes execution units from the other thread of its core
 _ENDS = 2  # of a chain: its source and its sink
@@ -37,18 +36,15 @@ def _conditions(report: CampaignResults, say: Language) -> Iterator[str]:
 
 def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
     """Yield a caveat if several CPUs of the host share a core and a neighbour used CPU time; otherwise nothing."""
-    recorded = report.provenance.get("cores")
-    cores: Mapping[str, Any] = recorded if isinstance(recorded, Mapping) else {}
-    shared = cores.get("shared")
-    if not isinstance(shared, list) or not shared or not _has_cpu_neighbour(report):
+    cores = report.provenance.cores
+    if not cores.shared or not _has_cpu_neighbour(report):
         return
-    words = {"cpus": "; ".join(str(group) for group in shared)}
-    speed = _least_speed(cores)
-    if cores.get("known_by") == _CALIBRATION and speed is not None:
+    words = {"cpus": "; ".join(cores.shared)}
+    if cores.known_by == _CALIBRATION and cores.speed_beside:
         yield say(
             "CPUs {cpus} share a core, by a calibration: a loop on one runs at {speed} of its speed beside a loop on "
             "the other. What a neighbour takes is in part the core itself, and not time on a CPU.",
-            speed=say.number(f"{100 * speed:.0f} %"),
+            speed=percent(min(cores.speed_beside.values()), say, decimals=0),
             **words,
         )
     else:
@@ -88,21 +84,22 @@ def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
         n_chains = int(config.get("chains", 1))
         most_in_a_row, chains = max(most_in_a_row, in_a_row), max(chains, n_chains)
         instances = max(instances, n_chains * (in_a_row + _ENDS))
-    host = report.provenance.get("host")
-    recorded = host.get("cpus") if isinstance(host, Mapping) else None
-    if most_in_a_row > 1 and is_number(recorded) and most_in_a_row + _ENDS > recorded:
+    recorded = report.provenance.host.cpus
+    if not isinstance(recorded, int) or not recorded:
+        return
+    if most_in_a_row > 1 and most_in_a_row + _ENDS > recorded:
         yield say(
             "Up to {n} instances in a row share {cpus} CPUs. What a further hop costs includes that they take turns, "
             "so it also measures the scheduler; with more CPUs, it may be less.",
             n=most_in_a_row + _ENDS,
-            cpus=say.integer(int(recorded)),
+            cpus=say.integer(recorded),
         )
-    if chains > 1 and is_number(recorded) and instances > recorded:
+    if chains > 1 and instances > recorded:
         yield say(
             "Up to {n} instances of several chains share {cpus} CPUs. What the chains take from one another includes "
             "that they take turns, so it also measures the scheduler; with more CPUs, it may be less.",
             n=instances,
-            cpus=say.integer(int(recorded)),
+            cpus=say.integer(recorded),
         )
 
 
@@ -131,11 +128,3 @@ def _unequal_doses(report: CampaignResults, say: Language) -> Iterator[str]:
 def _has_cpu_neighbour(report: CampaignResults) -> bool:
     cpus = (row.spreads.get("cpus") for row in doses_of(report).rows)
     return any(spread is not None and spread.greatest >= _CPU_NEIGHBOUR for spread in cpus)
-
-
-def _least_speed(cores: Mapping[str, Any]) -> float | None:
-    """Return the lowest recorded speed of a CPU whose sibling is busy (1: full speed); None without a calibration."""
-    speeds = cores.get("speed_beside")
-    if not isinstance(speeds, Mapping):
-        return None
-    return min((speed for speed in speeds.values() if is_number(speed)), default=None)

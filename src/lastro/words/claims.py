@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from lastro.analysis.claim_effects import ClaimContrast, Measure
 from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, magnitude_differs, tolerated
 from lastro.stats.intervals import Bound, Estimate
-from lastro.stats.notes import N_, Note, percent
+from lastro.stats.notes import N_, Note
 from lastro.units import significant
 from lastro.words.estimates import estimate_text
 from lastro.words.language import ENGLISH, Language
-from lastro.words.numbers import MINUS, ratio_text
+from lastro.words.numbers import MINUS, percent, ratio_text
 
 if TYPE_CHECKING:
     from lastro.analysis.claims.claim import Claim, PublishedFigure
@@ -178,13 +178,13 @@ def _is_bound(claim: Claim) -> bool:
 
 
 def _slight(claim: Claim, say: Language) -> str:
-    return say.number(percent(claim.slight))
+    return percent(claim.slight or 0.0, say)
 
 
 def _shown(measure: Measure, value: float, unit: str) -> str:
     if measure == "ratio":
         return f"×{value:g}"
-    return f"{value * 100:.4g} %" if measure == "share" else f"{_signed(value)} {unit}"
+    return percent(value) if measure == "share" else f"{_signed(value)} {unit}"
 
 
 def _signed(value: float) -> str:

@@ -12,6 +12,7 @@ from lastro.stats.notes import N_
 from lastro.words.claims import effect_text
 from lastro.words.estimates import p_text
 from lastro.words.language import ENGLISH, Language
+from lastro.words.numbers import percent
 
 if TYPE_CHECKING:
     from lastro.analysis.claims.claim import Source, Statement
@@ -89,5 +90,5 @@ def explanation(report: CampaignResults, say: Language = ENGLISH) -> str:
         "Effects have their {confidence} intervals; p is raw, then adjusted by Holm's method for the number of claims. "
         "A claim is reproduced when the effect has its direction and, where a figure was published, its whole interval "
         "lies within the tolerance.",
-        confidence=f"{report.study.design.confidence:.0%}",
+        confidence=percent(report.study.design.confidence, say),
     )

@@ -120,7 +120,7 @@ def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
         )
         return
     if between.spreads:
-        sizes = ", ".join(f"{name} {percent(spread.spread, say)}" for name, spread in between.spreads.items())
+        sizes = ", ".join(f"{name} {percent(spread.spread, say, digits=2)}" for name, spread in between.spreads.items())
         yield say(
             "Intervals and p contain the spread between {n} campaigns in which nothing changed (standard deviation: "
             "{sizes}).",
@@ -245,10 +245,10 @@ def _power(comparison: Comparison, say: Language) -> str:
     return say(
         text,
         power=percent(POWER, say),
-        loss=percent(noisiest.least_found, say),
+        loss=percent(noisiest.least_found, say, digits=2),
         metric=noisiest.metric.name,
         treatment=label(noisiest, say),
-        median=percent(middle.least_found, say),
+        median=percent(middle.least_found, say, digits=2),
     )
 
 
@@ -260,4 +260,4 @@ def _missed(comparison: Comparison, say: Language) -> str:
     allowed = N_("The intervals allow one of up to {loss}: {metric} of {treatment}.")
     if loss == math.inf:
         allowed = N_("The intervals allow one of any size: {metric} of {treatment}.")
-    return say(allowed, loss=percent(loss, say), metric=cell.metric.name, treatment=label(cell, say))
+    return say(allowed, loss=percent(loss, say, digits=2), metric=cell.metric.name, treatment=label(cell, say))

@@ -1,4 +1,4 @@
-"""The format of estimates, p-values and percentages in the tables of statistics. Pure."""
+"""The format of estimates and p-values in the tables of statistics. Pure."""
 
 from __future__ import annotations
 
@@ -38,11 +38,6 @@ def p_text(p: float | None, say: Language = ENGLISH, *, sign: bool = False) -> s
         return say.number("< 0.001")
     text = say.number(f"{p:.3f}" if p < 0.1 else f"{p:.2f}")
     return f"= {text}" if sign else text
-
-
-def share_text(share: float, say: Language) -> str:
-    """Format a fraction as a percentage, '78.9 %', with a no-break space."""
-    return say.number(f"{100 * share:.1f}\xa0%")
 
 
 def number_text(value: float, say: Language) -> str:

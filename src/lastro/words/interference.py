@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lastro.analysis.interference import Change, Interference, TestedLevel
+from lastro.analysis.interference import Interference, TestedLevel
 from lastro.grouping import by_key
-from lastro.stats.notes import N_
+from lastro.stats.notes import N_, PERCENT
 from lastro.words.language import Language
-from lastro.words.phrases import PERCENT, Amount, joined, sentence, unit_suffix
+from lastro.words.phrases import Amount, joined, sentence, unit_suffix
 
 _MOST = 4  # sentences on neighbours
 
@@ -42,9 +42,8 @@ class _Sentences:
         for why, levels in self._by_reason(self.interference.losses).items():
             yield self.say(text, neighbours=levels, reason=why)
 
-    def _amount(self, change: Change) -> Amount:
-        unit = PERCENT if change.relative else unit_suffix(self.metric.unit, self.say)
-        return Amount(change.value, change.low, change.high, unit)
+    def _change(self, tested: TestedLevel) -> Amount:
+        return Amount.of(tested.change, PERCENT if tested.relative else unit_suffix(self.metric.unit, self.say))
 
     # The cost of a neighbour
 
@@ -56,7 +55,7 @@ class _Sentences:
 
     def _loss_words(self, tested: TestedLevel) -> str:
         """Return how much a neighbour takes from or adds to the metric, or that its effect is not distinguishable."""
-        say, amount = self.say, self._amount(tested.change)
+        say, amount = self.say, self._change(tested)
         words = {"neighbour": tested.level, "metric": self.metric.name}
         if not tested.distinguishable:
             text = self._no_loss_words(tested, amount, words)
@@ -105,8 +104,8 @@ class _Sentences:
         """Yield clauses on the isolations: those that recover, harm, have no effect, are undecided, are not known."""
         say, higher = self.say, self.metric.better == "higher"
         known = [level for level in recoveries if level.effects]
-        decided = sorted((level for level in known if level.decided), key=lambda level: -level.recovered.value)
-        recovered = [(level, self._amount(level.recovered)) for level in decided if level.distinguishable]
+        decided = sorted((level for level in known if level.decided), key=lambda level: -level.recovered.spread[0])
+        recovered = [(level, Amount.of(level.recovered)) for level in decided if level.distinguishable]
         if gains := [(level, share.text(say)) for level, share in recovered if share.value > 0]:
             first = N_("isolation by {level} recovers {share} of it")
             yield self._listed(first if higher else N_("isolation by {level} removes {share} of it"), gains)
@@ -124,7 +123,7 @@ class _Sentences:
         text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
         if self.metric.better != "higher":
             text = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
-        return self._not_distinguishable(text, [(level, self._amount(level.recovered)) for level in tested])
+        return self._not_distinguishable(text, [(level, Amount.of(level.recovered)) for level in tested])
 
     def _not_distinguishable(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
         """Fill `text`, which says that amounts are not distinguishable from zero, with the levels and their amounts."""
@@ -150,7 +149,7 @@ class _Sentences:
         say, first = self.say, N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
-        costs = [(tested, self._amount(tested.change)) for tested in self.interference.costs]
+        costs = [(tested, self._change(tested)) for tested in self.interference.costs]
         losses = [(tested, amount.text(say)) for tested, amount in costs if tested.is_loss]
         cost = self._listed(first, losses, metric=self.metric.name) if losses else ""
         better = N_("without a neighbour, {metric} is {share} better with isolation by {level}")

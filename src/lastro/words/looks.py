@@ -11,6 +11,7 @@ from lastro.stats.notes import N_
 from lastro.stats.settled import Dropped
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
+from lastro.words.numbers import percent
 from lastro.words.phrases import joined
 
 _MOST_NAMED = 4
@@ -29,12 +30,8 @@ def odds_text(p: float, say: Language) -> str:
     if math.isnan(p):
         return "—"
     if p > 0.995:
-        return "> " + percent_text(0.99, say)
-    return "< " + percent_text(0.01, say) if p < 0.005 else percent_text(p, say)
-
-
-def percent_text(share: float, say: Language) -> str:
-    return f"{say.number(f'{share * 100:.0f}')} %"
+        return "> " + percent(0.99, say)
+    return "< " + percent(0.01, say) if p < 0.005 else percent(p, say, decimals=0)
 
 
 def cost_blocks_text(decision: SlaDecision, say: Language) -> str:
@@ -48,7 +45,7 @@ def cost_blocks_text(decision: SlaDecision, say: Language) -> str:
     text = N_("About {blocks} of these two would decide with a probability of {p}.")
     if len(others) > 1:
         text = N_("About {blocks} of these {k} would decide on each cost with a probability of {p}.")
-    return say(text, blocks=say.count(more, "more block"), k=len(others) + 1, p=percent_text(_SURE, say))
+    return say(text, blocks=say.count(more, "more block"), k=len(others) + 1, p=percent(_SURE, say))
 
 
 def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:
@@ -85,7 +82,7 @@ def standing(decision: SlaDecision | None, dropped: frozenset[int]) -> str:
         return "no candidate was measured in every condition"
     holds = odds_text(choice.odds[lead].holds, ENGLISH)
     cost = choice.odds[lead].cost
-    at_cost = f", cost {significant(cost[0], 3)}" if cost and decision.question.cost else ""
+    at_cost = f", cost {significant(cost.spread[0], 3)}" if cost and decision.question.cost else ""
     leading = f"{decision.candidates[lead].label} leads (holds with {holds}{at_cost})"
     if choice.recommended is None:
         open_ones, words = [at for at, _ in enumerate(choice.odds) if choice.verdict(at) == "open"], "undecided"

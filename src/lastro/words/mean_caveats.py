@@ -8,9 +8,8 @@ from lastro.analysis.model import LostTrials, MetricAnalysis
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
 from lastro.units import significant
-from lastro.words.estimates import share_text
 from lastro.words.language import Language
-from lastro.words.numbers import MINUS, mean_text, ratio_text
+from lastro.words.numbers import MINUS, mean_text, percent, ratio_text
 from lastro.words.phrases import unit_suffix
 
 MOST = 6  # treatments that are named
@@ -29,7 +28,7 @@ def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     if modes is None:
         return
     size = {"n": say.integer(modes.n), "trials": say.count(modes.trials, "trial"), "metric": name}
-    size["share"] = share_text(modes.n / modes.trials, say)
+    size["share"] = percent(modes.n / modes.trials, say, decimals=1)
     size["sds"] = say.number(f"{modes.sds:.1f}")
     distance = significant(modes.distance, 2).replace("-", MINUS)
     if modes.relative:

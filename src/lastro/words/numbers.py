@@ -12,8 +12,9 @@ from lastro.analysis.campaign import Cell, Row
 from lastro.analysis.verdicts import Verdict
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
+from lastro.stats import notes
 from lastro.stats.intervals import Estimate, Interval, Summary
-from lastro.stats.notes import N_
+from lastro.stats.notes import N_, PERCENT
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 
@@ -76,20 +77,21 @@ def fixed(value: float, decimals: int) -> str:
     return MINUS + text[1:] if text.startswith("-") else text
 
 
-def percent(share: float, say: Language = ENGLISH) -> str:
-    """Format a fraction as '7.5 %', with two significant digits."""
-    return say.number(f"{significant(100 * share, 2)} %")
+def percent(share: float, say: Language = ENGLISH, *, digits: int | None = None, decimals: int | None = None) -> str:
+    """Format a fraction as '7.5 %', with a no-break space.
 
-
-def margin_text(share: float, say: Language) -> str:
-    """Format a fraction as '7.5 %', with all of its digits."""
-    return say.number(f"{100 * share:g} %")
+    It has all of its digits, as what a user has chosen should have, unless it is to have this many significant `digits`
+    or `decimals`."""
+    if digits is None and decimals is None:
+        return say.number(notes.percent(share))
+    number = significant(100 * share, digits) if digits else f"{100 * share:.{decimals}f}"
+    return say.number(number.replace("-", MINUS)) + PERCENT
 
 
 def margins_text(margins: Mapping[str, float], say: Language) -> str:
     """Format {metric: margin} as '5 %', or as '5 % (throughput), 10 % (jitter, loss)' if the margins differ."""
     metrics_by_margin = by_key((margin, name) for name, margin in margins.items())
-    texts = {margin_text(margin, say): ", ".join(names) for margin, names in metrics_by_margin.items()}
+    texts = {percent(margin, say): ", ".join(names) for margin, names in metrics_by_margin.items()}
     return ", ".join(texts if len(texts) == 1 else (f"{text} ({names})" for text, names in texts.items()))
 
 

@@ -13,6 +13,7 @@ from lastro.words.campaign import when
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import Language
+from lastro.words.numbers import percent
 
 MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
 
@@ -61,7 +62,7 @@ def incomplete(counts: Mapping[State, int] | Mapping[str, int], say: Language) -
         "`lastro resume --invalid` tries them again.",
         n=say.integer(counts.get("invalid", 0)),
         trials=say.count(_runnable(counts), "trial"),
-        percent=say.number(f"{100 * fraction:.0f} %"),
+        percent=percent(fraction, say, decimals=0),
     )
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR
 from lastro.analysis.model import FactorPairs
 from lastro.results.samples import Metric
-from lastro.stats.notes import N_
+from lastro.stats.notes import N_, PERCENT
 from lastro.stats.simultaneous import Pair
 from lastro.study.levels import NONE
 from lastro.words.language import Language
-from lastro.words.phrases import PERCENT, Amount, joined, rounded_up, unit_suffix
+from lastro.words.phrases import Amount, joined, rounded_up, unit_suffix
 
 _MOST_LEVELS = 4  # differing levels in one sentence
 _MOST_NAMES = 8  # names in a list of levels
@@ -129,9 +129,8 @@ class PairPhrases:
     def size(self, pair: Pair) -> Amount:
         """Return how far two levels are apart, without a direction; a multiple if one is at least twice the other."""
         if pair.relative and not 0.5 < pair.value < 2:
-            value, low, high = pair.value, pair.interval.low, pair.interval.high
-            ends = (value, low, high) if value > 1 else (1 / value, 1 / high, 1 / low)
-            return Amount(*ends, f"\xa0{self.say('times')}", nothing=1.0)
+            multiple = pair.shown if pair.value > 1 else pair.shown.mapped(lambda ratio: 1 / ratio)
+            return Amount.of(multiple, f"\xa0{self.say('times')}", nothing=1.0)
         difference = self._difference(pair)
         return difference if difference.value > 0 else -difference
 
@@ -147,8 +146,7 @@ class PairPhrases:
     def _difference(self, pair: Pair) -> Amount:
         """Return the signed difference of a pair, in percent if it is relative, else in the unit of the metric."""
         zero, scale = (1.0, 100) if pair.relative else (0.0, 1)
-        value, low, high = (scale * (end - zero) for end in (pair.value, pair.interval.low, pair.interval.high))
-        return Amount(value, low, high, self._unit(pair))
+        return Amount.of(pair.shown.mapped(lambda end: scale * (end - zero)), self._unit(pair))
 
     def _unit(self, pair: Pair) -> str:
         return PERCENT if pair.relative else unit_suffix(self.metric.unit, self.say)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lastro.grouping import by_key
+from lastro.stats.intervals import Estimate
+from lastro.stats.notes import PERCENT
 from lastro.units import significant
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, fixed
 
-PERCENT = "\xa0%"
 _DIGITS = 4  # the most digits of a number, unless more are needed to show that its interval excludes `nothing`
 
 
@@ -27,6 +28,11 @@ class Amount:
     high: float | None
     unit: str = PERCENT
     nothing: float = 0.0
+
+    @classmethod
+    def of(cls, estimate: Estimate, unit: str = PERCENT, nothing: float = 0.0) -> Amount:
+        low, high = (estimate.interval.low, estimate.interval.high) if estimate.interval else (None, None)
+        return cls(estimate.value or 0.0, low, high, unit, nothing)
 
     def text(self, say: Language) -> str:
         """Format as '38 % [30, 45]', or '38 %' without an interval."""

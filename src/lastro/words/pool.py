@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.pooled_study import PooledStudy
-from lastro.stats.intervals import Estimate
 from lastro.words.campaign import place_of
 from lastro.words.language import Language
 from lastro.words.numbers import ratio_text
@@ -17,6 +16,4 @@ def place(pooled: PooledStudy, say: Language) -> str:
 
 def ratio_on(effect: HostEffect, say: Language) -> str:
     """Format the ratio on one host, or why that host has none."""
-    if effect.effect is None:
-        return "; ".join(map(say.note, effect.absent_because))
-    return ratio_text(Estimate(effect.ratio, effect.interval, 0), say)
+    return ratio_text(effect.ratio, say) if effect.ratio else "; ".join(map(say.note, effect.absent_because))

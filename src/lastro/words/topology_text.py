@@ -38,11 +38,11 @@ def _watched(witness: Witness, topology: Topology) -> str:
 
 def _named_lines(name: str, text: str, width: int) -> list[str]:
     first, rest = f"  {_unbroken(name):<{_NAME}} ", " " * (_NAME + 3)
-    return [_with_spaces(line) for line in _wrap(text, width, initial_indent=first, subsequent_indent=rest)]
+    return [_with_spaces(line) for line in _wrap(text, width, first, rest)]
 
 
-def _wrap(text: str, width: int, **indents: str) -> list[str]:
-    return textwrap.wrap(text, width, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
+def _wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
 def _unbroken(text: str) -> str:

@@ -10,7 +10,7 @@ from lastro.stats.notes import N_
 from lastro.stats.variants import VariantChange
 from lastro.units import significant
 from lastro.words.language import Language
-from lastro.words.numbers import STATUS_WORDS, fixed, margin_text, percent
+from lastro.words.numbers import STATUS_WORDS, fixed, percent
 
 _SLOWER = (N_("{variant} is slower by {change}{where}"), N_("{variant} is faster by {change}{where}"))
 _WORSE = (N_("{variant} is worse by {change}{where}"), N_("{variant} is better by {change}{where}"))
@@ -38,13 +38,13 @@ def headline(answer: VariantAnswer, say: Language) -> str:
         return _no_worse(answer, say)
     if (blocks := answer.more_blocks) is None:
         return say("not enough, and more blocks would hardly decide: the noise is too large for {margin}",
-                   margin=margin_text(answer.test.margin, say))  # fmt: skip
+                   margin=percent(answer.test.margin, say))  # fmt: skip
     text = (
         N_("not enough: {blocks} decides with {chance}")
         if blocks == 1
         else N_("not enough: {blocks} decide with {chance}")
     )
-    return say(text, blocks=say.count(blocks, "more block"), chance=margin_text(CHANCE, say))
+    return say(text, blocks=say.count(blocks, "more block"), chance=percent(CHANCE, say))
 
 
 def _alarm(answer: VariantAnswer, say: Language) -> str:
@@ -65,27 +65,27 @@ def _no_worse(answer: VariantAnswer, say: Language) -> str:
         return changed(best, change, answer.metric, say, more=more)
     most = max(change.most for _, change in pairs)
     if most <= answer.test.margin:
-        return say("no change larger than {most}", most=percent(most, say))
+        return say("no change larger than {most}", most=percent(most, say, digits=2))
     worst = max(change.high for _, change in pairs)
     if worst <= 0:
         return say("no change for the worse")
-    return say("no change for the worse larger than {most}", most=percent(worst, say))
+    return say("no change for the worse larger than {most}", most=percent(worst, say, digits=2))
 
 
 def changed(pair: VariantPair, change: VariantChange, metric: Metric, say: Language, *, more: bool) -> str:
     """Return 'after is slower by 3.1 % [1.9, 4.4]', with the treatment if `more` than one pair was measured."""
     words = _SLOWER if metric.unit.endswith(_OF_TIME) else _WORSE
     where = f" ({pair.label})" if more and pair.label else ""
-    worse = (change.loss or 0.0) > 0
+    worse = (change.loss.value or 0.0) > 0
     return say(words[not worse], variant=pair.variant, change=size_text(change, say, worse=worse), where=where)
 
 
 def size_text(change: VariantChange, say: Language, *, worse: bool = True) -> str:
     """Format a change in percent with its interval; a positive number is a loss or, if not `worse`, a gain."""
-    if change.loss is None:
+    if change.loss.value is None:
         return say("no ratio")
     sign = 100 if worse else -100
-    value, ends = sign * change.loss, sorted((sign * change.low, sign * change.high))
+    value, ends = sign * change.loss.value, sorted((sign * change.low, sign * change.high))
     if not all(map(math.isfinite, ends)):
         return say.number(f"{significant(value, 2)} %") + f" {say('unbounded')}"
     half = max((ends[1] - ends[0]) / 2, 1e-3)

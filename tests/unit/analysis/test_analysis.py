@@ -215,7 +215,7 @@ def test_where_nothing_has_an_effect_a_page_has_a_false_statement_as_often_as_it
                 or any(pair.differs for pair in pairs)
                 or metric.headline.different > 0
                 or bool(metric.interactions)
-                or (metric.drift is not None and (metric.drift.p or 1) < 0.05)
+                or (metric.drift is not None and (metric.drift.slope_per_hour.p or 1) < 0.05)
                 or (metric.serial is not None and metric.serial.p < 0.05 and metric.serial.matters)
             )
     assert 0.11 < false / 300 < 0.24, false

@@ -61,9 +61,9 @@ def judged(directory: Path, ratio: float, text: str = TEXT) -> tuple[Claims, Jud
 @pytest.mark.parametrize(
     ("ratio", "verdict", "reason"),
     [
-        (0.97, "reproduced", "the whole interval lies below a difference of 10 %"),
-        (0.5, "same direction, another size", "the whole interval lies beyond a difference of 10 %"),
-        (1 / 1.1, "same direction, too imprecise", "the interval reaches beyond a difference of 10 %"),
+        (0.97, "reproduced", "the whole interval lies below a difference of 10\xa0%"),
+        (0.5, "same direction, another size", "the whole interval lies beyond a difference of 10\xa0%"),
+        (1 / 1.1, "same direction, too imprecise", "the interval reaches beyond a difference of 10\xa0%"),
         (1.03, "contradicted", "the effect is significant, in the opposite direction"),
     ],
 )

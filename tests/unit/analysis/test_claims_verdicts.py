@@ -425,13 +425,13 @@ def bounded_recovery(template: CampaignData, recovered: float, bound: str) -> tu
 def test_a_bound_of_a_recovery_is_judged(template: CampaignData) -> None:
     """A recovery of 40 % does not reproduce "at least half", although it is one."""
     found = bounded_recovery(template, 0.75, "at_least = 0.5")
-    assert found == ("reproduced", "the whole interval lies within the published bound", "≥ 50 %")
+    assert found == ("reproduced", "the whole interval lies within the published bound", "≥ 50\xa0%")
     found = bounded_recovery(template, 0.3, "at_least = 0.5")
     assert found[:2] == ("same direction, another size", "the whole interval lies beyond the published bound")
     found = bounded_recovery(template, 0.5, "at_least = 0.5")
     assert found[:2] == ("same direction, too imprecise", "the interval reaches beyond the published bound")
     found = bounded_recovery(template, 0.3, "at_most = 0.5")
-    assert found == ("reproduced", "the whole interval lies within the published bound", "≤ 50 %")
+    assert found == ("reproduced", "the whole interval lies within the published bound", "≤ 50\xa0%")
 
 
 def test_a_level_of_the_worst_condition_is_not_that_of_the_mean(template: CampaignData) -> None:
@@ -471,8 +471,8 @@ SAME += 'at = { isolation = "none" } }\nmargin = 0.3'
             "same direction, another size",
             "the whole interval lies above the tolerance of the published figure",
         ),
-        (SAME, 0.0, "reproduced", "is within 30 %"),
-        (SAME, 0.3, "contradicted", "direct / bridge · memory differ by more than 30 %"),
+        (SAME, 0.0, "reproduced", "is within 30\xa0%"),
+        (SAME, 0.3, "contradicted", "direct / bridge · memory differ by more than 30\xa0%"),
     ],
 )
 def test_a_comparison_in_every_condition_is_not_that_of_the_means(

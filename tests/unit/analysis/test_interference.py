@@ -171,7 +171,7 @@ def test_a_recovery_is_distinguishable_where_its_interval_excludes_zero_on_logar
         assert model is not None and opening is not None
         for one in opening.recoveries.get("cpu", ()):
             if one.decided and one.p is not None and abs(one.p - 0.05) > 0.005:
-                low, high = one.recovered.low, one.recovered.high
+                _, low, high = one.recovered.spread
                 assert low is not None and high is not None
                 assert one.distinguishable == (not low <= 0 <= high)
                 found += model.log

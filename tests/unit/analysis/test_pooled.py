@@ -96,9 +96,9 @@ def test_the_mean_over_hosts_is_that_of_their_ratios_whatever_their_speed(tmp_pa
     runc = effects(found)["runc"]
     assert [host.name for host in found.hosts] == [*RUNC]
     assert runc.mean is not None and runc.pooled is not None and runc.mean.interval is not None
-    assert [one.ratio for one in runc.hosts] == pytest.approx([*RUNC.values()], abs=0.02)
+    assert [one.ratio.value for one in runc.hosts] == pytest.approx([*RUNC.values()], abs=0.02)
     assert runc.mean.value == pytest.approx(math.prod(RUNC.values()) ** 0.25, abs=0.01) and runc.verdict == "worse"
-    assert runc.pooled.tau == pytest.approx(0.06, abs=0.02) and runc.pooled.q_p < 0.001
+    assert runc.pooled.tau.value == pytest.approx(0.06, abs=0.02) and runc.pooled.q_p < 0.001
     assert runc.prediction is not None
     assert runc.prediction.low < runc.mean.interval.low < 0.86 < runc.mean.interval.high < runc.prediction.high
     assert effects(found)["cgroups"].verdict == "same"
@@ -317,7 +317,7 @@ def test_means_are_over_what_every_host_measured(tmp_path: Path) -> None:
         else None,
     )  # fmt: skip
     cgroups = effects(pool_hosts(hosts_of([*made, gap])))["cgroups"]
-    assert (cgroups.strata, cgroups.all_strata) == (1, 2) and cgroups.pooled is not None and cgroups.pooled.n == 4
+    assert (cgroups.strata, cgroups.all_strata) == (1, 2) and cgroups.pooled.estimate.n == 4
 
 
 def test_a_host_without_a_level_is_left_out_and_says_why(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_a_host_without_a_level_is_left_out_and_says_why(tmp_path: Path) -> None
     )  # fmt: skip
     found = pool_hosts(hosts_of([*made, without]))
     runc = effects(found)["runc"]
-    assert runc.pooled is not None and runc.pooled.n == 3
+    assert runc.pooled is not None and runc.pooled.estimate.n == 3
     assert runc.hosts[3].ratio is None and "no runc" in runc.hosts[3].absent_because[0]
     assert "unavailable: no runc" in markdown(pool_blocks(found, ENGLISH), ENGLISH)
 

@@ -34,7 +34,7 @@ from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT
 from lastro.words.campaign import limitations
 from lastro.words.claims import reason_text
-from lastro.words.estimates import p_text, share_text
+from lastro.words.estimates import p_text
 from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH, language
 
@@ -339,7 +339,6 @@ def test_numbers_as_text() -> None:
     portuguese = language("pt-BR")
     assert p_text(0.0002, ENGLISH, sign=True) == "< 0.001" and p_text(0.0121, ENGLISH, sign=True) == "= 0.012"
     assert p_text(0.0121, portuguese) == "0,012" and p_text(None, ENGLISH) == ""
-    assert share_text(0.7888, ENGLISH) == "78.9\xa0%" and share_text(0.7888, portuguese) == "78,9\xa0%"
 
 
 def test_trials_that_became_valid_later_are_a_limitation(known: Path) -> None:

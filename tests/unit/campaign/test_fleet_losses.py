@@ -16,6 +16,7 @@ from lastro.campaign.duration import pace_of
 from lastro.campaign.executor import AttemptCall, Call, Executor, ReachCall
 from lastro.campaign.testbed_worker import WorkerFailure
 from lastro.errors import ConnectionLost, HostError, HostUnfit, LastroError, StoreError
+from lastro.results.provenance import Provenance
 from lastro.results.read import load_campaign
 from lastro.results.rows import TestbedRow
 
@@ -58,7 +59,7 @@ def test_so_does_the_block_of_one_that_never_opens_in_a_resumed_campaign(
     """Another campaign may hold it for hours."""
     monkeypatch.setattr(fleets, "GRACE_S", 0.0)
     with campaign(tmp_path / "c", study_of(2)) as store:
-        store.save_testbed(TestbedRow("ada", {"host": {"hostname": "ada", "kernel": "6.1"}}, {}))
+        store.save_testbed(TestbedRow("ada", Provenance.of({"host": {"hostname": "ada", "kernel": "6.1"}}), {}))
         store.place(1, "ada")
         run(store, Pool(beds("ada", "bea"), silent=frozenset({"ada"})))
         assert on(store) == {1: {"bea"}, 2: {"bea"}}

@@ -111,7 +111,7 @@ def test_each_figure_says_what_it_shows(report: CampaignResults) -> None:
     assert (
         "Latency at 50% of the PDR" in curves and "the generator alone" in curves and "no answer to the rest" in curves
     )
-    assert "99.9 %" in curves, "15,000 packets have 15 beyond"
+    assert "99.9\xa0%" in curves, "15,000 packets have 15 beyond"
     assert "Latency at 20kpps" in shown["latency-20kpps"]
 
 

@@ -43,6 +43,7 @@ from lastro.host.testbed_file import load
 from lastro.render.markdown import markdown
 from lastro.results.export import to_csv
 from lastro.results.members import Member
+from lastro.results.provenance import Provenance
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.results.store import Store
 from lastro.words.campaign import place, premises
@@ -121,7 +122,9 @@ def test_it_is_said_in_portuguese_too(tmp_path: Path) -> None:
 def test_a_guest_among_the_testbeds_of_a_fleet_is_named(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path, make_study(replicates=3)))
     beds = {"ada": PROVENANCE, "bea": PROVENANCE, "vm": TCG}
-    members = [Member(name, found, {at}, (), testbed=True) for at, (name, found) in enumerate(beds.items(), 1)]
+    members = [
+        Member(name, Provenance.of(found), {at}, (), testbed=True) for at, (name, found) in enumerate(beds.items(), 1)
+    ]
     fleet = replace(report, members=tuple(members))
     assert fleet.guest is not None and fleet.guest.emulated and fleet.guest.partly
     assert fleet.guest.title == f"1 of 3 testbeds in {SOFTWARE}" and place(fleet, ENGLISH) != ""

@@ -32,6 +32,7 @@ from lastro.campaign.suite import read_folder
 from lastro.cli._conclude import conclude
 from lastro.document import Document
 from lastro.render.terminal import terminal_lines
+from lastro.results.provenance import Provenance
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.aa_study import aa_study
@@ -269,7 +270,7 @@ def test_the_readme_of_a_bundle_does_not_tell_where_a_kernel_was(bundled: None, 
 
 def test_the_readme_of_a_suite_names_the_studies_of_guests(bundled: None, tmp_path: Path) -> None:
     of_host, in_guest = (
-        CrateCampaign("campaign/" + name, name, "", 6, 6, 0, "2026-11-02T10:00", "2026-11-02T11:00", {})
+        CrateCampaign("campaign/" + name, name, "", 6, 6, 0, "2026-11-02T10:00", "2026-11-02T11:00", Provenance())
         for name in ("cpu", "disk")
     )
     in_guest = replace(in_guest, guest=report_of(make_campaign(tmp_path / "c", provenance=TCG)).guest)

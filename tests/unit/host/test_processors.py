@@ -111,7 +111,7 @@ def campaign(directory: Path, cores: object, cpus: float = 1.0, idle: str = "awa
             "pt-BR",
             "63 % de sua velocidade",
         ),
-        ({"shared": ["0,1"], "known_by": "calibration", "speed_beside": ["<b>"]}, "en", "share a core. What"),
+        ({"shared": ["0,1"], "known_by": "calibration"}, "en", "share a core. What"),
     ],
 )
 def test_a_neighbour_on_a_shared_core_is_a_caveat(tmp_path: Path, cores: object, code: str, words: str) -> None:
@@ -124,7 +124,7 @@ def test_a_neighbour_on_a_shared_core_is_a_caveat(tmp_path: Path, cores: object,
 
 @pytest.mark.parametrize(
     ("cores", "cpus"),
-    [({"shared": [], "known_by": "topology"}, 1.0), ({"shared": ["0,1"]}, 0.01), ("text", 1.0), ({"shared": "0"}, 1.0)],
+    [({"shared": [], "known_by": "topology"}, 1.0), ({"shared": ["0,1"]}, 0.01), ({}, 1.0)],
 )
 def test_without_a_shared_core_or_a_load_there_is_none(tmp_path: Path, cores: object, cpus: float) -> None:
     assert document(report_of(campaign(tmp_path, cores, cpus)))["caveats"] == []

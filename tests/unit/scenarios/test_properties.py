@@ -10,6 +10,7 @@ import pytest
 from lastro.analysis.host_facts import recorded
 from lastro.builders.part_properties import part_tables
 from lastro.cli._properties import property_lines, property_list
+from lastro.results.provenance import Provenance
 from lastro.scenarios.shared.properties import PartProperties
 from lastro.scenarios.shared.property import Property, unknown
 from lastro.words.language import language
@@ -54,7 +55,7 @@ def test_as_json_a_property_has_its_value() -> None:
 
 
 def report(properties: Any) -> Any:
-    return SimpleNamespace(provenance={"properties": properties})
+    return SimpleNamespace(provenance=Provenance.of({"properties": properties}))
 
 
 def test_a_report_has_a_table_for_each_kind() -> None:
@@ -70,11 +71,3 @@ def test_a_report_has_a_table_for_each_kind() -> None:
     )
     assert links.title == "Properties of links"
     assert recorded({"properties": stored}) == {}, "times are among them: they are no condition"
-
-
-@pytest.mark.parametrize(
-    "other", [None, 3, [1], {"platform": 7}, {"platform": {"runc": "x"}, "attachment": {1: {2: 3}}}]
-)
-def test_provenance_of_others_makes_no_error(other: Any) -> None:
-    for table in part_tables(report(other), language("en")):
-        assert all(len(row) == len(table.columns) for row in table.rows)

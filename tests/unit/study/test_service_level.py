@@ -75,16 +75,14 @@ def test_prices_are_those_of_what_a_scenario_measures() -> None:
         ("interface-added-ms < 50", False, False), ("interface-added-ms", 80.0, True), ("interfaces >= 8", None, None),
     ],
 )  # fmt: skip
-def test_a_requirement_is_met_by_what_a_probe_found(text: str, found: object, met: bool | None) -> None:
-    assert Requirement.parse(text).met_by({"value": found, "at_least": False}) is met
+def test_a_requirement_is_met_by_what_a_probe_found(text: str, found: float | None, met: bool | None) -> None:
+    assert Requirement.parse(text).met_by(found) is met
 
 
 def test_a_probe_that_stopped_counting_proves_only_what_it_counted() -> None:
-    most = {"value": 16, "at_least": True}
-    assert Requirement.parse("interfaces >= 16").met_by(most) is True
-    assert Requirement.parse("interfaces >= 17").met_by(most) is None
-    assert Requirement.parse("interfaces <= 20").met_by(most) is None
-    assert Requirement.parse("own_kernel").met_by({"value": "yes"}) is None  # not as a probe notes it
+    assert Requirement.parse("interfaces >= 16").met_by(16, is_lower_bound=True) is True
+    assert Requirement.parse("interfaces >= 17").met_by(16, is_lower_bound=True) is None
+    assert Requirement.parse("interfaces <= 20").met_by(16, is_lower_bound=True) is None
 
 
 def test_a_study_says_requirements_as_a_table_does() -> None:

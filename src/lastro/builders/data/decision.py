@@ -40,6 +40,7 @@ A value that does not exist is null, never absent and never NaN."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from lastro.analysis.breaking_points import BrokenLevel, broken_levels
@@ -48,6 +49,7 @@ from lastro.analysis.strictest_limits import StrictestLimit, strictest_limits
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, pick
 from lastro.results.looks import Look
+from lastro.stats.intervals import Estimate
 
 FORMAT, SUITE_FORMAT = "lastro-decision/1", "lastro-suite-decision/1"
 _VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecided", "missing": "not measured"}
@@ -116,7 +118,7 @@ def suite_document(decision: SuiteDecision) -> dict[str, Any]:
         ],
         "left_out": decision.left_out,
     }  # fmt: skip
-    return encode(choice, {})
+    return encode(choice, {Estimate: attrgetter("spread")})
 
 
 def _change(decision: SlaDecision, strictest: StrictestLimit) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def _change(decision: SlaDecision, strictest: StrictestLimit) -> dict[str, Any]:
 
 
 def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
-    point = pick(broken.point, "at low high") if broken.point else dict.fromkeys(("at", "low", "high"))
+    point = dict(zip(("at", "low", "high"), broken.point.spread if broken.point else (None,) * 3, strict=True))
     label = decision.candidates[broken.candidate].label
     return {"candidate": label, **pick(broken, "factor given doses"), "metric": broken.level.metric.name, **point}
 
@@ -140,10 +142,14 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         **pick(candidate, "label levels"),
         "verdict": _VERDICTS[decision.choice.verdict(at)],
         **pick(odds, "holds may_hold next_holds cheapest"),
-        "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
+        "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost.spread, strict=True)),
         "limits": [
             limit
-            and {"condition": levels_text(decision.conditions[limit.condition]), **pick(limit, "mean low high holds")}
+            and {
+                "condition": levels_text(decision.conditions[limit.condition]),
+                **dict(zip(("mean", "low", "high"), limit.mean.spread, strict=True)),
+                "holds": limit.holds,
+            }
             for limit in odds.limits
         ],
         "missing": [decision.question.metrics[number] for number in odds.missing],

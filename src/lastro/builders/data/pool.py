@@ -57,7 +57,7 @@ def document(pooled: PooledStudy) -> dict[str, Any]:
 
 
 def _host(host: PooledHost) -> dict[str, Any]:
-    known = {"facts": named_facts(host.report.provenance), "finished": host.report.progress.finished}
+    known = {"facts": named_facts(host.report.provenance.chapters), "finished": host.report.progress.finished}
     return pick(host, "name campaigns") | {"guest": host.report.guest} | known
 
 
@@ -70,11 +70,11 @@ def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
         "hosts": [_on_host(host_effect, names) for host_effect in effect.hosts],
         "mean": pooled
         and effect.mean
-        and _ratio(effect.mean) | {"log_error": pooled.error, "df": pooled.df, "hosts": pooled.n},
-        "tau": pooled and {"value": pooled.tau, "interval": pooled.tau_interval},
+        and _estimate(effect.mean) | {"log_error": pooled.error, "df": pooled.df, "hosts": pooled.estimate.n},
+        "tau": pooled and _estimate(pooled.tau),
         "prediction": effect.prediction,
         "heterogeneity": pooled and {"q": pooled.q, "df": pooled.df, "p": pooled.q_p},
-        "apart": effect.apart and _ratio(effect.apart),
+        "apart": effect.apart and _estimate(effect.apart),
         "p": tested and tested.p,
         "p_adjusted": effect.p_adjusted,
         "verdict": effect.verdict or None,
@@ -82,14 +82,15 @@ def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _ratio(estimate: Estimate) -> dict[str, Any]:
+def _estimate(estimate: Estimate) -> dict[str, Any]:
     return pick(estimate, "value interval")
 
 
 def _on_host(effect: HostEffect, names: list[str]) -> dict[str, Any]:
     return {
         "host": names[effect.host],
-        **pick(effect, "ratio interval"),
+        "ratio": effect.ratio and effect.ratio.value,
+        "interval": effect.ratio and effect.ratio.interval,
         "log_error": effect.effect and effect.effect.error,
         "df": effect.effect and effect.effect.df,
         "reason": "; ".join(effect.absent_because) or None,

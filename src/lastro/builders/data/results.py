@@ -134,7 +134,7 @@ def document(
         | {"invalid_attempts": progress.n_invalid_attempts},
         "guest": report.guest,
         "testbeds": [
-            {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": named_facts(bed.provenance)}
+            {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": named_facts(bed.provenance.chapters)}
             for bed in (report.members if report.of_fleet else ())
         ],
         "segments": [

@@ -82,7 +82,11 @@ _FORMS: Forms = {
         | {"treatments": [{"treatment": row, "n": n, "trials": trials} for row, n, trials in modes.counts]}
     ),
     LostTrials: lambda lost: as_object(lost, "summary ratio"),
-    Drift: lambda drift: as_object(drift, "points"),
+    Drift: lambda drift: (
+        pick(drift, "tau relative")
+        | {"slope_per_hour": drift.slope_per_hour.value}
+        | pick(drift.slope_per_hour, "p interval n absent_because")
+    ),
     Fraction: lambda fraction: fraction.document() if fraction else None,
 }
 

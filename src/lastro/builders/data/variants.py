@@ -37,7 +37,7 @@ def document(answer: VariantAnswer) -> dict[str, Any]:
             {
                 "variant": pair.variant,
                 "levels": pair.row.treatment.levels,
-                "change": pair.change and pair.change.loss,
+                "change": pair.change and pair.change.loss.value,
                 "low": pair.change and pair.change.low,
                 "high": pair.change and pair.change.high,
                 "verdict": answer.verdict(pair),

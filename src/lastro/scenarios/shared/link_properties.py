@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from lastro.attachments.base import Attachment, Segment, made
 from lastro.errors import LastroError
@@ -71,7 +72,7 @@ def _vlan_frame(testbed: Testbed, a: Port, b: Port) -> Property:
     return Property(VLAN_FRAME, came, f"a frame with the tag {_TAG} (802.1Q), from one member to another, {arrived}")
 
 
-def _interface(port: Port) -> dict[str, object]:
+def _interface(port: Port) -> dict[str, Any]:
     return next(link for link in port.instance.links() if link["ifname"] == port.name)
 
 
@@ -118,5 +119,5 @@ def _overheard(ports: Sequence[Port], third: Port | None) -> Property:
 
 
 def _received(port: Port) -> int:
-    stats: dict[str, dict[str, int]] = _interface(port)["stats64"]  # type: ignore[assignment]
+    stats: dict[str, dict[str, int]] = _interface(port)["stats64"]
     return stats["rx"]["bytes"]

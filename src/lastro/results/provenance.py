@@ -1,0 +1,149 @@
+"""What a campaign recorded about its hosts: typed, as far as the code relies on it, and whole, to show and to compare.
+
+Each field has a default, since other versions of Lastro record fewer facts. Facts that have no field here, which may be
+those of another version, are in `Provenance.chapters` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lastro.shapes import OpenRecord, made
+
+THIS_MACHINE = "this machine"  # how the host of a role is reached without SSH
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts(OpenRecord):
+    """A machine. `machine` is a hash of its ID; `cpus` is a text if it describes guests with different numbers."""
+
+    hostname: str = ""
+    machine: str = ""
+    cpu_model: str = ""
+    cpus: int | str = 0
+    memory_bytes: int = 0
+    kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGuest(OpenRecord):
+    """The guest in which a campaign ran; without a `title`, it ran on a real host. See `guest.in_turn`."""
+
+    title: str = ""
+    full_title: str = ""
+    emulated: bool = False
+    partly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GuestInTurn(OpenRecord):
+    guest: RecordedGuest = RecordedGuest()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRole(OpenRecord):
+    """How the host of a role was reached, its CPUs, and its network cards, as {neighbouring role: card}."""
+
+    reached: str = THIS_MACHINE
+    cpu_set: str = "all"
+    links: Mapping[str, str] = field(default_factory=dict)
+    machine: HostFacts = HostFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTestbed(OpenRecord):
+    file: str = ""
+    roles: Mapping[str, RecordedRole] = field(default_factory=dict)
+    shared_cpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFleet(OpenRecord):
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTool(OpenRecord):
+    version: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRoot(OpenRecord):
+    image_tools: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRoot(OpenRecord):
+    sha256: str = ""
+    debian_snapshot: str = ""
+    variants: Mapping[str, VariantRoot] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCores(OpenRecord):
+    """Which CPUs share a core, as `host.processors.shared_cores` found it."""
+
+    shared: tuple[str, ...] = ()
+    known_by: str = ""
+    speed_beside: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedProperty(OpenRecord):
+    """A property of a part: see `scenarios.shared.property.Property`."""
+
+    text: str = ""
+    value: bool | int | float | None = None
+    at_least: bool = False
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance(OpenRecord):
+    """The provenance of a campaign or of a testbed. `properties` is {kind of part: {level: {name: property}}}."""
+
+    host: HostFacts = HostFacts()
+    controller: HostFacts = HostFacts()
+    machines: tuple[str, ...] = ()
+    guest: RecordedGuest = RecordedGuest()
+    guests: Mapping[str, GuestInTurn] = field(default_factory=dict)
+    testbed: RecordedTestbed = RecordedTestbed()
+    fleet: RecordedFleet = RecordedFleet()
+    tools: Mapping[str, RecordedTool] = field(default_factory=dict)
+    image_tools: Mapping[str, str] = field(default_factory=dict)
+    root_filesystem: RecordedRoot = RecordedRoot()
+    cores: RecordedCores = RecordedCores()
+    properties: Mapping[str, Mapping[str, Mapping[str, RecordedProperty]]] = field(default_factory=dict)
+    noise_floor_of: str = ""
+    chapters: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, chapters: Mapping[str, Any]) -> Provenance:
+        """Return recorded chapters as provenance. Raises: MisshapenData for a fact of another type."""
+        typed: Provenance = made(cls, {key: value for key, value in chapters.items() if key != "chapters"})
+        return replace(typed, chapters=chapters)
+
+    def __or__(self, other: Provenance) -> Provenance:
+        """Return both together; of a chapter that both have, that of `other`."""
+        return Provenance.of({**self.chapters, **other.chapters})
+
+
+def shared(all_provenances: Sequence[Provenance]) -> Provenance:
+    """Return what the provenance of several hosts has in common; of none, no provenance."""
+    return Provenance.of(_common([each.chapters for each in all_provenances]) if all_provenances else {})
+
+
+def _common(all_chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all mappings have with equal values. Values that are mappings are compared in the same way."""
+    first, *others = all_chapters
+    common: dict[str, Any] = {}
+    for key, value in first.items():
+        if all(key in other for other in others):
+            values = [value, *(other[key] for other in others)]
+            if all(isinstance(each, Mapping) for each in values):
+                common[key] = _common(values)
+            elif all(each == value for each in values):
+                common[key] = value
+    return common
