@@ -44,6 +44,11 @@ _IMPORT_TIMEOUT_S = 600.0
 _PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # package by program
 _TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # the only image is our own
 _NETWORK = "lastro"
+# With networks of its own, Podman names the namespaces of instances itself, in the directory where the host has its
+# names. Over this directory, it gets one that ends with its mount namespace; the host's names are in another place.
+_NAMES = "/run/names"
+_HIDE_NAMES = f"mkdir -p {_NAMES}; mount --rbind {NETNS_DIR} {_NAMES}; mount -t tmpfs tmpfs {NETNS_DIR}"
+_SHOW_NAMES = f"umount --lazy {NETNS_DIR}; umount --lazy {_NAMES}"
 _RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", "crun"))
 
 
@@ -131,11 +136,14 @@ class Podman(Platform):
         the block or later: Podman changes the firewall rules in it, and leaves them there."""
         self._networked, bridge = testbed.dut, IPv4Interface(gateway)
         options = ["--disable-dns", f"--subnet={bridge.network}", f"--gateway={bridge.ip}"]
+        inside = ["nsenter", f"--mount={self._home / 'mnt'}", "sh", "-ec"]
         try:
+            testbed.host.run([*inside, _HIDE_NAMES])
             testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
             yield OwnNetworks(tuple(self._podman()), first=_NETWORK)
         finally:
             testbed.host.run([*self._podman(), "network", "rm", "--force", _NETWORK], check=False)
+            testbed.host.run([*inside, _SHOW_NAMES], check=False)
             self._networked = ""
 
     def _podman(self, storage: str = "storage.conf") -> list[str]:
@@ -181,7 +189,8 @@ class Podman(Platform):
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
-        argv += [f"--network={_NETWORK if spec.own_network else f'ns:{NETNS_DIR / netns}'}"]
+        names = _NAMES if self._networked else NETNS_DIR
+        argv += [f"--network={_NETWORK if spec.own_network else f'ns:{names}/{netns}'}"]
         argv += [f"--publish={spec.published}"] if spec.published else []
         argv += ["--cgroup-parent", testbed.session.cgroup]
         argv += ["--pull=never", "--log-driver=none", "--no-hosts", "--dns=none"]

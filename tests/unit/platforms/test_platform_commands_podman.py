@@ -187,6 +187,11 @@ def test_on_its_own_network_podman_publishes_a_port_in_the_namespace_of_the_dut(
         with platform.start(testbed, spec) as instance:
             assert instance.netns == "lastro-0a1b2c-one"
         run = host.command("--publish")
+        with platform.start(testbed, InstanceSpec("two", "neighbour")):
+            plain = next(argv for argv in reversed(host.commands) if "--detach" in argv)
+    assert "--network=ns:/run/names/lastro-0a1b2c-two" in plain, "the host's names are there meanwhile"
+    hidden, shown = (argv for argv in host.commands if "/run/names" in argv[-1])
+    assert hidden[-1].endswith("mount -t tmpfs tmpfs /run/netns") and "umount --lazy /run/netns" in shown[-1]
     networks = [argv for argv in host.commands if "network" in argv]
     subnet = ["--disable-dns", "--subnet=198.18.64.0/18", "--gateway=198.18.64.1", "lastro"]
     assert networks == [[*own, "network", "create", *subnet], [*own, "network", "rm", "--force", "lastro"]]
