@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,15 +62,17 @@ def test_an_answer_over_days_that_is_open_asks_for_more_campaigns(days: list[Pat
 def test_campaigns_that_no_level_is_held_by_are_refused(tmp_path: Path, days: list[Path]) -> None:
     other = copy.deepcopy(PROVENANCE)
     other["host"]["hostname"] = "edge-8"
-    elsewhere = campaign(tmp_path / "elsewhere", provenance=other)
+    elsewhere = campaign(tmp_path / "elsewhere", "2026-11-05", provenance=other)
     is_error(lastro("decide", days[0], elsewhere, *SLA), 2, "different machines (host: edge-7 and edge-8)", "pool")
     assert lastro("results", days[0], elsewhere).code == 0
-    changed = campaign(tmp_path / "changed", settings={"tcp_s": 3, "anomaly": "none", "platform": "runc"})
+    changed = campaign(tmp_path / "changed", "2026-11-06", settings={"tcp_s": 3, "anomaly": "none", "platform": "runc"})
     is_error(
         lastro("decide", days[0], changed, *SLA), 2, "are not campaigns of one study: the setting tcp_s is 15 and 3"
     )
     is_error(lastro("decide", days[0], tmp_path / "none", *SLA), 2, "holds no campaign")
     is_error(lastro("decide", days[0], days[0], *SLA), 2, "is given twice")
+    shutil.copytree(days[0], tmp_path / "copy")
+    is_error(lastro("decide", *days, tmp_path / "copy", *SLA), 2, f"copy is a copy of {days[0]}")
 
 
 def test_campaigns_of_different_studies_are_compared_by_platform(tmp_path: Path, days: list[Path]) -> None:

@@ -24,6 +24,7 @@ import argparse
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,15 +139,19 @@ def run(args: argparse.Namespace) -> int:
 def _campaigns(directories: Sequence[Path]) -> dict[str, CampaignData]:
     """Return {name of a study: its campaigns, put together}, for the studies of a suite or of the given campaigns.
 
-    Raises: InputError if a directory holds no campaign, for a suite among several directories, and if campaigns of
-    studies with one name are not campaigns of one study."""
+    Raises: InputError if a directory holds no campaign, for a copy or a suite among several directories, and if
+    campaigns of studies with one name are not campaigns of one study."""
     from lastro.results.merge import together
 
     first, *others = directories
     if not others and suites.is_suite(first):
         begun = [member.name for member in suites.read(first).studies if suites.begun(first, member)]
         return {name: loaded(first / name) for name in begun}
-    by_study = by_key((campaign.study.name, campaign) for campaign in load_all(directories))
+    campaigns = load_all(directories)
+    for one, other in combinations(campaigns, 2):
+        if one.attempts and one.attempts == other.attempts and one.directory != other.directory:
+            raise InputError(f"{other.directory} is a copy of {one.directory}", "give campaigns of different days")
+    by_study = by_key((campaign.study.name, campaign) for campaign in campaigns)
     return {name: together(campaigns) for name, campaigns in by_study.items()}
 
 

@@ -6,7 +6,7 @@ posterior of all means is drawn (`cell_means`), and every probability is a fract
 A candidate is accepted if it probably enough holds all limits: Holm's method, over the candidates that have a chance,
 keeps the probability of accepting any violator of a limit at `alpha`. In a campaign with a look after each block
 (`looks`), this is the probability over all looks together. The recommended candidate is the cheapest accepted one.
-benches/decision_promises.py measures the error rates.
+benches/decision_promises.py measures the error rates, and benches/more_blocks.py how often `more_blocks` are enough.
 
 Sources: Berger, Technometrics 24 (1982) 295-300, for one test of several limits; Holm, Scand. J. Stat. 6 (1979) 65-70;
 Andradóttir and Kim, Naval Research Logistics 57 (2010) 403-421, for the question. Loads numpy."""
@@ -14,6 +14,7 @@ Andradóttir and Kim, Naval Research Logistics 57 (2010) 403-421, for the questi
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +25,7 @@ from lastro.stats._projections import Floats
 from lastro.stats.campaign_effects import CampaignDraws, Campaigns
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
 from lastro.stats.intervals import Estimate, median_of
+from lastro.stats.simultaneous import Outlook
 
 _FINER = 4  # times the usual number of draws at a look, whose level is smaller, up to `_MOST_DRAWN` values in all
 _MOST_DRAWN = 10_000_000
@@ -186,19 +188,15 @@ def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int
     None if that takes more than `MOST_BLOCKS`. `alpha` is the level of the tests.
 
     `holds` is the probability, after `n_blocks` blocks, that the candidate holds its limits, or that it costs more than
-    another. It determines how many standard errors the mean is from the limits, or from the other cost. The true mean
-    is uncertain by one standard error, which shrinks with the root of the number of blocks."""
-    from scipy.stats import norm
+    another. By Student's t, it determines how many standard errors the mean is from the limits, or from the other cost.
+    The blocks so far remain part of the mean (`Outlook`)."""
+    from scipy.special import stdtrit
 
-    z = float(norm.ppf(min(max(holds, 1 / DRAWS), 1 - 1 / DRAWS)))
-    truths = z + norm.ppf((np.arange(200) + 0.5) / 200)
-    needed = float(norm.ppf(1 - alpha))
-    more: int
-    for more in (*range(1, 50), *range(50, 200, 5), *range(200, MOST_BLOCKS + 1, 20)):
-        sharper = math.sqrt((n_blocks + more) / n_blocks)
-        if float(norm.cdf(np.abs(truths) * sharper - needed).mean()) >= chance:
-            return more
-    return None
+    least = 1 / DRAWS  # the least probability that the draws can show
+    distance = float(stdtrit(n_blocks - 1, min(max(holds, least), 1 - least)))
+    outlook = Outlook(distance, 1.0, n_blocks - 1, n_blocks, 1 - 2 * alpha)
+    more = bisect_left(range(MOST_BLOCKS + 1), chance, lo=1, key=lambda more: outlook.excludes((0.0,), n_blocks + more))
+    return more if more <= MOST_BLOCKS else None
 
 
 def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage: Stage) -> Choice:
