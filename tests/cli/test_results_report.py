@@ -164,15 +164,6 @@ def page_of(directory: Path) -> str:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_trial_is_said_to_have_no_interval(tmp_path: Path, capsys) -> None:
-    directory = make_campaign(tmp_path / "one", make_study(replicates=1))
-    assert main(["results", str(directory)]) == 0
-    assert "(n = 1) have no interval." in capsys.readouterr().out
-    assert main(["report", str(directory)]) == 0
-    assert "Means and ratios of one trial (n = 1) have no interval." in (directory / "report.html").read_text()
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_generator_limited_is_marked_and_explained(tmp_path: Path, capsys) -> None:
     directory = make_campaign(tmp_path / "limited", notes=lambda levels, block: {"generator_limited": True})
     assert main(["results", str(directory)]) == 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lastro.analysis.claims.claim import Claims
     from lastro.analysis.pooled_study import PooledHost
     from lastro.builders.content import Content
-    from lastro.builders.suite import StoppedStudy, StudySection
+    from lastro.builders.suite import StudySection
     from lastro.results.read import CampaignData
 
 Identity: TypeAlias = tuple[str | None, ...]  # of a host: its name, then further facts; the name is None if unknown
@@ -172,17 +172,11 @@ def _printed(claims: Claims, report: CampaignResults) -> AsPublished | None:
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
     """Return the section about one study on a suite's page; `content` is None if the study has no campaign yet."""
-    from lastro.builders.suite import StudySection
+    from lastro.builders.suite import StoppedStudy, StudySection
 
+    stopped = StoppedStudy(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
     unjudged = content is None and claims_of(directory / member.name, member.study) is not None
-    return StudySection(member.name, member.title, content, stopped_study(directory, member), unjudged, link)
-
-
-def stopped_study(directory: Path, member: SuiteStudy) -> StoppedStudy | None:
-    """Return why a study of a suite did not run to its end; None if nothing stopped it."""
-    from lastro.builders.suite import StoppedStudy
-
-    return StoppedStudy(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
+    return StudySection(member.name, member.title, content, stopped, unjudged, link)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,12 +84,10 @@ def suite_blocks(
         yield doc.Paragraph(say(words.NOTHING_MISSING))
 
 
-def study_head(
-    name: str, stopped: StoppedStudy | None, *, begun: bool, say: Language, title: str = ""
-) -> Iterator[doc.Block]:
+def study_head(section: StudySection, say: Language, *, begun: bool, title: str = "") -> Iterator[doc.Block]:
     """Yield the heading of a study, and why it did not run to its end or has not started."""
-    yield doc.Heading(f"{name}: {title}" if title else name, f"study-{name}", name)
-    if stopped:
+    yield doc.Heading(f"{section.name}: {title}" if title else section.name, f"study-{section.name}", section.name)
+    if stopped := section.stopped:
         yield doc.Items((stopped.reason,), tag=say("ended by an error") if stopped.midway else say("could not run"))
         if stopped.remedy:
             yield doc.Paragraph(say("Remedy: {remedy}", remedy=stopped.remedy), dim=True)
@@ -99,7 +97,7 @@ def study_head(
 
 def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
     content = section.content
-    yield from study_head(section.name, section.stopped, begun=content is not None, say=say, title=section.title)
+    yield from study_head(section, say, begun=content is not None, title=section.title)
     if content is None:
         return
     answer = short_answer(decision_of(content.report), say)

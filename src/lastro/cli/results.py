@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.contents import loaded, loaded_together, published_of, stopped_study
+from lastro.app.contents import loaded, loaded_together, published_of, suite_section
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, collector_paused, language_argument, levels_named
 from lastro.cli._terminal import print_blocks, print_document
@@ -159,10 +159,9 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
         say, blocks = language(args.lang), list[Block]()
         for member in suite.studies:
-            table = (
-                table_blocks(reports[member.name], say, choice, statistics=args.stats) if member.name in reports else ()
-            )
-            blocks += [*study_head(member.name, stopped_study(directory, member), begun=bool(table), say=say), *table]
+            section, report = suite_section(directory, member, None, ""), reports.get(member.name)
+            blocks += study_head(section, say, begun=report is not None)
+            blocks += table_blocks(report, say, choice, statistics=args.stats) if report else ()
         print_blocks(blocks, say, everything=args.stats)
     return 0
 

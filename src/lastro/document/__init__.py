@@ -30,9 +30,9 @@ class Span:
 Text = str | tuple[Span, ...]
 
 
-def plain_text(text: Text) -> str:
-    """Return the text of all spans, without their styles, tips, links and axes."""
-    return text if isinstance(text, str) else "".join(span.text for span in text)
+def plain_text(text: Text, *, signs: bool = False) -> str:
+    """Return the text of all spans, without their styles, tips, links and axes; with `signs`, signs replace texts."""
+    return text if isinstance(text, str) else "".join((signs and span.sign) or span.text for span in text)
 
 
 @dataclass(frozen=True, slots=True)

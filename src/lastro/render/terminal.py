@@ -70,7 +70,8 @@ def _block(block: doc.Block, width: int, say: Language, everything: bool) -> Ite
             yield from _wrapped(title, width, style="bold")
             yield from grid_lines(block, width)
             yield from [Text()] if note else []
-            yield from (line for text in (note, *legend) for line in _wrapped(_signed(text), width, _HANGING))
+            below = (doc.plain_text(text, signs=True) for text in (note, *legend))
+            yield from (line for text in below for line in _wrapped(text, width, _HANGING))
         case doc.Notes(title, notes):
             yield from _wrapped(title, width)
             for at, (_, (first, *rest)) in enumerate(notes):
@@ -117,11 +118,6 @@ def _as_grid(table: doc.Table) -> doc.Grid:
     )
     head = tuple(cell([name], at) for at, name in enumerate(table.columns))
     return doc.Grid(head, tuple(rows), (), title=table.title, legend=(table.note,))
-
-
-def _signed(text: doc.Text) -> str:
-    """Return a text with the signs of those of its spans that have one."""
-    return text if isinstance(text, str) else "".join(span.sign or span.text for span in text)
 
 
 def _wrapped(text: doc.Text, width: int, hanging: str = "", style: str = "") -> Iterator[Text]:

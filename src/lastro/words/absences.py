@@ -16,8 +16,6 @@ _RATIO = N_(
     "× is the ratio to the baseline ({baseline}; other factors equal) with its {confidence} interval, corrected for "
     "the number of ratios of its metric: {marks}."
 )
-_DIRECTED: tuple[Verdict, ...] = ("better", "worse")
-_NEUTRAL: tuple[Verdict, ...] = ("higher", "lower")
 _NO_RATIO = N_("— below a mean: no ratio, because the baseline has no value.")
 _NO_RATIOS = N_("No ratios: no baseline has a value.")
 ALONE = N_("Means and ratios of one trial (n = 1) have no interval.")
@@ -71,5 +69,6 @@ def remarks_on_ratios(report: CampaignResults, say: Language) -> Iterator[str]:
 def _marks(report: CampaignResults, say: Language) -> str:
     """Return the marks that ratios of these metrics may have: '▲ better, ▼ worse, ≈ not distinguishable'."""
     neutral = [metric.better == "neither" for metric in report.metrics]
-    verdicts = (*(() if all(neutral) else _DIRECTED), *(_NEUTRAL if any(neutral) else ()), "same")
+    verdicts: list[Verdict] = [] if all(neutral) else ["better", "worse"]
+    verdicts += ["higher", "lower", "same"] if any(neutral) else ["same"]
     return ", ".join(verdict_text(verdict, say) for verdict in verdicts)
