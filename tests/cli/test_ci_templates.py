@@ -230,10 +230,15 @@ def test_a_study_is_run_before_it_is_compared(gate: Gate) -> None:
 
 
 def test_a_history_grows_from_job_to_job_and_fails_from_the_change_on(gate: Gate, tmp_path: Path) -> None:
-    """Seven jobs, the last three with a slower build; each is a checkout of its own in which the cache was unpacked."""
+    """Seven jobs, the last three with a slower build; each is a checkout of its own in which the cache was unpacked.
+
+    Those in the middle add their campaigns without the script."""
     file = f"{KEPT}/h.db"
     for number in range(1, 8):
         made = campaign(tmp_path, number, {"runc": 0.2} if number > 4 else {})
+        if 1 < number < 6:
+            assert lastro("history", "add", made, "--file", gate.home / file, "--label", "0" * 12).code == 0
+            continue
         variables = {"GATE_HISTORY": file, "GATE_CAMPAIGN": made, "GITHUB_SHA": f"{number:040x}"}
         done = gate.on_github(**variables, GATE_METRICS="throughput", GATE_SENTINEL="platform=native")
         assert done.returncode == (4 if number == 7 else 0), done

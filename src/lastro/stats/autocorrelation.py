@@ -149,7 +149,8 @@ def _expected_ratio(groups: Sequence[Sequence[int]]) -> Callable[[float], float]
 
     def powers(distances: Codes, factors: Floats) -> Floats:
         """Return the coefficients of the powers of lag1 in the sum of `factors` times lag1 to the `distances`."""
-        return np.bincount(distances.ravel(), factors.ravel(), minlength=n)
+        sums = np.bincount(distances.ravel(), weights=factors.ravel(), minlength=n)
+        return np.asarray(sums, dtype=np.float64)
 
     # The square of a residual, summed over trials of which the first and the last count once, the others twice.
     ends = np.full((n, 1), 2.0)
