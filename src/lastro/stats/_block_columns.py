@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lastro.stats._projections import ALIASED, Floats
-from lastro.stats.moderation import drawn_to_pooled
+from lastro.stats.moderation import MOST_PRIOR_DF, drawn_to_pooled
 
 _FEW_CELLS = 30  # with more, the part that residuals hold of the noise of other cells is negligible
 _FEW_BLOCKS = 60
@@ -31,7 +31,7 @@ class BlockColumns:
     @classmethod
     def of(cls, table: Floats) -> BlockColumns:
         """Return the block columns for a design; `table` has the number of values of each (cell, block)."""
-        counts, complete = table.sum(axis=1), bool(np.all(table == table[0, 0]))
+        counts, complete = table.sum(axis=1), bool(np.all(table == table[:1, :1]))
         fractions = table / counts[:, None]
         whiten = _helmert(table) if complete else _whiten(np.diag(table.sum(axis=0)) - table.T @ fractions)
         return cls(counts, table, whiten, fractions @ whiten, complete)
@@ -49,6 +49,11 @@ class BlockColumns:
             return np.zeros((0, 0))
         spread, directions = np.linalg.eigh(self.outer(variances))
         return np.asarray(directions * np.sqrt(np.maximum(spread, 0.0)))
+
+    @property
+    def errors(self) -> Floats:
+        """The variance of the mean of each cell over all blocks, if every value had variance 1."""
+        return np.asarray(1 / self.counts + np.sum(self.centre**2, axis=1))
 
     @property
     def df_of_blocks(self) -> Floats:
@@ -87,12 +92,14 @@ def _helmert(table: Floats) -> Floats:
     return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
 
 
-def noise_of_cells(squares: Floats, columns: BlockColumns) -> tuple[Floats, Floats, Floats]:
+def noise_of_cells(
+    squares: Floats, columns: BlockColumns, most_prior_df: float = MOST_PRIOR_DF
+) -> tuple[Floats, Floats, Floats]:
     """Return three arrays over cells: variance of a value, its degrees of freedom, and those of the cell's residuals.
 
     `squares` has for each cell the sum of its squared residuals. The variance is shrunk towards the pooled variance
-    (`moderation`), and so has more degrees of freedom than the residuals of the cell. The variance and its degrees of
-    freedom are 0 for a cell whose residuals have no degrees of freedom.
+    (`moderation`), and so has more degrees of freedom than the residuals of the cell, by at most `most_prior_df`. The
+    variance and its degrees of freedom are 0 for a cell whose residuals have no degrees of freedom.
 
     The blocks pass a part of the noise of each cell on to the residuals of all others: the expectation of `squares` is
     M sigma^2. Where solving for sigma^2 raises the variance of a cell, it is raised. With many cells that part is
@@ -103,7 +110,8 @@ def noise_of_cells(squares: Floats, columns: BlockColumns) -> tuple[Floats, Floa
     variances, df = np.zeros(n), np.zeros(n)
     if not np.any(known):
         return variances, df, residual_df
-    moderated = drawn_to_pooled((squares[known] / residual_df[known]).tolist(), residual_df[known].tolist())
+    own_variances = (squares[known] / residual_df[known]).tolist()
+    moderated = drawn_to_pooled(own_variances, residual_df[known].tolist(), most_prior_df)
     variances[known], df[known] = moderated.variances, moderated.df
     shared_noise = columns.shared_noise() if np.all(known) else None
     if shared_noise is not None:

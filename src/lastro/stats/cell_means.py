@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from lastro.stats._block_columns import BlockColumns, noise_of_cells
 from lastro.stats._projections import Floats
-from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.resolution import resolution
 
 DRAWS = 8000
@@ -24,6 +24,9 @@ _SEED = 2010
 # The most degrees of freedom that the pooled variance counts as. More than elsewhere: with few blocks, decisions need
 # it, and where one candidate is five times noisier, violators remain as rare (benches/decision_promises.py).
 _MOST_PRIOR_DF = 4.0
+# With block effects, the residuals of two cells are equal: their noises would not be distinguishable. So each of two
+# cells has no block effects, and its own variance alone.
+_FEWEST_TOGETHER = 3
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -99,16 +102,20 @@ class _FittedMetric:
         measured = ~np.isnan(grid)
         log = bool((grid[measured] > 0).all())
         grid = np.log(grid) if log else grid
-        blocked = _BlockFit.of(grid, measured)
-        unblocked, n = grid - blocked.effects, measured.sum(axis=2)
+        n = measured.sum(axis=2)
+        columns, effects = _fit_blocks(grid[n > 0], measured[n > 0])
+        unblocked = grid - effects
         means = np.where(n > 0, np.nansum(unblocked, axis=2) / np.maximum(n, 1), np.nan)
         residuals = np.where(measured, unblocked - means[:, :, None], 0.0)
-        noise, df = _moderate((residuals**2).sum(axis=2), blocked.df)
+        noise, df, error = np.full(n.shape, np.nan), np.ones(n.shape), np.full(n.shape, np.nan)
+        noise[n > 0], df[n > 0] = _noise((residuals[n > 0] ** 2).sum(axis=1), columns)
+        error[n > 0] = columns.errors
         step = resolution([value for by_block in metric.cells.values() for value in by_block.values()])
         noise = noise + (step / np.exp(means) if log else step) ** 2 / 12  # equal readings may differ by rounding
-        between = float(blocked.effects.var(ddof=1)) if len(blocks) > 1 else 0.0
+        between = float(effects.var(ddof=1)) if len(blocks) > 1 else 0.0
+        inner = float((columns.whiten**2).sum()) / max(len(blocks) - 1, 1)
         by_trial = {(int(a), int(b), int(c)): float(residuals[a, b, c]) for a, b, c in np.argwhere(measured)}
-        return cls(log, means, noise, df, blocked.error, between, blocked.inner, grid.shape[2], by_trial)
+        return cls(log, means, noise, df, error, between, inner, grid.shape[2], by_trial)
 
     def draw(self, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return draws of all means, and of one more trial in each cell: (draw, candidate, condition).
@@ -118,14 +125,13 @@ class _FittedMetric:
         noise = self.noise * self.df / rng.chisquare(np.maximum(self.df, 0.5), size)
         df = max(self.n_blocks - 1, 1)
         between = self.between * df / rng.chisquare(df, (size[0], 1, 1))
-        shift = rng.standard_normal((size[0], 1, 1))
         known = self.noise[~np.isnan(self.noise)]
         # The noise of few cells moves the effects of blocks, too.
         from_noise = float(known.mean()) * self.inner if known.size else 0.0
-        of_cells = np.maximum(self.error - self.inner / self.n_blocks, 0.0)
-        means = self._near_additive(errors * np.sqrt(of_cells * noise), noise, rng)
-        means = means + shift * np.sqrt(np.maximum(between, from_noise) / self.n_blocks)
-        next_block = rng.standard_normal((size[0], 1, 1)) * np.sqrt(np.maximum(between - from_noise, 0.0))
+        of_blocks = np.sqrt(np.maximum(between - from_noise, 0.0))
+        means = self._near_additive(errors * np.sqrt(self.error * noise), noise, rng)
+        means = means + rng.standard_normal((size[0], 1, 1)) * of_blocks / math.sqrt(self.n_blocks)
+        next_block = rng.standard_normal((size[0], 1, 1)) * of_blocks
         nexts = means + next_block + rng.standard_normal(size) * np.sqrt(noise)
         return (_exp(means), _exp(nexts)) if self.log else (means, nexts)
 
@@ -158,51 +164,27 @@ def _additive_fit(values: Floats) -> Floats:
     return np.asarray(rows + columns - values.mean(axis=(-2, -1), keepdims=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockFit:
-    """The effects of blocks by least squares, which sum to zero, and the precision that they leave to each cell.
+def _fit_blocks(grid: Floats, measured: Booleans) -> tuple[BlockColumns, Floats]:
+    """Fit block effects by least squares to values of a grid (cell, block), where they are `measured`.
 
-    `df` are the degrees of freedom of the residuals of a cell. `error` is the variance of a cell's mean over all
-    blocks, and `inner` the variance that noise of the cells gives to an effect, both if the noise had variance 1."""
-
-    effects: Floats
-    df: Floats
-    error: Floats
-    inner: float
-
-    @classmethod
-    def of(cls, grid: Floats, measured: Booleans) -> _BlockFit:
-        """Fit the effects to a grid (candidate, condition, block) of values, where they are `measured`."""
-        shape, n_blocks = grid.shape[:2], grid.shape[2]
-        table = measured.reshape(-1, n_blocks).astype(float)
-        n, in_block = table.sum(axis=1), table.sum(axis=0)
-        one = 1 / np.maximum(n, 1)
-        if (n > 0).sum() < 2:  # with one cell, the effect of a block is not distinguishable from noise
-            return cls(np.zeros(n_blocks), np.maximum(n - 1, 0).reshape(shape), one.reshape(shape), 0.0)
-        values = np.where(measured, grid, 0.0).reshape(-1, n_blocks)
-        inverse = np.linalg.pinv(np.diag(in_block) - table.T @ (table * one[:, None]), rcond=1e-10, hermitian=True)
-        effects = inverse @ (values.sum(axis=0) - table.T @ (values.sum(axis=1) * one))
-        through = table @ inverse * one[:, None]  # how the noise of effects enters the mean of a cell
-        of_mean = one + (through * table).sum(axis=1) * one
-        leverage = of_mean[:, None] + np.diag(inverse) - 2 * through
-        df = (table * (1 - leverage)).sum(axis=1)
-        df = np.where(df > 1e-9, df, 0.0)  # a single value has none
-        return cls(effects, df.reshape(shape), of_mean.reshape(shape), float(np.mean(1 / in_block)))
+    Return the block columns, and the effects. With fewer than `_FEWEST_TOGETHER` cells, all blocks are one."""
+    table = measured.astype(float)
+    if len(table) < _FEWEST_TOGETHER:
+        return BlockColumns.of(table.sum(axis=1, keepdims=True)), np.zeros(table.shape[1])
+    columns, values = BlockColumns.of(table), np.where(measured, grid, 0.0)
+    of_blocks = values.sum(axis=0) - table.T @ (values.sum(axis=1) / columns.counts)
+    return columns, columns.whiten @ (columns.whiten.T @ of_blocks)
 
 
-def _moderate(squares: Floats, df: Floats) -> tuple[Floats, Floats]:
-    """Return the variance of each cell, shrunk towards the pooled one, and its degrees of freedom.
+def _noise(squares: Floats, columns: BlockColumns) -> tuple[Floats, Floats]:
+    """Return the variance of a value of each cell, and its degrees of freedom; NaN and 1 if no noise is known.
 
-    A cell with one value or none has the pooled variance alone."""
+    `squares` are the sums of squared residuals. A cell with one value has the pooled variance, with one degree."""
+    most_prior_df = _MOST_PRIOR_DF if len(squares) >= _FEWEST_TOGETHER else 0.0
+    variances, df, residual_df = noise_of_cells(squares, columns, most_prior_df)
     known = df > 0
-    if not known.any():
-        return np.full(df.shape, np.nan), np.ones(df.shape)
-    variances = squares[known] / df[known]
-    moderated = drawn_to_pooled(variances.tolist(), df[known].tolist(), _MOST_PRIOR_DF)
-    pooled = float(squares[known].sum() / df[known].sum())
-    noise, freedom = np.full(df.shape, pooled), np.ones(df.shape)
-    noise[known], freedom[known] = moderated.variances, moderated.df
-    return noise, freedom
+    pooled = float(squares[known].sum() / residual_df[known].sum()) if known.any() else math.nan
+    return np.where(known, variances, pooled), np.where(known, df, 1.0)
 
 
 def _correlations(fits: Sequence[_FittedMetric]) -> Floats:
