@@ -15,7 +15,7 @@ from lastro.analysis.breaking_points import BrokenLevel
 from lastro.app.campaigns import begin
 from lastro.builders.decision_tables import dose_text
 from lastro.errors import InputError
-from lastro.stats.breaking_point import BreakingPoint
+from lastro.stats.intervals import Estimate, Interval
 from lastro.study.service_level import ServiceLevel
 from lastro.words.language import ENGLISH
 
@@ -343,17 +343,18 @@ def test_where_a_level_breaks_along_a_factor_of_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("point", "text"),
     [
-        (BreakingPoint(80.0, 50.0, math.inf), "80.0 [50, > 100]"),
-        (BreakingPoint(math.inf, 50.0, math.inf), "> 100 [50, > 100]"),
-        (BreakingPoint(62.0, -math.inf, math.inf), "62.0 [≤ 0, > 100]"),
-        (BreakingPoint(math.inf, 100.0, math.inf), "never broke up to 100"),
-        (BreakingPoint(-math.inf, -math.inf, 50.0), "at 50 or below"),
+        ((80.0, 50.0, math.inf), "80.0 [50, > 100]"),
+        ((math.inf, 50.0, math.inf), "> 100 [50, > 100]"),
+        ((62.0, -math.inf, math.inf), "62.0 [≤ 0, > 100]"),
+        ((math.inf, 100.0, math.inf), "never broke up to 100"),
+        ((-math.inf, -math.inf, 50.0), "at 50 or below"),
         (None, "—"),
     ],
 )
-def test_a_dose_beyond_those_that_were_measured_is_a_bound(point: BreakingPoint | None, text: str) -> None:
+def test_a_dose_beyond_those_that_were_measured_is_a_bound(point: tuple[float, float, float] | None, text: str) -> None:
     level = ServiceLevel.parse("throughput >= 15 Gbit/s", METRICS)
-    assert dose_text(BrokenLevel("step", level, 0, "", (0.0, 100.0), point), ENGLISH) == text
+    at = point and Estimate(point[0], Interval(*point[1:], 0.95), 8000)
+    assert dose_text(BrokenLevel("step", level, 0, "", (0.0, 100.0), at), ENGLISH) == text
 
 
 def test_a_factor_of_numbers_is_held_at_a_value_that_was_measured(tmp_path: Path) -> None:

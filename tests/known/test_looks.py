@@ -9,7 +9,7 @@ import pytest
 from benches import decision_looks as bench
 
 from lastro.stats import decision
-from lastro.stats.cell_means import MeanDraws, MetricTrials, _BlockFit
+from lastro.stats.cell_means import MeanDraws, MetricTrials, _fit_blocks
 from lastro.stats.decision import Choice, Limit, choose
 from lastro.stats.looks import is_made, look
 from lastro.stats.settled import Dropped, Settled
@@ -51,21 +51,22 @@ def test_without_a_cost_the_first_that_surely_holds_is_the_decision() -> None:
 
 def test_incomplete_blocks_have_the_errors_of_least_squares() -> None:
     """Cells 0 and 1 ended after three of eight blocks: against the covariance of an ordinary linear model."""
-    rng, there = np.random.default_rng(5), np.ones((4, 1, 8), bool)
-    there[:2, :, 3:] = False
+    rng, there = np.random.default_rng(5), np.ones((4, 8), bool)
+    there[:2, 3:] = False
     grid = np.where(there, rng.normal(size=there.shape), np.nan)
-    found = _BlockFit.of(grid, there)
+    columns, effects = _fit_blocks(grid, there)
     rows = np.argwhere(there)
     design = np.zeros((len(rows), 4 + 8))
-    design[np.arange(len(rows)), rows[:, 0]] = design[np.arange(len(rows)), 4 + rows[:, 2]] = 1
+    design[np.arange(len(rows)), rows[:, 0]] = design[np.arange(len(rows)), 4 + rows[:, 1]] = 1
     covariance = np.linalg.pinv(design.T @ design)
     means = np.hstack([np.eye(4), np.full((4, 8), 1 / 8)])
-    assert found.error[:, 0] == pytest.approx(np.diag(means @ covariance @ means.T))
+    assert columns.errors == pytest.approx(np.diag(means @ covariance @ means.T))
     fitted = covariance @ design.T @ grid[there]
-    assert found.effects == pytest.approx(fitted[4:] - fitted[4:].mean())
+    assert effects == pytest.approx(fitted[4:] - fitted[4:].mean())
     leverage = np.einsum("ij,jk,ik->i", design, covariance, design)
-    assert found.df[:, 0] == pytest.approx([(1 - leverage[rows[:, 0] == cell]).sum() for cell in range(4)])
-    assert found.df.sum() == pytest.approx(len(rows) - 4 - 8 + 1)
+    df = columns.counts - 1 - columns.df_of_blocks
+    assert df == pytest.approx([(1 - leverage[rows[:, 0] == cell]).sum() for cell in range(4)])
+    assert df.sum() == pytest.approx(len(rows) - 4 - 8 + 1)
 
 
 def test_a_mean_of_fewer_blocks_is_known_less_well_and_its_interval_covers() -> None:
