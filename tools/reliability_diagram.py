@@ -22,7 +22,8 @@ _WIDTH = 3.0  # points: what is promised on either side
 def promises(page: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """Return {noise: {blocks: [(stated, came true)]}}, in per cent."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for noise, blocks, pairs in _ROW.findall(page):
+    table = page.partition("<!-- promises -->")[2].partition("<!-- end of promises -->")[0]
+    for noise, blocks, pairs in _ROW.findall(table):
         found.setdefault(noise, {})[blocks] = [(float(p), float(true)) for p, true in _PAIR.findall(pairs)]
     return found
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _FEW = 3  # candidates, which a sentence names one by one
 # {blocks: (of the candidates stated to hold with 20 to 40 %, the percentage that do; the same of those with 60 to
 # 80 %)}, each from the least to the most over the noises of benches/decision_promises.py
-_PERCENT_TRUE = {2: ("18–35", "77–90"), 3: ("22–36", "74–81"), 5: ("18–32", "70–80"), 10: ("23–32", "67–79")}
+_PERCENT_TRUE = {2: ("19–36", "78–91"), 3: ("22–36", "73–80"), 5: ("20–33", "70–80"), 10: ("22–32", "68–81")}
 
 
 def decision_blocks(

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.host.base import Process
 from lastro.host.ledger import Session
+from lastro.host.shell import quoted
 from lastro.host.undo import PKTGEN, kernel_module
 from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
@@ -102,7 +103,7 @@ class Pktgen(LoadGenerator):
             finally:
                 if self._hops.pop(direction, None):
                     with suppress(CommandFailed):  # the namespace of a sender that has ended is gone
-                        _configure(direction.sender, f"echo rem_device_all >{_thread(direction.sender)}\n")
+                        _configure(direction.sender, ["rem_device_all"], _thread(direction.sender))
 
     def offer(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
@@ -110,16 +111,13 @@ class Pktgen(LoadGenerator):
         sender, sizes = direction.sender, Counter(traffic.sizes)
         if direction not in self._hops:
             hop = FirstHop.of(direction)
-            added = [f"echo add_device {hop.device}@{number} >{_thread(sender)}\n" for number in range(len(sizes))]
-            _configure(sender, "".join(added))
+            _configure(sender, [f"add_device {hop.device}@{number}" for number in range(len(sizes))], _thread(sender))
             self._hops[direction] = hop
         hop = self._hops[direction]
         devices = [f"{hop.device}@{number}" for number in range(len(sizes))]
-        parts = [
-            _device(device, hop, traffic, size, rate_fps * count / len(traffic.sizes), duration_s)
-            for device, (size, count) in zip(devices, sizes.items(), strict=True)
-        ]
-        _configure(sender, "".join(parts))
+        for device, (size, count) in zip(devices, sizes.items(), strict=True):
+            rate_of_size_fps = rate_fps * count / len(traffic.sizes)
+            _configure(sender, _settings(hop, traffic, size, rate_of_size_fps, duration_s), device)
         end_s = duration_s + _LATE_S
         argv = ["sh", "-c", _RUN, "pktgen", _thread(sender), f"{end_s:.3f}", str(round(end_s / _POLL_S)), *devices]
         with watch:
@@ -173,14 +171,17 @@ def _thread(sender: Instance) -> str:
     return f"kpktgend_{sender.testbed.usable_cpus[0]}"
 
 
-def _configure(sender: Instance, script: str) -> None:
-    LoadOrigin.beside(sender).run(["sh", "-e"], stdin=f"cd {PKTGEN}\n{script}", timeout_s=_PATIENCE_S)
+def _configure(sender: Instance, commands: Iterable[str], file: str) -> None:
+    """Write commands to a file of pktgen in the namespace of the sender, each by itself, as pktgen reads them."""
+    (target,) = quoted(file)
+    lines = [f"echo {command} >{target}" for command in quoted(*commands)]
+    LoadOrigin.beside(sender).run(["sh", "-e"], stdin="\n".join([f"cd {PKTGEN}", *lines, ""]), timeout_s=_PATIENCE_S)
 
 
-def _device(device: str, hop: FirstHop, traffic: Traffic, size: int, rate_fps: float, duration_s: float) -> str:
-    """Return the commands that make frames of one size and their rate the next load of a device of pktgen."""
+def _settings(hop: FirstHop, traffic: Traffic, size: int, rate_fps: float, duration_s: float) -> list[str]:
+    """Return what makes frames of one size and their rate the next load of a device of pktgen."""
     source, target = ("src6", "dst6") if traffic.ip == "6" else ("src_min", "dst")
-    settings = [
+    return [
         f"count {frames_in(rate_fps, duration_s)}",
         f"delay {round(_NS / rate_fps)}",
         f"pkt_size {size - CHECK_SEQUENCE_BYTES}",
@@ -196,4 +197,3 @@ def _device(device: str, hop: FirstHop, traffic: Traffic, size: int, rate_fps: f
         "flag UDPCSUM",
         "flag NO_TIMESTAMP",
     ]
-    return "".join(f'echo "{setting}" >{device}\n' for setting in settings)

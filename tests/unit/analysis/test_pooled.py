@@ -289,11 +289,11 @@ def fleet(home: Path, testbeds: Sequence[str], hosts: Sequence[str]) -> Campaign
 def test_testbeds_of_a_fleet_are_hosts_even_if_they_are_clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, home = ("rack-1", "rack-2", "rack-3"), tmp_path / "f"
     data = fleet(home, names, ("debian", "debian", "edge-1"))
-    monkeypatch.setattr("lastro.app.contents._load_all", lambda directories: [data])
+    monkeypatch.setattr("lastro.app.contents.load_all", lambda directories: [data])
     hosts = hosts_of([home])
     assert [host.name for host in hosts] == ["debian (EPYC, 2, rack-1)", "debian (EPYC, 2, rack-2)", "edge-1"]
     again = loaded(campaign(tmp_path, "edge-1"))
-    monkeypatch.setattr("lastro.app.contents._load_all", lambda directories: [data, again])
+    monkeypatch.setattr("lastro.app.contents.load_all", lambda directories: [data, again])
     (merged,) = (host for host in hosts_of([home, tmp_path]) if host.name == "edge-1")
     assert merged.campaigns == (f"{home}: rack-3", again.directory), "its testbed has another name than its host"
 

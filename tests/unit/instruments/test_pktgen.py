@@ -99,9 +99,9 @@ def test_frames_are_sent_by_the_thread_of_the_first_cpu_at_their_times(tmp_path:
     assert (found.intended, found.sent, found.lasted_s, found.kernel_s) == (50_000, 50_000, 1.0, 0.998)
     assert found.waited_s == pytest.approx(0.998 - 0.09999)
     add, first, second, remove = source.scripts
-    assert add == "cd /proc/net/pktgen\necho add_device out0@0 >kpktgend_2\n" and first == second
+    assert add == "cd /proc/net/pktgen\necho 'add_device out0@0' >kpktgend_2\n" and first == second
     assert remove == "cd /proc/net/pktgen\necho rem_device_all >kpktgend_2\n"
-    settings = [line.removeprefix('echo "').removesuffix('" >out0@0') for line in first.splitlines()[1:]]
+    settings = [line.removeprefix("echo '").removesuffix("' >out0@0") for line in first.splitlines()[1:]]
     assert settings == [
         "count 50000", "delay 20000", "pkt_size 60", "clone_skb 0", "src_mac 02:00:00:00:00:0a",
         "dst_mac 02:00:00:00:00:01", "src_min 198.18.0.10", "dst 198.18.1.10", "udp_src_min 20000",
@@ -137,16 +137,16 @@ def test_a_mix_is_a_device_for_each_size_with_its_part_of_the_rate(tmp_path: Pat
     source = _Source(tmp_path, f"{report(29_167)}{report(16_667)}{report(4_167)}ran 998000000 ns\n")
     found = Pktgen().offer(way(source), Traffic.of("imix", 12), 50_000, 1)
     assert found.sent == 50_001
-    _, settings = source.scripts
+    settings = "".join(source.scripts[1:])
     for number, (size, count, delay) in enumerate([(60, 29167, 34286), (566, 16667, 60000), (1514, 4167, 240000)]):
         for setting in (f"count {count}", f"delay {delay}", f"pkt_size {size}", "udp_src_max 20012"):
-            assert f'echo "{setting}" >out0@{number}\n' in settings
+            assert f"echo '{setting}' >out0@{number}\n" in settings
 
 
 def test_frames_of_ipv6_have_its_addresses(tmp_path: Path) -> None:
     source = _Source(tmp_path)
     Pktgen().offer(way(source, PATHS["6"].sink), Traffic.of("82", ip="6"), 50_000, 1)
-    assert 'echo "dst6 2001:2:0:1::10" >out0@0\n' in source.scripts[1] and '"pkt_size 78"' in source.scripts[1]
+    assert "echo 'dst6 2001:2:0:1::10' >out0@0\n" in source.scripts[1] and "'pkt_size 78'" in source.scripts[1]
 
 
 def test_frames_that_the_device_refused_were_sent() -> None:
