@@ -134,15 +134,13 @@ def rates(what: str, n: int, worlds: int, seed: int = 80) -> list[Rate]:
 def main() -> None:
     decision.DRAWS = 2000  # a share of them is uncertain by less than what the worlds leave
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    print("| open after | blocks | more blocks, 50 % | decide | more blocks, 80 % | decide |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| open after | blocks | more blocks, 50 % | decide | more blocks, 80 % | decide | worlds |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for what in OPEN:
         for n in BLOCKS:
-            cells = [
-                text
-                for rate in rates(what, n, worlds)
-                for text in (f"{rate.more:.0f}", f"{rate.decided:.0%}".replace("%", " %"))
-            ]
+            found = rates(what, n, worlds)
+            cells = [text for rate in found for text in (f"{rate.more:.0f}", f"{100 * rate.decided:.0f} %")]
+            cells.append("/".join(str(rate.worlds) for rate in found))
             print(f"| {what} | {n} | {' | '.join(cells)} |", flush=True)
 
 

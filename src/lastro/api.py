@@ -3,7 +3,7 @@
 Tables are dictionaries of columns, {name: [value]}: `pandas.DataFrame(c.values())` and `polars.DataFrame(c.values())`
 take them as they are, but Lastro needs neither. All numbers are those that commands print, from the same functions:
 `values` is the CSV of `lastro results`, `means` and `effects` are in the JSON of `lastro results`, and `decide` answers
-as `lastro decide` does. This interface is stable from 0.1.0 on."""
+as `lastro decide` does on one campaign. This interface is stable from 0.1.0 on."""
 
 from __future__ import annotations
 

@@ -89,3 +89,21 @@ def test_campaigns_of_different_studies_are_compared_by_platform(tmp_path: Path,
     is_error(lastro("decide", days[0], load, *SLA, "--cost", "throughput"), 2, "--cost takes campaigns of one study")
     is_error(lastro("decide", days[0], load, "--weights", "lod=2"), 2, "there is no study 'lod'")
     is_error(lastro("decide", *days, "--weights", "load=2"), 2, "--weights is for campaigns of several studies")
+
+
+def test_campaigns_without_treatments_in_common_are_left_out_of_a_suite(tmp_path: Path, days: list[Path]) -> None:
+    load = campaign(tmp_path / "load", name="load", more={"length": (1, 2)})
+    parts = [
+        make_campaign(
+            tmp_path / platform,
+            replace(make_study({"platform": tuple(RATES)}, metrics=METRICS[:1]), name="small"),
+            value=lambda levels, block, metric: 20_000.0 + block,
+            day=day,
+            unavailable=lambda levels, platform=platform: (
+                None if levels["platform"] == platform else ("it is not here", None)
+            ),
+        )
+        for platform, day in (("native", "2026-11-08"), ("runc", "2026-11-09"))
+    ]
+    text = " ".join(lastro("decide", *parts, load, *SLA).out.split())
+    assert "its campaigns have fewer than two treatments in common" in text

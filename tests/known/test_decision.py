@@ -107,14 +107,13 @@ def test_a_violator_is_rarely_recommended_and_stated_probabilities_come_true(
 ) -> None:
     """A share of a thousand draws is known much better than a rate of so few worlds."""
     monkeypatch.setattr(decision, "DRAWS", 1000)
-    found = promises.tally(5, kind, 60, seed=7)
+    found = promises.tally(5, kind, 180 if kind == promises.KINDS[4] else 60, seed=7)  # there, candidates err together
     assert found.violators <= 0.05 * found.worlds + 2
     assert found.recommended > (0.5 if kind != promises.KINDS[4] else 0.05) * found.worlds
     if kind != promises.KINDS[3]:  # in a host that drifts, five blocks know less than they seem to
         assert np.mean(found.intervals) > 0.93 and np.mean(found.costs) > 0.93
-    errors = 5 if kind == promises.KINDS[4] else 3.5  # where all candidates share what differs most, they err together
     for p, share, error, n in promises.reliability(found.stated):
-        assert abs(p - share) < 0.05 + errors * error, (p, share, n)
+        assert abs(p - share) < 0.05 + 3.5 * error, (p, share, n)
 
 
 def test_the_blocks_that_decide_do_so_as_often_as_said() -> None:

@@ -296,8 +296,8 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     campaigns = campaigns_of(report)
     if campaigns and not all(linked(metric, campaigns) for metric in trials if metric.cells):
         raise Undecidable(
-            f"no treatment was measured in all of {report.directory}, so how far these campaigns differ is not known",
-            "measure one in each of them, such as the baseline, or decide on each by itself",
+            f"{report.directory} have fewer than two treatments in common, so how far they differ is not known",
+            "measure two in each of them, such as the baseline and one more, or decide on each by itself",
         )
     looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
     usual_judge = partial(choose, campaigns=campaigns)
@@ -335,7 +335,7 @@ def campaigns_of(report: CampaignResults) -> dict[int, int] | None:
         facts = (name for name in MACHINE if name in across.differing)
         differing = "; ".join(f"{name}: {' and '.join(map(str, across.differing[name]))}" for name in facts)
         raise Undecidable(
-            f"{report.directory} ran on different machines ({differing}), and a service level is held by one",
+            f"{report.directory} ran on different machines ({differing}), but a service level holds for one",
             "decide on each by itself; `lastro pool` says how far hosts differ",
         )
     return campaigns_of_blocks(report.members)

@@ -24,6 +24,7 @@ from lastro.analysis.decision import (
 )
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
+from lastro.stats.campaign_effects import linked
 from lastro.stats.intervals import Estimate, alpha_of
 from lastro.stats.notes import N_
 from lastro.stats.scores import StudyTrials, score
@@ -172,7 +173,16 @@ def _unusable(report: CampaignResults) -> str:
     if not any(metric.better != "neither" for metric in report.metrics):
         return N_("no metric is better higher or lower")
     blocks = {point.block for row in report.rows for cell in row.cells for point in cell.points}
-    return "" if len(blocks) >= FEWEST_BLOCKS else N_("it has fewer than two blocks")
+    if len(blocks) < FEWEST_BLOCKS:
+        return N_("it has fewer than two blocks")
+    try:
+        campaigns = campaigns_of(report)
+    except Undecidable:
+        return N_("its campaigns ran on different machines")
+    at = {row.treatment.index: (row.treatment.index, 0) for row in report.rows}
+    trials = metric_trials(report, report.rows, at, _directed_metric(report).name)
+    alike = not campaigns or linked(trials, campaigns)
+    return "" if alike else N_("its campaigns have fewer than two treatments in common")
 
 
 def _directed_metric(report: CampaignResults) -> Metric:

@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--at", metavar="FACTOR=VALUE,...", action="append", default=[],
-        help="only these measured values of a factor of numbers, such as load=200kpps; repeatable",
+        help="only these measured values of a factor of numbers, such as udp_rate=200M; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--prices", metavar="RESOURCE=PRICE,...",

@@ -4,10 +4,13 @@ A campaign shifts all of its cells together, and each cell a little by itself: a
 shift is taken out of the trials, whose means are then drawn as those of one campaign (`cell_means`). Two terms come
 back with the draws: the mean of the shifts, whose variance is that between campaigns over their number, by Student's t
 with one degree of freedom fewer than campaigns; and for each cell, what campaigns differ in by more than the noise of
-its trials. So many blocks of few campaigns do not make an answer sure that holds for these few days only.
+its trials. So many blocks of few campaigns do not make an answer sure that holds for these few days only. What
+campaigns shift is drawn alike for all metrics, as a slow day slows everything: the sum of two costs is not taken as
+surer than each.
 
-The shifts come from the cells that all campaigns measured. Where all values are above zero, shifts are of logarithms,
-as in `cell_means`. tests/known/test_campaign_effects.py measures the coverage of intervals. Loads numpy."""
+The shifts come from the cells that all campaigns measured. A cell that only some of them measured has the error of
+their shifts, too. Where all values are above zero, shifts are of logarithms, as in `cell_means`.
+tests/known/test_campaign_effects.py measures the coverage of intervals. Loads numpy."""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ import numpy as np
 
 from lastro.stats._projections import Floats
 from lastro.stats.cell_means import DRAWS, MeanDraws, MetricTrials
+from lastro.stats.resolution import resolution
 
 Campaigns = Mapping[int, int]  # {block: campaign}
 _SEED = 2010  # as in `cell_means`
@@ -41,7 +45,7 @@ class CampaignDraws:
     def of(self, metric: int) -> tuple[Floats, Floats]:
         """Return the draws of the metric with the index `metric`: (draws of the means, draws of one more trial)."""
         if metric not in self._drawn:
-            rng = np.random.default_rng([self._seed, metric])
+            rng = np.random.default_rng([self._seed, 1])  # not the numbers of the inner draws; the same for all metrics
             self._drawn[metric] = self._effects[metric].added_to(*self._inner.of(metric), rng)
         return self._drawn[metric]
 
@@ -64,9 +68,12 @@ def draw_means(metric: MetricTrials, shape: tuple[int, int], campaigns: Campaign
 
 
 def linked(metric: MetricTrials, campaigns: Campaigns) -> bool:
-    """Return whether some cell was measured in all campaigns, so that it shows how far they differ."""
-    of_cells = ({campaigns[block] for block in by_block} for by_block in metric.cells.values())
-    return set(campaigns.values()) in of_cells
+    """Return whether the campaigns show how far they differ: all cells, or two of them, were measured in each.
+
+    One cell alone would not show how far a single cell differs between campaigns."""
+    of_cells = [{campaigns[block] for block in by_block} for by_block in metric.cells.values()]
+    shared = of_cells.count(set(campaigns.values()))
+    return shared >= min(2, len(of_cells)) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +81,15 @@ class _CampaignEffects:
     """The shifts of the campaigns in one metric, {block: shift}, and how far campaigns differ.
 
     `between` is the variance of the `n` shifts. `own` is the variance of what is left of the means of cells in single
-    campaigns, with `own_df` degrees of freedom, and `noise` the part of it that the noise of trials explains."""
+    campaigns, with `own_df` degrees of freedom, and `noise` the part of it that the noise of trials explains. `step` is
+    the resolution of the values. `of_cells` has the indices of the campaigns that measured each cell, and `n_shared` is
+    the number of cells that all of them measured."""
 
     log: bool
+    step: float
     shifts: Mapping[int, float]
+    of_cells: Mapping[tuple[int, int], tuple[int, ...]]
+    n_shared: int
     n: int
     between: float
     own: float
@@ -86,24 +98,30 @@ class _CampaignEffects:
 
     @classmethod
     def of(cls, metric: MetricTrials, campaigns: Campaigns) -> _CampaignEffects:
+        n_campaigns = len(set(campaigns.values()))
+        if not metric.cells:
+            return cls(False, 0.0, {}, {}, 0, n_campaigns, 0.0, 0.0, 0, 0.0)
         blocks = sorted({block for by_block in metric.cells.values() for block in by_block})
         numbers = np.array([sorted(set(campaigns.values())).index(campaigns[block]) for block in blocks])
         grid = np.array([[by_block.get(block, np.nan) for block in blocks] for by_block in metric.cells.values()])
         log = bool((grid[~np.isnan(grid)] > 0).all())
         grid = np.log(grid) if log else grid
-        of_campaigns = [grid[:, numbers == at] for at in range(len(set(campaigns.values())))]
+        of_campaigns = [grid[:, numbers == at] for at in range(n_campaigns)]
         n_trials = np.array([(~np.isnan(each)).sum(axis=1) for each in of_campaigns]).T
         shared = (n_trials > 0).all(axis=1)
         if not linked(metric, campaigns):
-            raise ValueError("no cell was measured in all campaigns")
+            raise ValueError("too few cells were measured in all campaigns")
         means = np.array([np.nanmean(each[shared], axis=1) for each in of_campaigns]).T
         shifts = means.mean(axis=0) - means.mean()
         left = means - means.mean(axis=1, keepdims=True) - shifts
         own_df = (left.shape[0] - 1) * (left.shape[1] - 1)
         return cls(
             log,
+            resolution([value for by_block in metric.cells.values() for value in by_block.values()]),
             dict(zip(blocks, shifts[numbers].tolist(), strict=True)),
-            len(shifts),
+            {cell: tuple(np.flatnonzero(n).tolist()) for cell, n in zip(metric.cells, n_trials, strict=True)},
+            int(shared.sum()),
+            n_campaigns,
             float(shifts.var(ddof=1)),
             float((left**2).sum()) / max(own_df, 1),
             own_df,
@@ -120,22 +138,23 @@ class _CampaignEffects:
             cell: {block: moved(value, block) for block, value in by_block.items()}
             for cell, by_block in metric.cells.items()
         }
-        return replace(metric, cells=cells)
+        return replace(metric, cells=cells, log=self.log, step=self.step)
 
     def added_to(self, means: Floats, nexts: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return draws of the means over campaigns, and of one more trial in another campaign."""
-        each = (len(means), 1, 1)
+        each, by_campaign = (len(means), 1, 1), np.zeros((*means.shape[1:], self.n))
+        for cell, measured_in in self.of_cells.items():
+            by_campaign[cell][list(measured_in)] = 1 / len(measured_in)
         between = self.between * (self.n - 1) / rng.chisquare(self.n - 1, each)
         own = np.zeros(each)
         if self.own_df:
             own = np.maximum(self.own * self.own_df / rng.chisquare(self.own_df, each) - self.noise, 0.0)
-
-        def drawn() -> Floats:
-            """Return the shift of one campaign in each cell."""
-            common, of_cells = rng.standard_normal(each), rng.standard_normal(means.shape)
-            return np.asarray(np.sqrt(between) * common + np.sqrt(own) * of_cells)
-
-        mean, other = drawn() / np.sqrt(self.n), drawn()
+        # Errors of the shifts cancel out in the mean of a cell that all campaigns measured.
+        errors = rng.standard_normal((len(means), self.n)) * np.sqrt((own[:, 0] + self.noise) / max(self.n_shared, 1))
+        errors -= errors.mean(axis=1, keepdims=True)
+        mean = np.sqrt(between / self.n) * rng.standard_normal(each) + np.einsum("dk,abk->dab", errors, by_campaign)
+        mean = mean + np.sqrt(own * (by_campaign**2).sum(axis=2)) * rng.standard_normal(means.shape)
+        other = np.sqrt(between) * rng.standard_normal(each) + np.sqrt(own) * rng.standard_normal(means.shape)
         if self.log:
             return np.asarray(means * np.exp(mean)), np.asarray(nexts * np.exp(mean + other))
         return np.asarray(means + mean), np.asarray(nexts + mean + other)

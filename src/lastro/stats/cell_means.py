@@ -35,10 +35,13 @@ class MetricTrials:
     """The values of one metric: {(index of the candidate, index of the condition): {block: value}}.
 
     The values of the cells in `floors` are only lower bounds: they can prove only that the true value is large
-    enough."""
+    enough. `log` says whether the logarithms are modelled, and `step` is the resolution of the values; if they are
+    None, the values show both."""
 
     cells: Mapping[tuple[int, int], Mapping[int, float]]
     floors: frozenset[tuple[int, int]] = frozenset()
+    log: bool | None = None
+    step: float | None = None
 
 
 class MeanDraws:
@@ -68,11 +71,6 @@ class MeanDraws:
         return tuple(sorted(at for at in metrics if np.isnan(self._fits[at].means[candidate]).any()))
 
 
-def draw_means(metric: MetricTrials, n_candidates: int, n_conditions: int, seed: int = _SEED) -> Floats:
-    """Return draws of the means of one metric: (draw, candidate, condition). A cell without values is NaN in all."""
-    return MeanDraws([metric], (DRAWS, n_candidates, n_conditions), seed).of(0)[0]
-
-
 @dataclass(frozen=True, slots=True)
 class _FittedMetric:
     """The fitted model of one metric; arrays are by candidate and condition, and NaN without a value.
@@ -100,7 +98,7 @@ class _FittedMetric:
             for block, value in by_block.items():
                 grid[candidate, condition, blocks.index(block)] = value
         measured = ~np.isnan(grid)
-        log = bool((grid[measured] > 0).all())
+        log = bool((grid[measured] > 0).all()) if metric.log is None else metric.log
         grid = np.log(grid) if log else grid
         n = measured.sum(axis=2)
         columns, effects = _fit_blocks(grid[n > 0], measured[n > 0])
@@ -110,7 +108,9 @@ class _FittedMetric:
         noise, df, error = np.full(n.shape, np.nan), np.ones(n.shape), np.full(n.shape, np.nan)
         noise[n > 0], df[n > 0] = _noise((residuals[n > 0] ** 2).sum(axis=1), columns)
         error[n > 0] = columns.errors
-        step = resolution([value for by_block in metric.cells.values() for value in by_block.values()])
+        step = metric.step
+        if step is None:
+            step = resolution([value for by_block in metric.cells.values() for value in by_block.values()])
         noise = noise + (step / np.exp(means) if log else step) ** 2 / 12  # equal readings may differ by rounding
         between = float(effects.var(ddof=1)) if len(blocks) > 1 else 0.0
         inner = float((columns.whiten**2).sum()) / max(len(blocks) - 1, 1)
