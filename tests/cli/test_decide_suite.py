@@ -89,7 +89,7 @@ def test_weights_change_what_is_the_best(tmp_path: Path) -> None:
     is_error(lastro("decide", place, "--weights", "disk"), 2, "is not STUDY=WEIGHT")
     is_error(lastro("decide", place, "--weights", ",".join(f"{name}=0" for name in NAMES)), 2, "above 0")
     is_error(lastro("decide", place, "--cost", "cpu"), 2, "--cost takes one of them")
-    is_error(lastro("decide", place / "cpu", "--weights", "cpu=2"), 2, "is for the studies of a suite")
+    is_error(lastro("decide", place / "cpu", "--weights", "cpu=2"), 2, "is for campaigns of several studies")
 
 
 def test_service_levels_hold_in_every_study_that_has_their_metric(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     [
         (["--fail-over", "5%"], ("REPROVADO: 2 regressões de mais de 5 % (throughput)", "✕ REGRESSÃO", "×0,8")),
         (["--format", "md"], ("de 24 razões diferem: ", "sem distinção: ", "▼ pior")),
-        (["--all"], ("≈ não se distingue", "B / A com seu intervalo de 95%")),
+        (["--all"], ("≈ não se distingue", "B / A com seu intervalo de 95 %")),
     ],
 )
 def test_a_comparison(campaigns: tuple[Path, Path], words: list[str], said: tuple[str, ...]) -> None:
@@ -34,7 +34,7 @@ def test_advice_and_a_status(campaigns: tuple[Path, Path]) -> None:
     advice = lastro("advise-replicates", campaigns[0], *PORTUGUESE).out
     assert "blocos necessários" in advice and "com probabilidade de 80 % para cada uma: replicates = " in advice
     status = lastro("status", campaigns[0], *PORTUGUESE).out
-    assert "48 de 48 ensaios (100%)" in status and f"\na seguir: lastro report {campaigns[0]}\n" in status
+    assert "48 de 48 ensaios (100 %)" in status and f"\na seguir: lastro report {campaigns[0]}\n" in status
 
 
 def test_a_planned_gate_and_a_noise_floor(bench: Bench) -> None:

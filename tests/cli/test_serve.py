@@ -196,7 +196,7 @@ def test_the_list_has_every_campaign_with_its_state(served: Served) -> None:
 def test_a_campaign_and_its_report_as_it_is(served: Served) -> None:
     page, text = served.ask("/c/c%201%3Cb%3E/")
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert "4 of 4 trials (100%)" in text and '<a href="report.html">The report</a>' in text
+    assert "4 of 4 trials (100\N{NO-BREAK SPACE}%)" in text and '<a href="report.html">The report</a>' in text
     assert "<style" not in text and " style=" not in text and "<script>" not in text, "the policy would refuse them"
     answer, report = served.ask("/c/c%201%3Cb%3E/report.html")
     assert report == (served.directory / "c 1<b>" / "report.html").read_text()
@@ -206,7 +206,7 @@ def test_a_campaign_and_its_report_as_it_is(served: Served) -> None:
 def test_a_suite_leads_to_its_studies(served: Served) -> None:
     _, text = served.ask("/c/suite/")
     assert '<a href="cpu/">cpu</a>' in text and "finished" in text
-    assert "12 of 12 trials (100%)" in served.ask("/c/suite/cpu/")[1]
+    assert "12 of 12 trials (100\N{NO-BREAK SPACE}%)" in served.ask("/c/suite/cpu/")[1]
     report = served.ask("/c/suite/report.html")[1]
     assert 'href="cpu/report.html"' in report and served.ask("/c/suite/cpu/report.html")[0].status == 200
 
@@ -420,9 +420,12 @@ def test_a_campaign_is_watched_from_its_first_trial_to_its_last_and_killed_meanw
         browser.until(lambda: f"lastro resume {directory}" in browser.text, "the news of its end")
         assert n_done(directory) < 8 and "running: process" not in browser.text
         running = start("resume", directory)
-        resumed = ("running: process", "8 of 8 trials (100%)")  # the rest may be done before the page is read
+        resumed = (
+            "running: process",
+            "8 of 8 trials (100\N{NO-BREAK SPACE}%)",
+        )  # the rest may be done before the page is read
         browser.until(lambda: any(words in browser.text for words in resumed), "the resumed campaign")
-        browser.until(lambda: "8 of 8 trials (100%)" in browser.text, "the last trial")
+        browser.until(lambda: "8 of 8 trials (100\N{NO-BREAK SPACE}%)" in browser.text, "the last trial")
         assert finish(running).code == 0
         browser.until(lambda: "The report" in browser.text, "the report")
         browser.value("[...document.links].find(link => link.pathname.endsWith('report.html')).click()")
