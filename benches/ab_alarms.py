@@ -24,29 +24,19 @@ from lastro.stats.variants import VariantChange, changes, confidence_at, is_conf
 NOISE, SHIFT, TRIAL_S, MARGIN = 0.03, 0.03, 30.0, 0.03
 FIXED, MOST = 10, 20  # blocks
 TWO = ("two campaigns", "two campaigns, spread known")
-KNOWN = CampaignSpread(SHIFT**2 / 2, 30)
-HOSTS = {"steady": (0.0, 0.0), "drifts by 10 % an hour": (0.10, 0.0), "another day": (0.0, SHIFT)}  # drift, day's shift
+HOSTS = {"steady": (0.0, False), "drifts by 10 % an hour": (0.10, False), "another day": (0.0, True)}
 Values = dict[int, dict[int, float]]  # by cell: 2k is the reference of pair k, and 2k + 1 the variant
 
 
-def campaign(
-    rng: np.random.Generator,
-    effect: float,
-    host: tuple[float, float],
-    n_pairs: int = 1,
-    blocks: int = 2 * MOST,
-    day_ends: float = FIXED / 2,
-) -> Values:
-    """Return blocks, each with all trials in random order; one pair has the effect.
-
-    `host` is the drift in an hour and the shift of another day, which begins after the block `day_ends`."""
-    drift, day = host
+def campaign(rng: np.random.Generator, effect: float, host: str, n_pairs: int) -> Values:
+    """Return as many blocks as `lastro ab` may run, each with all trials in random order; one pair has the effect."""
+    drift, day = HOSTS[host]
     n_cells, values = 2 * n_pairs, {cell: dict[int, float]() for cell in range(2 * n_pairs)}
-    shift = rng.normal(0, day) if day else 0.0
-    for block in range(1, blocks + 1):
+    shift = rng.normal(0, SHIFT) if day else 0.0
+    for block in range(1, 2 * MOST + 1):
         for place, cell in enumerate(rng.permutation(n_cells).tolist()):
             hours = ((block - 1) * n_cells + place) * TRIAL_S / 3600
-            log = drift * hours + (shift if block > day_ends else 0.0) + rng.normal(0, NOISE)
+            log = drift * hours + (shift if block > FIXED / 2 else 0.0) + rng.normal(0, NOISE)
             values[cell][block] = 100.0 * (1 + effect * (cell == 1)) * float(np.exp(log))
     return values
 
@@ -83,27 +73,21 @@ def _model(values: Values, after: int, until: int) -> BlockModel:
     return model
 
 
-def two_campaigns(
-    rng: np.random.Generator,
-    effect: float,
-    host: tuple[float, float],
-    spreads: Sequence[CampaignSpread | None] = (None, KNOWN),
-    trials: int = 2 * FIXED,
-) -> list[bool]:
-    """Return whether two campaigns of `trials` trials find a change for the worse, by each spread between campaigns."""
-    drift, day = host
-    hours = np.arange(2 * trials).reshape(2, -1) * TRIAL_S / 3600
-    shift = np.array([[0.0], [rng.normal(0, day) if day else 0.0]])
+def two_campaigns(rng: np.random.Generator, effect: float, host: str) -> tuple[bool, bool]:
+    """Return whether two campaigns of `2 * FIXED` trials find a change for the worse: without and with their spread."""
+    drift, day = HOSTS[host]
+    hours = np.arange(4 * FIXED).reshape(2, -1) * TRIAL_S / 3600
+    shift = np.array([[0.0], [rng.normal(0, SHIFT) if day else 0.0]])
     before, after = np.exp(drift * hours + shift + rng.normal(0, NOISE, hours.shape)) * [
         [100.0],
         [100.0 * (1 + effect)],
     ]
     found = []
-    for between in spreads:
+    for between in (None, CampaignSpread(SHIFT**2 / 2, 30)):
         a, b = (SampledMean.of(own.tolist(), between=between) for own in (before, after))
         ratio = ratio_of_means(b, a, 0.95)
         found.append(ratio.interval is not None and ratio.interval.low > 1)
-    return found
+    return found[0], found[1]
 
 
 def rates(worlds: int, effect: float, host: str, n_pairs: int = 1, seed: int = 61) -> dict[str, np.ndarray]:
@@ -111,12 +95,12 @@ def rates(worlds: int, effect: float, host: str, n_pairs: int = 1, seed: int = 6
     rng = np.random.default_rng([seed, round(1000 * effect), list(HOSTS).index(host), n_pairs])
     found: dict[str, list[tuple[float, ...]]] = {}
     for _ in range(worlds):
-        values = campaign(rng, effect, HOSTS[host], n_pairs)
+        values = campaign(rng, effect, host, n_pairs)
         for rule, first in ((f"{FIXED} blocks", FIXED), ("until decided", 2)):
             seen = answer(values, effect, first, FIXED if first == FIXED else MOST)
             found.setdefault(rule, []).append(seen)
         if n_pairs == 1:
-            for rule, worse in zip(TWO, two_campaigns(rng, effect, HOSTS[host]), strict=True):
+            for rule, worse in zip(TWO, two_campaigns(rng, effect, host), strict=True):
                 found.setdefault(rule, []).append((worse, 2 * FIXED))
     return {rule: np.mean(each, axis=0) for rule, each in found.items()}
 

@@ -109,9 +109,10 @@ def open_claims(rng: np.random.Generator, n: int, kind: str) -> Iterator[Stated]
 
 
 OPEN = {
-    **{f"decision, {kind}": (open_decisions, kind) for kind in KINDS[:2]},
-    **{f"cost, {kind}": (open_costs, kind) for kind in KINDS[:2]},
-    **{f"claim, {kind}": (open_claims, kind) for kind in ("a direction", "alike")},
+    "a decision on levels": (open_decisions, KINDS[0]),
+    "a cost": (open_costs, KINDS[0]),
+    "a claim on a direction": (open_claims, "a direction"),
+    "a claim that two are alike": (open_claims, "alike"),
 }
 
 

@@ -25,6 +25,7 @@ from lastro.stats.resolution import resolution
 
 Campaigns = Mapping[int, int]  # {block: campaign}
 _SEED = 2010  # as in `cell_means`
+_MOST_LOG = 100.0  # draws of the shifts of two campaigns may exceed the range of a float
 _ROUNDS = 30  # of alternating projections, which are exact after one where no trial is missing
 
 
@@ -156,7 +157,8 @@ class _CampaignEffects:
         mean = mean + np.sqrt(own * (by_campaign**2).sum(axis=2)) * rng.standard_normal(means.shape)
         other = np.sqrt(between) * rng.standard_normal(each) + np.sqrt(own) * rng.standard_normal(means.shape)
         if self.log:
-            return np.asarray(means * np.exp(mean)), np.asarray(nexts * np.exp(mean + other))
+            factors = (np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) for logs in (mean, mean + other))
+            return np.asarray(means * next(factors)), np.asarray(nexts * next(factors))
         return np.asarray(means + mean), np.asarray(nexts + mean + other)
 
 
