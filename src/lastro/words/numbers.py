@@ -95,6 +95,7 @@ def margins_text(margins: Mapping[str, float], say: Language) -> str:
     return ", ".join(texts if len(texts) == 1 else (f"{text} ({names})" for text, names in texts.items()))
 
 
+_MOST_DECIMALS = 5  # of a ratio
 _ROUNDING = 1e-9  # relative: equal values in another unit differ by this much at most
 
 
@@ -145,14 +146,14 @@ def ratio_text(ratio: Estimate, say: Language = ENGLISH) -> str:
     if ratio.interval is None:
         alone = say.number(f"×{significant(ratio.value, 3)}".replace("-", MINUS))
         return f"{alone} {say('unbounded') if ratio.unbounded else say(NO_INTERVAL)}"
-    decimals = _ratio_decimals(ratio.interval.half_width, ratio.value)
+    decimals = _ratio_decimals(ratio.interval, ratio.value)
     low, high = (fixed(end, decimals) for end in (ratio.interval.low, ratio.interval.high))
     return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
 
 
 def ratio_range(ends: Interval, say: Language = ENGLISH) -> str:
     """Format an interval of ratios of which there is no estimate: '×0.80 to ×1.10'."""
-    decimals = _ratio_decimals(ends.half_width, ends.high)
+    decimals = _ratio_decimals(ends, ends.high)
     low, high = (say.number(fixed(end, decimals)) for end in (ends.low, ends.high))
     return say("×{low} to ×{high}", low=low, high=high)
 
@@ -172,10 +173,15 @@ def is_undecided(ratio: Estimate) -> bool:
     return not ratio.differs and (low <= 0 or high > WIDEST * low)
 
 
-def _ratio_decimals(half_width: float, value: float) -> int:
+def _ratio_decimals(ends: Interval, value: float) -> int:
+    """Return the decimals of a ratio and its interval, which must not end at 1 if it excludes 1."""
     if abs(value) >= 100:
         return 0
-    return 3 if half_width <= 0 else max(2, min(5, 1 - math.floor(math.log10(half_width))))
+    decimals = 3 if ends.half_width <= 0 else max(2, min(_MOST_DECIMALS, 1 - math.floor(math.log10(ends.half_width))))
+    excludes_1 = not ends.holds(1)
+    while excludes_1 and decimals < _MOST_DECIMALS and 1 in (round(ends.low, decimals), round(ends.high, decimals)):
+        decimals += 1
+    return decimals
 
 
 def comparison_text(row: Row, cell: Cell, judged: Verdict, say: Language = ENGLISH) -> str:
