@@ -21,12 +21,16 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 """
 
 
-def wheel(folder: Path, name: str, code: str = "") -> Path:
-    """A package of one module, at version 1."""
+def wheel(folder: Path, name: str, code: str = "", program: str = "") -> Path:
+    """A package of one module, at version 1, and the script `program` as bin/uv if there is one."""
     path = folder / f"{name}-1-py3-none-any.whl"
     info = f"{name}-1.dist-info"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(f"{name}.py", code)
+        if program:
+            script = zipfile.ZipInfo(f"{name}-1.data/scripts/uv")
+            script.external_attr = 0o100755 << 16
+            file.writestr(script, program)
         file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
         file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
@@ -85,3 +89,19 @@ def test_a_file_that_is_another_one_than_was_locked_ends_it(repository: Path, ch
     done = install(repository)
     assert done.returncode != 0 and "DO NOT MATCH THE HASHES" in done.stderr
     assert "project" not in imported(repository) and "evil" not in done.stdout
+
+
+@pytest.mark.parametrize(("its_end", "installed"), [(0, ["project"]), (1, ["dependency", "project"])])
+def test_uv_installs_from_the_usual_index_and_pip_where_it_fails(
+    repository: Path, its_end: int, installed: list[str]
+) -> None:
+    """`uv` is a stand-in that notes its words and installs nothing; pip says that it has its usual index."""
+    words = repository.parent / "words"
+    stand_in = f'#!/bin/sh\necho "$*" >{words}\nexit {its_end}\n'
+    lock(repository, "build", wheel(repository.parent / "index", "backend", BACKEND, stand_in))
+    pip = repository.parent / "environment" / "bin" / "pip"
+    pip.write_text(pip.read_text().replace("exec", '[ "$1" != config ] || exit 0\nexec'))
+    done = install(repository)
+    assert done.returncode == 0, done
+    assert "--require-hashes --only-binary :all: --requirement" in words.read_text()
+    assert imported(repository) == installed
