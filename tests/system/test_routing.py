@@ -14,7 +14,7 @@ import pytest
 
 from lastro import registry
 from lastro.errors import PlatformError
-from lastro.functions.ospf import OspfDaemon
+from lastro.functions.ospf import OspfSettings
 from lastro.functions.ospf_router import ROUTERS
 from lastro.results.samples import GIVEN_BACK
 from lastro.results.trial_notes import remarks_of
@@ -31,7 +31,7 @@ from ..support.scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
-FAST = OspfDaemon(1, 4, "point-to-point", "fast")
+FAST = OspfSettings(1, 4, "point-to-point", "fast")
 
 
 @pytest.fixture(scope="module")

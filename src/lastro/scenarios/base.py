@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from lastro import registry, validity
 from lastro.errors import InputError, LastroError, Unavailable
 from lastro.functions.base import Function
-from lastro.functions.own import brought
+from lastro.functions.own import brought_function
 from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import Isolation, parts_of
@@ -385,11 +385,11 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
 
 
 def _class_of(kind: type[registry.P], name: str) -> type[registry.P]:
-    """Return the class of a part. An unknown function is one that the study brings, as made by `brought`."""
+    """Return the class of a part. An unknown function is one that the study brings."""
     info = registry.parts(kind.kind).get(name)
     is_function = info is not None and (info.cls is None or issubclass(info.cls, Function))
     if issubclass(kind, Function) and not is_function:
-        return cast(type[registry.P], brought(name))
+        return cast(type[registry.P], brought_function(name))
     return registry.get(kind, name)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import CommandTimeout, PlatformError
-from lastro.functions.ospf import Interface, OspfDaemon, host_name
+from lastro.functions.ospf import Interface, OspfSettings, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu
@@ -468,7 +468,7 @@ def test_a_name_that_is_no_plain_word_gets_into_no_script(name: str) -> None:
     assert host_name(name, 7) == "router-7"
     for router, plain in itertools.product(ROUTERS.values(), ("r1-1", "b.example_1")):
         assert host_name(plain, 7) == plain
-        files = router.configuration(host_name(name, 7), 7, [Interface("eth0", 10)], OspfDaemon())
+        files = router.configuration(host_name(name, 7), 7, [Interface("eth0", 10)], OspfSettings())
         assert name not in router.start_script(files)
 
 
@@ -482,7 +482,7 @@ def test_a_network_with_names_of_cities_is_configured_by_plain_ones() -> None:
     network: Any = SimpleNamespace(
         topology=parse(text, "x.toml"), router=ROUTERS["frr"], instances=[SimpleNamespace(run=run)] * 2
     )
-    boot._start_daemons(network, OspfDaemon())
+    boot._start_daemons(network, OspfSettings())
     assert sorted(line for script in scripts for line in script.splitlines() if line.startswith("hostname")) == [
         "hostname router-0", "hostname router-0", "hostname router-1", "hostname router-1",
     ]  # fmt: skip

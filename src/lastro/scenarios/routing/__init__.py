@@ -12,7 +12,7 @@ from typing import Any
 
 from lastro.attachments.separable import SeparableLinks
 from lastro.errors import LastroError
-from lastro.functions.ospf import NETWORK_TYPES, OspfDaemon
+from lastro.functions.ospf import NETWORK_TYPES, OspfSettings
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
 from lastro.host.cgroups import total
@@ -53,7 +53,7 @@ from lastro.testbed import Testbed
 
 TOPOLOGY = Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology)
 NETWORK_TYPE = Setting("network_type", "broadcast", "network type of a link in OSPF", choices=NETWORK_TYPES)
-_PROBE = OspfDaemon(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
+_PROBE = OspfSettings(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
 _PROBE_S = 30.0
 _ROW_S = 2.0  # for the three routers of a probe to find their routes, roughly; for plans only
 _TREE = Availability("the topology is a tree: no link can fail without splitting it", 'set failure = "none"')
@@ -133,7 +133,7 @@ class RoutingScenario(OnLinks):
         if FAILURE.of(config) != "none" and not read_topology(TOPOLOGY.of(config)).spare_links():
             return _TREE
         platform, implementation = platform_level(config), IMPLEMENTATION.of(config)
-        if not (found := ROUTERS[implementation].there(self.testbed.host)):
+        if not (found := ROUTERS[implementation].availability(self.testbed.host)):
             return found
         found = self.parts_available(config) and self._routes(platform, implementation)
         blind = FAILURE.of(config) == "carrier" and platform in self._own_kernels
@@ -188,7 +188,7 @@ class RoutingScenario(OnLinks):
         outcome.notes["network"] = {**sizes, "router": router.name, **text}
         platform, links = self.pool.get(platform_level(config)), self._links(links_level(config))
         hello_s = HELLO_S.of(config)
-        protocol = OspfDaemon(hello_s, DEAD_HELLOS * hello_s, NETWORK_TYPE.of(config), TIMERS.of(config))
+        protocol = OspfSettings(hello_s, DEAD_HELLOS * hello_s, NETWORK_TYPE.of(config), TIMERS.of(config))
         machine = self.testbed.host
         machine.be_ready(min(AT_ONCE, len(topology.names)) + 1)  # one that reads the host meanwhile
         with (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from lastro.attachments.base import Segment
 from lastro.attachments.separable import SeparableLinks
 from lastro.errors import PlatformError, TrialError
-from lastro.functions.ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
+from lastro.functions.ospf import CAPABILITIES, Interface, OspfSettings, Router, host_name
 from lastro.grouping import by_key
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
@@ -30,7 +30,7 @@ def booted(
     attachment: SeparableLinks,
     topology: RouterTopology,
     router: Router,
-    protocol: OspfDaemon,
+    protocol: OspfSettings,
     observers: Observers,
     read: Callable[[], HostReading] | None = None,
 ) -> Iterator[RouterNetwork]:
@@ -102,7 +102,7 @@ def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Seg
     return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
 
 
-def _start_daemons(network: RouterNetwork, protocol: OspfDaemon) -> None:
+def _start_daemons(network: RouterNetwork, protocol: OspfSettings) -> None:
     topology, router = network.topology, network.router
 
     def start(number: int) -> str:

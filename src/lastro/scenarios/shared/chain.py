@@ -159,8 +159,8 @@ def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads:
     far = [*((each, hop.inside, hop.inside_address) for each, hop in hops), (sink, SINK_PORT, path.sink)]
     segments = []
     for number, ((here, out, leaves), (there, into, arrives)) in enumerate(zip(near, far, strict=True)):
-        onwards = () if there is sink else (f"{path.sink}/{path.whole} via {arrives}",)
-        back = tuple(f"{address}/{path.whole} via {leaves}" for _, _, address in near[:number])
+        onwards = () if there is sink else (f"{path.sink}/{path.host_prefix} via {arrives}",)
+        back = tuple(f"{address}/{path.host_prefix} via {leaves}" for _, _, address in near[:number])
         ends = (
             Port(here, out, f"{leaves}/{path.prefix}", onwards),
             Port(there, into, f"{arrives}/{path.prefix}", back),
