@@ -155,16 +155,16 @@ def test_nothing_is_marked_when_nothing_is_known() -> None:
 def standing(links: Any) -> Any:
     """Of all that stands, what counts: the links, and one proxy."""
     stands = SimpleNamespace(links=links, wire=SimpleNamespace(dut=SimpleNamespace(testbed=None)), proxies=[object()])
-    stands.carried = partial(proxy_measure.RunningProxies.carried, stands)
+    stands.traffic_counters = partial(proxy_measure.RunningProxies.traffic_counters, stands)
     return stands
 
 
 def test_without_proxies_no_counter_of_what_hosts_them_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NatAttachment, "carried", lambda self, testbed: COUNTED)
+    monkeypatch.setattr(NatAttachment, "traffic_counters", lambda self, testbed: COUNTED)
     stands = standing(NatAttachment())
-    assert stands.carried() == COUNTED
+    assert stands.traffic_counters() == COUNTED
     stands.proxies = []
-    assert stands.carried() == {} and proxy_measure.carried_reasons(stands, {}, Outcome()) == []
+    assert stands.traffic_counters() == {} and proxy_measure.carried_reasons(stands, {}, Outcome()) == []
 
 
 def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_roles_on_its_machine() -> None:
@@ -227,7 +227,7 @@ def test_counters_that_moved_before_the_load_and_not_in_it_carried_nothing(
     moved: dict[str, int], still: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = {name: count + moved.get(name, 0) for name, count in COUNTED.items()}
-    monkeypatch.setattr(NatAttachment, "carried", lambda self, testbed: now)
+    monkeypatch.setattr(NatAttachment, "traffic_counters", lambda self, testbed: now)
     outcome = Outcome()
     reasons = proxy_measure.carried_reasons(standing(NatAttachment()), COUNTED, outcome)
     assert [reason.split("'")[1] for reason in reasons] == still
@@ -260,7 +260,7 @@ def logging(
     count = lambda: Counter({(address(n), 200, 1000): next(looks) if not n else 0 for n in range(len(served))})  # noqa: E731
     rest: Any = dict.fromkeys(("platform", "native", "client", "server", "farm"))
     place: Any = SimpleNamespace(dut=SimpleNamespace(testbed=None), client=SimpleNamespace(address="198.19.1.10"))
-    links: Any = SimpleNamespace(carried=lambda testbed: {})
+    links: Any = SimpleNamespace(traffic_counters=lambda testbed: {})
     origin: Any = SimpleNamespace(asked=count, page=PAGE)
     stands = proxy_measure.RunningProxies(wire=place, links=links, origin=origin, proxies=proxies, **rest)  # type: ignore[arg-type]
     logs.judge_logs(stands, config(cache=cache), outcome)

@@ -27,7 +27,7 @@ def judge_logs(standing: RunningProxies, config: Config, outcome: Outcome) -> No
     outcome.notes["logs"] = {
         "server": {f"{client} {status} {n_bytes}": count for (client, status, n_bytes), count in asked.items()},
         "proxies": {str(number): dict(found.results) for number, found in served.items()},
-        "links": standing.carried(),
+        "links": standing.traffic_counters(),
     }
     reasons = _served_reasons(standing, served, sent_by_proxy(outcome), cached) if n else []
     reasons += _client_reasons(standing, served)

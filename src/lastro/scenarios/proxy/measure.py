@@ -104,9 +104,9 @@ class RunningProxies:
             found.setdefault(proxy.instance.spec.name, proxy)
         return list(found.values())
 
-    def carried(self) -> dict[str, int]:
+    def traffic_counters(self) -> dict[str, int]:
         """Return the counters of the attachment that hosts the proxies, by name; {} without proxies."""
-        return self.links.carried(self.wire.dut.testbed) if self.proxies else {}
+        return self.links.traffic_counters(self.wire.dut.testbed) if self.proxies else {}
 
     @property
     def everyone(self) -> dict[str, Instance]:
@@ -144,7 +144,7 @@ def measure(standing: RunningProxies, config: Config, disturbance: Disturbance |
     window = MeasuredWindow(dut, everyone, config, own_cgroups, disturbance=disturbance, elsewhere=beds)
     witness = InterfaceMeter(dut, {"client": standing.client, "server": standing.server})
     witness.start()
-    carried = standing.carried()
+    counters = standing.traffic_counters()
     with window:
         reading = tool.measure(LoadOrigin.beside(standing.client), load)
     witness.stop()
@@ -158,7 +158,7 @@ def measure(standing: RunningProxies, config: Config, disturbance: Disturbance |
         (SERVER, ROLE) if standing.proxies else (SERVER,),
     )
     outcome.notes["witness"] = witness.moved
-    outcome.invalidate(carried_reasons(standing, carried, outcome))
+    outcome.invalidate(carried_reasons(standing, counters, outcome))
     outcome.invalidate(
         _path(tool.name, standing.wire, witness.moved, reading.payload_bytes, is_cached(standing, config))
     )
@@ -186,7 +186,7 @@ def carried_reasons(standing: RunningProxies, before: Mapping[str, int], outcome
 
     The increase of each counter since `before` is noted. A counter in `lasting` need only be above 0, since requests
     before the load may have opened all connections."""
-    now, lasting = standing.carried(), standing.links.lasting
+    now, lasting = standing.traffic_counters(), standing.links.lasting
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
     still = [name for name, count in now.items() if count <= (0 if name in lasting else before[name])]
     return [f"the attachment did not carry the requests: its counter '{name}' stood still" for name in still]

@@ -129,7 +129,7 @@ class Farm:
             return self._confined(self._wire.dut.spec(ROLE, self._resources))
         spec = instance_spec(self._wire.dut.testbed, ROLE, HttpProxy.capabilities, (PORT,))
         spec = replace(spec, resources=self._wire.dut.testbed.on_own_cpus(self._resources))
-        return self._confined(self._links.announced(spec, number, SERVICE_PORT, self._outside))
+        return self._confined(self._links.published_spec(spec, number, SERVICE_PORT, self._outside))
 
     def _hosted(self, instance: Instance) -> HostedInstance:
         number, self._made = self._made, self._made + 1

@@ -96,7 +96,7 @@ def deployed(
             host = platform_of_role.get(role, platform)
             capabilities = row.capabilities(role, implementation)
             spec = instance_spec(testbed, _role_in_chain(role, number), capabilities, names, ip)
-            starting.append(host.start(testbed, attachment.specified(isolate(spec, host), host)))
+            starting.append(host.start(testbed, attachment.adapted_spec(isolate(spec, host), host)))
     with ExitStack() as stack:
         stack.enter_context(attachment.before_start(testbed, [platform, *hosts]))
         started = start_each(stack, starting)

@@ -61,7 +61,7 @@ def joined(
         stack.enter_context(attachment.before_start(testbed, [native, platform]))
         peer = stack.enter_context(native.start(testbed, peer_spec))
         sysctls = {**peer_spec.sysctls, **spec.sysctls}
-        spec = attachment.specified(replace(spec, ports=(PORT,), sysctls=sysctls), platform)
+        spec = attachment.adapted_spec(replace(spec, ports=(PORT,), sysctls=sysctls), platform)
         instance = stack.enter_context(platform.start(testbed, spec))
         # The peer's port comes first: it is there when the instance takes its own.
         ports = (Port(peer, PORT, f"{PEER_ADDRESS}/24"), Port(instance, PORT, f"{INSTANCE_ADDRESS}/24"))
