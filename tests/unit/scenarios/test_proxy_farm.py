@@ -203,7 +203,7 @@ def test_what_lastro_has_no_room_for_ends_the_search_and_not_the_trial(monkeypat
 def filled(farm: Any, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> Outcome:
     """What a search tells that began with one proxy."""
     monkeypatch.setattr(capacity, "ask_all", lambda *of: None)
-    monkeypatch.setattr(capacity, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(capacity, "used_memory_bytes", lambda host: 0)
     outcome, place = Outcome(), SimpleNamespace(dut=SimpleNamespace(testbed=SimpleNamespace(host=None)))
     stands: Any = SimpleNamespace(
         wire=place, proxies=[object()], farm=farm, client=None, origin=SimpleNamespace(page=None)

@@ -276,7 +276,7 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
 def test_the_host_is_judged_in_each_phase_that_is_read(
     monkeypatch: pytest.MonkeyPatch, phase: str, used_s: float, valid: bool
 ) -> None:
-    monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(phase_recorder, "used_memory_bytes", lambda host: 0)
     outcome, used, moments = Outcome(), iter((0.0, used_s)), itertools.count(step=4)  # four seconds, all of them busy
 
     def glance(paths: Any) -> FileReadings:

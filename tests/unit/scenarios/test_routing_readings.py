@@ -33,7 +33,7 @@ from lastro.validity import ClockReading, ClockSample
 def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(phase_recorder, "used_memory_bytes", lambda host: 0)
     moments = count()
     idle = lambda paths: FileReadings(next(moments), {"/proc/stat": "cpu  0 0 0 0 0 0 0 0\n"}, OwnCpu())  # noqa: E731
     testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=idle), near=None)

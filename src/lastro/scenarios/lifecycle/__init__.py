@@ -24,7 +24,7 @@ from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity, require_room
+from lastro.scenarios.shared.host_memory import ENOUGH, record_capacity, require_room, used_memory_bytes
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
@@ -55,7 +55,7 @@ class Footprint:
     def of(cls, testbed: Testbed) -> Footprint:
         disk_bytes, disk_used_bytes = _disk(testbed)
         return cls(
-            taken_bytes=memory_taken(testbed.host),
+            taken_bytes=used_memory_bytes(testbed.host),
             charged_bytes=testbed.cgroups.usage(testbed.session.cgroup).memory_bytes,
             disk_bytes=disk_bytes,
             disk_used_bytes=disk_used_bytes,
@@ -200,7 +200,7 @@ class LifecycleScenario(OnPlatforms):
                     stopped_by = error.message
                     break
                 finally:
-                    taken_bytes = memory_taken(self.testbed.host) - empty.taken_bytes
+                    taken_bytes = used_memory_bytes(self.testbed.host) - empty.taken_bytes
                     steps.append({"instances": n + len(more), "memory_total": round(taken_bytes / MIB, 1)})
                 goal *= 2
             running = n + sum(bool(instance.pids()) or not had for instance, had in more)
@@ -212,16 +212,16 @@ def _record_lifecycles(outcome: Outcome, lives: Sequence[InstanceTimes], *, toge
 
     `together` is true if the instances were started at the same time. It decides how `start_all` is computed."""
     for name in ("start", "first_command", "first_packet", "stop"):
-        values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
+        values = tuple(1000 * float(getattr(times, f"{name}_s")) for times in lives)
         outcome.measurements[name] = math.fsum(values) / len(values)
         outcome.series.append(Series(name, "ms", values))
     for name in ("create", "port", "command", "packet"):
-        outcome.series.append(Series(name, "ms", tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)))
+        outcome.series.append(Series(name, "ms", tuple(1000 * float(getattr(times, f"{name}_s")) for times in lives)))
     if together:
-        created_s = max(life.began_s + life.create_s for life in lives) - min(life.began_s for life in lives)
-        outcome.measurements["start_all"] = 1000 * (created_s + max(life.port_s for life in lives))
+        created_s = max(times.began_s + times.create_s for times in lives) - min(times.began_s for times in lives)
+        outcome.measurements["start_all"] = 1000 * (created_s + max(times.port_s for times in lives))
     else:
-        outcome.measurements["start_all"] = 1000 * math.fsum(life.start_s for life in lives)
+        outcome.measurements["start_all"] = 1000 * math.fsum(times.start_s for times in lives)
 
 
 def _record_footprint(outcome: Outcome, footprint: Footprint, usage: Sequence[Usage]) -> None:

@@ -10,8 +10,8 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
 from lastro.scenarios.base import make_part
+from lastro.scenarios.shared.host_memory import require_room
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import TimedPlatform
 from lastro.testbed import Testbed, beside
 
@@ -69,7 +69,7 @@ class MeetingPlace:
 
         The peer pings for the first packet, so that no command inside the instance delays it."""
         port = segment.ports[1]
-        name, life = port.instance.spec.name, platform.times_by_name[port.instance.spec.name]
+        name, times = port.instance.spec.name, platform.times_by_name[port.instance.spec.name]
         ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.ip]
         packet = self.peer.run(ping, timeout_s=_REACH_S + 20, check=False)
         if packet.returncode != 0:
@@ -78,7 +78,7 @@ class MeetingPlace:
         if command.returncode != 0:
             words = (command.error_text or command.text).strip()[-200:] or f"`true` exited with {command.returncode}"
             raise PlatformError(f"instance {name} did not answer: {words}")
-        life.packet_s, life.command_s = packet.duration_s, command.duration_s
+        times.packet_s, times.command_s = packet.duration_s, command.duration_s
 
 
 @contextmanager

@@ -49,7 +49,7 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, ANOMALY_WORKERS, NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
-from lastro.scenarios.shared.resources import check_resources, limits_of, without_limits
+from lastro.scenarios.shared.resources import check_resources, limits_of, require_no_limits
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
 from lastro.testbed import beside
@@ -133,7 +133,7 @@ class ProxyScenario(OnLinks):
         if not (usable := first_unavailable(chain([self.pool.availability(level)], parts))):
             return usable
         try:
-            without_limits(isolations_of(config))
+            require_no_limits(isolations_of(config))
             load_of(config).require(self.testbed.at(CLIENT).host)
             require_own_link(config, "there is no chain here whose link the neighbour could flood")
             self._resources(config)

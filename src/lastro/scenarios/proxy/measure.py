@@ -23,7 +23,7 @@ from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.calibration import judge_ceiling
 from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
-from lastro.scenarios.shared.memory_room import memory_taken, swap_taken
+from lastro.scenarios.shared.host_memory import used_memory_bytes, used_swap_bytes
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
@@ -75,7 +75,7 @@ class MemoryInUse:
 
     @classmethod
     def on(cls, host: Host) -> Self:
-        return cls(memory_taken(host), swap_taken(host))
+        return cls(used_memory_bytes(host), used_swap_bytes(host))
 
 
 @dataclass(frozen=True, slots=True)

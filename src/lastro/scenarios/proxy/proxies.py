@@ -22,8 +22,8 @@ from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.results.samples import Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
+from lastro.scenarios.shared.host_memory import require_room
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.window import Meters
 from lastro.testbed import Testbed
@@ -137,14 +137,14 @@ class Farm:
         return HostedInstance(number, instance, SERVICE_PORT + (number if self._links.inside_dut else 0))
 
     @contextmanager
-    def _answering(self, hosted: Sequence[HostedInstance], life: InstanceTimes) -> Iterator[list[Proxy]]:
+    def _answering(self, hosted: Sequence[HostedInstance], times: InstanceTimes) -> Iterator[list[Proxy]]:
         """Run the proxies of one instance inside the block; yield them when each has answered.
 
-        `hosted` has one entry for each proxy, and `life` the times of the instance."""
+        `hosted` has one entry for each proxy, and `times` the times of the instance."""
         began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
         with self._running(hosted) as running:
             # One after the other: with a cache, the first gets the object from the server for the others.
-            proxies = [self._proxy(each, running, life, began_s) for each in hosted]
+            proxies = [self._proxy(each, running, times, began_s) for each in hosted]
             running.require_alive()
             yield proxies
 

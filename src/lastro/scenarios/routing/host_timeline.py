@@ -18,7 +18,7 @@ from lastro.host.activity import STAT, n_cpus
 from lastro.host.base import Process
 from lastro.host.cgroups import Usage
 from lastro.platforms.base import Platform
-from lastro.scenarios.shared.memory_room import MEMINFO, pss_bytes, rollup, taken_bytes
+from lastro.scenarios.shared.host_memory import MEMINFO, pss_bytes, rollup, used_bytes
 from lastro.testbed import Testbed
 
 
@@ -182,5 +182,5 @@ def _sample(observers: Observers) -> HostReading:
     ticks = seen.texts[STAT].splitlines()[0].split()[1:]
     busy_s = n_cpus(seen.texts[STAT]) * seen.at_s - sum(int(ticks[field]) for field in _NOT_BUSY) / _TICKS
     busy_s += hidden.cpu_s - seen.spent.own_s - observers.cpu_s(seen.texts)
-    taken = taken_bytes(seen.texts[MEMINFO]) + hidden.memory_bytes - observers.memory_bytes(seen.texts)
+    taken = used_bytes(seen.texts[MEMINFO]) + hidden.memory_bytes - observers.memory_bytes(seen.texts)
     return HostReading(seen.at_s, busy_s, taken, seen.spent.commands_s)

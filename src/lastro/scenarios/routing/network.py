@@ -16,7 +16,7 @@ from lastro.errors import LastroError
 from lastro.functions.ospf import NeighbourChange, Router
 from lastro.platforms.base import Instance
 from lastro.scenarios.routing.ospf_capture import Capture
-from lastro.scenarios.shared.memory_room import proportional_bytes
+from lastro.scenarios.shared.host_memory import proportional_bytes
 from lastro.study.topology import RouterTopology
 from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample

@@ -13,7 +13,7 @@ from lastro.results.samples import GIVEN_BACK, Outcome, Remark, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.additions import HOST_CPU
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
-from lastro.scenarios.shared.memory_room import memory_taken
+from lastro.scenarios.shared.host_memory import used_memory_bytes
 from lastro.scenarios.shared.window import Meters
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -51,7 +51,7 @@ class PhaseRecorder:
         self._hosts: dict[str, object] = {}  # by phase
         outcome.notes["host_by_phase"] = self._hosts
         self.routers: Mapping[str, Instance] = {}  # none before the first start
-        self._empty_bytes = memory_taken(testbed.host)
+        self._empty_bytes = used_memory_bytes(testbed.host)
         self._boot = self._meters()
         self._boot.start()
         self._boot_began = course.take()

@@ -22,7 +22,7 @@ from lastro.scenarios.shared.point_to_point import (
     JoinedPair,
     prove,
 )
-from lastro.scenarios.shared.topology import BuiltTopology, Plug
+from lastro.scenarios.shared.topology import BuiltTopology, PluggedPort
 from lastro.testbed import Testbed
 
 HOST = "host"
@@ -74,10 +74,10 @@ def note_topology(built: BuiltTopology, pair: JoinedPair, end: FlowEnd, attachme
     if end.role == HOST:
         testbed = end.instance.testbed
         (near,) = (
-            Plug(INSTANCE, testbed, "", port.name, port.address, far)
+            PluggedPort(INSTANCE, testbed, "", port.name, port.address, far)
             for far, port in pair.segment.ends()
             if port.instance is pair.instance
         )
         built.add(HOST, end.instance, Native.name)
-        built.link(attachment, near, Plug(HOST, testbed, testbed.dut, end.device, end.address))
+        built.link(attachment, near, PluggedPort(HOST, testbed, testbed.dut, end.device, end.address))
     built.note(outcome)
