@@ -108,7 +108,7 @@ def test_dockers_own_network_carries_the_requests_by_its_own_rules_and_ends_with
     of_host, mark = testbed.host.run(["nft", "list", "ruleset"]).text, testbed.session.mark()
     with scenario.attempt(), ExitStack() as stack:
         stood = scenario._deploy(stack, wanted)
-        bed = stood.wire.dut.testbed
+        bed = stood.nodes.dut.testbed
         pids = testbed.host.run(["ip", "netns", "pids", bed.dut]).text.split()
         commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in pids]
         published = [words[words.index("-host-port") + 1] for words in commands if "docker-proxy" in words[0]]
@@ -207,7 +207,7 @@ def test_clients_weigh_more_than_proxies_under_a_load_alone(
         stood = scenario._deploy(stack, wanted)
         weights = {
             role: instance.spec.resources.cpu_weight or 100
-            for role, instance in {**stood.everyone, "proxy": stood.firsts[0].instance}.items()
+            for role, instance in {**stood.everyone, "proxy": stood.first_of_each_instance[0].instance}.items()
         }
     assert weights["client"] == weights["server"]
     assert (weights["client"] > weights["proxy"]) is comes_first

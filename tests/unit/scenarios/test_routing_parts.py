@@ -26,7 +26,7 @@ from lastro.scenarios.base import schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.flow import count_lost
-from lastro.scenarios.routing.network import _differences, last_full, shortened, table
+from lastro.scenarios.routing.network import _differences, last_full, parse_table, shortened
 from lastro.scenarios.routing.topology_file import read_topology
 from lastro.study.load import parse
 
@@ -169,9 +169,9 @@ def test_tables_are_read_with_all_next_hops_and_without_own_subnets() -> None:
         ]
     )
     near, far = ipaddress.IPv4Network("198.18.0.4/30"), ipaddress.IPv4Network("198.18.0.8/30")
-    assert table(text) == {near: {"198.18.0.2"}, far: {"198.18.0.2", "198.18.0.6"}}
-    assert table("") == table("no JSON") == {}
-    assert _differences(table(text), {near: frozenset({"198.18.0.2"})}) == [
+    assert parse_table(text) == {near: {"198.18.0.2"}, far: {"198.18.0.2", "198.18.0.6"}}
+    assert parse_table("") == parse_table("no JSON") == {}
+    assert _differences(parse_table(text), {near: frozenset({"198.18.0.2"})}) == [
         "198.18.0.8/30 goes over 198.18.0.2 and 198.18.0.6, but should go nowhere"
     ]
     assert _differences({}, {near: frozenset({"198.18.0.2"})}) == [

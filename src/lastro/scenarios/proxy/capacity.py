@@ -27,7 +27,7 @@ def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
     longer doubled, and each failure halves the step. The search ends when a single further proxy fails, or at a limit
     of the study."""
     deadline_s = time.monotonic() + CAPACITY_S.of(config)
-    most, host = MAX_PROXIES.of(config), standing.wire.dut.testbed.host
+    most, host = MAX_PROXIES.of(config), standing.nodes.dut.testbed.host
     proxies, empty_bytes = list(standing.proxies), used_memory_bytes(host)
     steps: list[dict[str, Any]] = []
     stopped_by, n_more = "", max(1, len(proxies))
@@ -39,7 +39,7 @@ def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
             n_more = max(1, min(n_more, _MOST_AT_ONCE, most - len(proxies)))
             with ExitStack() as batch:
                 try:
-                    added = standing.farm.add(batch, n_more)
+                    added = standing.starter.add(batch, n_more)
                     ask_all(standing.client, standing.origin.page, [*proxies, *added])
                     taken = (used_memory_bytes(host) - empty_bytes) / MIB
                 except (LastroError, OSError) as error:  # OSError: Lastro itself cannot open more files
