@@ -152,7 +152,7 @@ def test_who_is_not_there(testbed: Testbed, monkeypatch: pytest.MonkeyPatch, pla
     if isinstance(platform, Deaf):  # the other can be reached, which takes its time beside other tests
         monkeypatch.setattr(peer_links, "_REACH_S", 1)
     with ExitStack() as stack, pytest.raises(PlatformError, match=words):
-        place = stack.enter_context(peer_links.peer_links(testbed, Native(), "veth-direct", 1, together=False))
+        place = stack.enter_context(peer_links.linked_peer(testbed, Native(), "veth-direct", 1, together=False))
         place.start_instances(stack, TimedPlatform(platform))
 
 

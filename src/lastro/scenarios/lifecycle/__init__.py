@@ -20,7 +20,7 @@ from lastro.platforms.native import Native
 from lastro.results.samples import Metric, Outcome, Series
 from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config, chosen_class, links_level, part_name, platform_level, start_s
-from lastro.scenarios.lifecycle.peer_links import MOST, PeerLinks, peer_links
+from lastro.scenarios.lifecycle.peer_links import MOST, PeerLinks, linked_peer
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
@@ -148,7 +148,7 @@ class LifecycleScenario(OnPlatforms):
         native, attachment, together = self.pool.native, links_level(config), PARALLEL.of(config)
         with (
             clock_kept(self.testbed, config, outcome),
-            peer_links(self.testbed, native, attachment, n, together=together) as links,
+            linked_peer(self.testbed, native, attachment, n, together=together) as links,
         ):
             rest(SETTLE_S.of(config))  # meanwhile, the kernel frees memory of an earlier trial
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups)

@@ -82,7 +82,7 @@ class PeerLinks:
 
 
 @contextmanager
-def peer_links(testbed: Testbed, native: Platform, attachment: str, n: int, *, together: bool) -> Iterator[PeerLinks]:
+def linked_peer(testbed: Testbed, native: Platform, attachment: str, n: int, *, together: bool) -> Iterator[PeerLinks]:
     """Prepare the links of `n` instances inside the block. The peer runs on the platform `native`."""
     with ExitStack() as stack:
         hubs = []
