@@ -15,7 +15,7 @@ from lastro.testbed import Testbed
 
 _FEW_FPS, _SHORT_S = 100.0, 0.1  # a probe with hardly any frames; sockperf makes it last a second
 _REPEATS = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
-_SENDERS = ("source", "sink")  # the latter if the load has both directions
+_SENDERS = ("source", "sink")  # the sink sends only if the load has both directions
 COST = Metric(
     "frames_per_cpu_s",
     "1/s",
@@ -51,7 +51,7 @@ def measure_cost(
     Starting a generator takes CPU time, too, on one platform more than on another. A probe with hardly any frames
     measures that time first, so that it can be subtracted. If the generator does not hold the rate, the cost is
     measured at the highest rate that it sent in a few tries, and a condition reports this."""
-    prober.refresh()  # not among what is measured
+    prober.refresh()  # now, so that it does not happen during the measurement
     few, meters = _with_meters(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
     start = spent(few, meters)
     carried: list[tuple[Probe, Meters]] = []

@@ -179,7 +179,7 @@ def _judge_probes(prober: Prober, generator: str, outcome: Outcome) -> None:
 
 
 def _record_side_by_side(n: int, pdr_fps: float, at_pdr: Probe, outcome: Outcome) -> None:
-    """Add what `n` chains side by side carried, with the remarks on the values from which it is computed."""
+    """Add PDR, memory and largest loss per chain for `n` chains; remarks on the PDR also apply to the PDR per chain."""
     memory_mib = outcome.measurements["chain_memory"]
     outcome.measurements |= {
         PDR_PER_CHAIN.name: pdr_fps / n,
@@ -208,7 +208,7 @@ def _judge_overlap(generator: str, probes: Sequence[Probe], final_s: float, conf
 def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
     """Mark the metrics that need a PDR as dropped. Call this if no load meets the goal PDR.
 
-    Without the mark, a mean over the other trials would be one over a selection."""
+    Without the mark, a mean over the other trials would look like a mean over all trials."""
     needing = (
         *COST_METRICS,
         *(metric for metric in SIDE_BY_SIDE if metric is not OVERLAP),

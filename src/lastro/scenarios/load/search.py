@@ -170,7 +170,7 @@ class SearchResult:
 
 
 class _GeneratorLimit(Exception):
-    """The generator sent only `fps`, less than the rate of a probe: the search must begin again with lower loads."""
+    """The generator sent only `fps`, less than a probe's rate, so the search must begin again with lower loads."""
 
     def __init__(self, fps: float) -> None:
         self.fps = fps
@@ -224,7 +224,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
             continue
         (stat,) = lower.target_to_stat.values()
         long_s = stat.good_long + stat.bad_long
-        several = bounds.sum_s - bounds.final_s > goal.exceed_ratio * bounds.sum_s  # probes must meet it
+        several = bounds.sum_s - bounds.final_s > goal.exceed_ratio * bounds.sum_s  # whether one probe cannot decide
         exceed = stat.bad_long / long_s if long_s and several else None
         upper_fps = None if upper is None else float(upper)
         ends.append(GoalInterval(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))

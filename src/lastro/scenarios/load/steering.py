@@ -1,8 +1,8 @@
 """The CPUs on which the kernel works for the function: its own CPUs, or the CPU of the sender.
 
-A packet over a veth pair is forwarded by the kernel on the CPU that sends it, before the sender may send the next one.
-Such a function loses nothing: it slows its generator down, as no wire could. Receive packet steering gives the packets
-that reach the function to other CPUs, with a queue that overflows. Source: networking/scaling.rst of Linux.
+The kernel forwards a packet over a veth pair on the CPU that sends it, before the sender can send the next packet. So
+no packet is lost: a slow function slows its generator down, unlike on a real wire. Receive packet steering moves the
+packets that reach the function to other CPUs, whose queues can overflow. Source: networking/scaling.rst of Linux.
 
 Behind a real wire, the interrupts of a network card choose the CPU, and nothing is steered."""
 
@@ -41,7 +41,7 @@ GENERATOR_CPU = Setting(
 _FUNCTION_CPUS = "CPUs of the function's kernel"  # a condition
 _LARGEST_BUFFER, _LONGEST_QUEUE = "/proc/sys/net/core/wmem_max", "/proc/sys/net/core/netdev_max_backlog"
 _FRAME_IN_KERNEL_BYTES = 768  # of the smallest
-# A runtime that gives its container a read-only /sys makes the file system of this namespace read-only everywhere.
+# A runtime that gives its container a read-only /sys makes this namespace's sysfs read-only in all of its mounts.
 _SCRIPT = """mount -t sysfs sysfs /sys
 mode=ro; ! [ -w /sys/class/net ] || mode=rw
 mount -o remount,rw /sys
