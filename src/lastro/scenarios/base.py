@@ -432,7 +432,7 @@ def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]
 
 
 def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting[Any]]]:
-    """Return {part: {option name: option}} for those of the named parts that have options."""
+    """Return {part: {option name: option}} for the parts in `names` that have options."""
     infos = [info for info in registry.parts(kind).values() if info.name in names]
     offered = {info.name: getattr(info.cls, "options", ()) for info in infos}
     return {name: {option.name: option for option in options} for name, options in offered.items() if options}

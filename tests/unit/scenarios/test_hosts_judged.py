@@ -136,7 +136,7 @@ def test_in_a_guest_foreign_load_is_that_of_the_machine_below(
     monkeypatch.setattr("lastro.meters.host._MachineUnderGuest", lambda near, rivals: under)
     guest = Counted("the guest", remote=True)
     place = SimpleNamespace(testbed=SimpleNamespace(host=guest, cgroups=None, near=object(), rivals=frozenset()))
-    nodes: Any = SimpleNamespace(dut=place, places=(place, place, place))
+    nodes: Any = SimpleNamespace(dut=place, all=(place, place, place))
     window = StartsWindow(nodes, Using(guest), ())  # type: ignore[arg-type]
     with window:
         guest.user, clock[0] = 400, 110.0

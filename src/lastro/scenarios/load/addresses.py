@@ -48,9 +48,9 @@ def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
 def _make_permanent(ip: _Ip, version: str) -> None:
     neighbours = json.loads(ip([f"-{version}", "-j", "neigh", "show"], None) or "[]")
     lines = [
-        f"neigh replace {each['dst']} lladdr {each['lladdr']} dev {each['dev']} nud permanent\n"
-        for each in neighbours
-        if "lladdr" in each and _UNCHANGED.isdisjoint(each["state"])
+        f"neigh replace {entry['dst']} lladdr {entry['lladdr']} dev {entry['dev']} nud permanent\n"
+        for entry in neighbours
+        if "lladdr" in entry and _UNCHANGED.isdisjoint(entry["state"])
     ]
     if lines:
         ip(["-batch", "-"], "".join(lines))

@@ -104,10 +104,10 @@ def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpen
     the chain is divided by the duration of the load. The CPU time of the neighbour, other processes and Lastro is
     divided by the duration of the meters."""
     host, usage = meters.host, meters.usage
-    load_s, found = probe.lasted_s, spent(probe, meters)
-    work_s = found.work_s - start.work_s
+    load_s, cpu = probe.lasted_s, spent(probe, meters)
+    work_s = cpu.work_s - start.work_s
     values = {**host.read(load_s), **usage.read(load_s)}
-    values["host_cpus"] = max(0.0, work_s + found.waited_s) / load_s + found.beside_s / host.elapsed_s
+    values["host_cpus"] = max(0.0, work_s + cpu.waited_s) / load_s + cpu.beside_s / host.elapsed_s
     values |= {f"{role}_cpus": _cpu_s(meters, role) / load_s for role in _SENDERS}
     values["source_cpus"] += probe.kernel_s / load_s
     frames = probe.received - (few.received if few else 0)

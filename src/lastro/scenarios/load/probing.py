@@ -284,9 +284,10 @@ class Prober:
 
 
 def mean_bytes(moved: Mapping[str, Mapping[str, int]], *ports: str) -> float | None:
-    counted = [moved[port] for port in ports if port in moved]
-    n_packets = sum(each["rx_packets"] for each in counted)
-    return sum(each["rx_bytes"] for each in counted) / n_packets if n_packets else None
+    """Return the mean size of the frames that these ports received; None if they received none."""
+    counters = [moved[port] for port in ports if port in moved]
+    n_packets = sum(counts["rx_packets"] for counts in counters)
+    return sum(counts["rx_bytes"] for counts in counters) / n_packets if n_packets else None
 
 
 def _counted_probe(

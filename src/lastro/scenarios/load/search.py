@@ -166,7 +166,7 @@ class SearchResult:
 
     def of(self, goal: str) -> GoalInterval | None:
         """Return the interval of the goal with this name; None if no load met it."""
-        return next((each for each in self.intervals if each.goal.name == goal), None)
+        return next((interval for interval in self.intervals if interval.goal.name == goal), None)
 
 
 class _GeneratorLimit(Exception):
@@ -300,7 +300,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             most = _BELOW**n_limits * limit.fps
             continue
         intervals = tuple(end for end in ends if isinstance(end, GoalInterval))
-        if n_limits or most == bounds.most_fps or all(each.upper_fps for each in intervals):
+        if n_limits or most == bounds.most_fps or all(interval.upper_fps for interval in intervals):
             unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
             return SearchResult(intervals, tuple(probes), most, bool(n_limits), unmet, warm_up)
         most = min(2 * most, bounds.most_fps)

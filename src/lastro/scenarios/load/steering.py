@@ -70,22 +70,22 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     """Choose the CPUs that process packets for the functions, as `steering` asks; return the condition to record."""
     if chain.attachment.wired:
         return {_FUNCTION_CPUS: "those that the interrupts of its network cards choose"}
-    functions = {role: each for role, each in chain.instances.items() if role.startswith(FUNCTION)}
-    here = {role: each for role, each in functions.items() if each.shares_kernel and not each.takes_taps}
-    others = [each for each in chain.source.testbed.usable_cpus if each != generator_cpu(chain.source)]
-    by_sender = steering == SENDER or not others
-    where = "the one that sends" if by_sender else f"{', '.join(map(str, others))}, by receive packet steering"
-    if len(here) < len(functions):
-        other = ", ".join(role for role in functions if role not in here)
-        where = f"{where}; {other}: its own" if here else "its own"
-    found = {_FUNCTION_CPUS: where}
+    functions = {role: instance for role, instance in chain.instances.items() if role.startswith(FUNCTION)}
+    on_host = {role: one for role, one in functions.items() if one.shares_kernel and not one.takes_taps}
+    cpus = [cpu for cpu in chain.source.testbed.usable_cpus if cpu != generator_cpu(chain.source)]
+    by_sender = steering == SENDER or not cpus
+    where = "the one that sends" if by_sender else f"{', '.join(map(str, cpus))}, by receive packet steering"
+    if len(on_host) < len(functions):
+        other = ", ".join(role for role in functions if role not in on_host)
+        where = f"{where}; {other}: its own" if on_host else "its own"
+    condition = {_FUNCTION_CPUS: where}
     if by_sender:
-        return found
+        return condition
     files = [f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
-    for each in here.values():
-        enter = ["nsenter", f"--net={NETNS_DIR / each.netns}", "unshare", "--mount", "sh", "-e"]
-        each.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
-    return found
+    for instance in on_host.values():
+        enter = ["nsenter", f"--net={NETNS_DIR / instance.netns}", "unshare", "--mount", "sh", "-e"]
+        instance.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(cpus), files=" ".join(files)))
+    return condition
 
 
 def queue_frames(chains: Sequence[Chain]) -> int:

@@ -188,9 +188,10 @@ def carried_reasons(standing: RunningProxies, before: Mapping[str, int], outcome
 
     The increase of each counter since `before` is noted. A counter in `lasting` need only be above 0, since requests
     before the load may have opened all connections."""
-    now, lasting = standing.traffic_counters(), standing.links.lasting
+    now = standing.traffic_counters()
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
-    still = [name for name, count in now.items() if count <= (0 if name in lasting else before[name])]
+    least = {**before, **dict.fromkeys(standing.links.lasting, 0)}
+    still = [name for name, count in now.items() if count <= least[name]]
     return [f"the attachment did not carry the requests: its counter '{name}' stood still" for name in still]
 
 

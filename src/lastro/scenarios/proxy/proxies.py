@@ -77,7 +77,7 @@ class ProxyStarter:
         page: RequestedPage, options: ProxyOptions, resources: Resources, *, shared: bool = False,
         confined: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
     ) -> None:  # fmt: skip
-        self._wire, self._platform, self._links = nodes, platform, links
+        self._nodes, self._platform, self._links = nodes, platform, links
         self._client, self._page, self._options, self._resources = client, page, options, resources
         self._per_instance = MOST_PORTS if shared else 1  # proxies at most
         self._confined = confined
@@ -89,7 +89,7 @@ class ProxyStarter:
 
         Each has its own instance, unless proxies are ports of one server.
         Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
-        testbed, timed = self._wire.dut.testbed, _MemoryCheckedPlatform(self._platform)
+        testbed, timed = self._nodes.dut.testbed, _MemoryCheckedPlatform(self._platform)
         self.began_s = time.monotonic()
         sizes = [min(self._per_instance, n - first) for first in range(0, n, self._per_instance)]
         specs = [self._spec(self._made + number) for number in range(len(sizes))]
@@ -117,20 +117,20 @@ class ProxyStarter:
 
     def start_idle(self, stack: ExitStack, n: int) -> None:
         """Start `n` instances that are reachable like those of proxies, but run nothing; they end with the stack."""
-        testbed = self._wire.dut.testbed
+        testbed = self._nodes.dut.testbed
         specs = [self._spec(self._made + number) for number in range(n)]
         idle = start_all(stack, _MemoryCheckedPlatform(self._platform), testbed, specs, at_once=_AT_ONCE)
         stack.enter_context(self._links.hosted(testbed, [self._hosted(instance) for instance in idle], self._outside))
 
     @property
     def _outside(self) -> str:
-        return self._wire.dut.addresses[CLIENT]
+        return self._nodes.dut.addresses[CLIENT]
 
     def _spec(self, number: int) -> InstanceSpec:
         if self._links.inside_dut:
-            return self._confined(self._wire.dut.spec(ROLE, self._resources))
-        spec = instance_spec(self._wire.dut.testbed, ROLE, HttpProxy.capabilities, (PORT,))
-        spec = replace(spec, resources=self._wire.dut.testbed.on_own_cpus(self._resources))
+            return self._confined(self._nodes.dut.spec(ROLE, self._resources))
+        spec = instance_spec(self._nodes.dut.testbed, ROLE, HttpProxy.capabilities, (PORT,))
+        spec = replace(spec, resources=self._nodes.dut.testbed.on_own_cpus(self._resources))
         return self._confined(self._links.published_spec(spec, number, SERVICE_PORT, self._outside))
 
     def _hosted(self, instance: Instance) -> HostedInstance:
@@ -155,7 +155,7 @@ class ProxyStarter:
         endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
         _first_answer(self._client, self._page, endpoint, running)
         answer_s = times.start_s + (time.monotonic() - began_s)
-        seen_as = self._links.seen_as(hosted, self._wire.dut.addresses[SERVER])
+        seen_as = self._links.seen_as(hosted, self._nodes.dut.addresses[SERVER])
         return Proxy(hosted, running, endpoint, seen_as, times.start_s, answer_s)
 
     def _running(self, hosted: Sequence[HostedInstance]) -> AbstractContextManager[RunningProxy]:

@@ -113,7 +113,7 @@ class PlatformPool(_PartPool[Platform]):
     def residuals(self, name: str) -> dict[str, str]:
         """Return what an idle instance sees of its environment, and the storage of its files, by name; {} on an error.
 
-        An instance is started to find out, once for each level."""
+        The first call for a level starts an instance, and the result is kept."""
         if name not in self._residuals:
             try:
                 platform = self.get(name)

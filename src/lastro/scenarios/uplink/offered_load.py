@@ -43,9 +43,9 @@ OFFERED_RATE = replace(
 
 
 def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Outcome) -> dict[str, Any]:
-    """Return the configuration with its percentage of the capacity replaced by a rate in bit/s, and note both.
+    """Return the configuration with a rate in bit/s in place of its percentage of the capacity, and note both.
 
-    An absolute rate, or one of which the capacity is not known, is left as it is."""
+    An absolute rate stays as it is, and so does a percentage of an unknown capacity."""
     fraction = capacity_fraction(OFFERED_RATE.of(config))
     if fraction is None or capacity is None or ACHIEVED.name not in capacity:
         return dict(config)
