@@ -18,7 +18,7 @@ from _raw import Recipe, oci
 from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.errors import TrialError
-from lastro.functions.ospf import CAPABILITIES, OspfDaemon, host_name
+from lastro.functions.ospf import CAPABILITIES, OspfSettings, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.boot import booted
@@ -29,7 +29,7 @@ from lastro.testing.subject import left
 
 N_PAIRS = 10
 TARGET = "≤ 1.3"
-_PROTOCOL = OspfDaemon(hello_s=1, dead_s=4, network_type="broadcast", timers="standard")
+_PROTOCOL = OspfSettings(hello_s=1, dead_s=4, network_type="broadcast", timers="standard")
 GRIDS = (("8x8", "native"), ("8x8", "runc"), ("10x10", "native"), ("10x10", "runc"))
 GRID_HEAD = [
     "| grid | routers | boot | for each router | memory of a router | set size of a router | routes right | removed |",

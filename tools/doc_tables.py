@@ -10,7 +10,7 @@ from typing import Any
 from docs_hooks import ROOT, bounds, metrics_table, settings_table, table, toml, unit
 from lastro import registry, testing, validity
 from lastro.anomalies import _held_resources as _held
-from lastro.anomalies import base, conntrack, cpu, disk, fork, io, memory, network
+from lastro.anomalies import base, conntrack, cpu, disk, fork, io, network
 from lastro.instruments import iperf3_udp
 from lastro.instruments.http_load import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric
@@ -101,7 +101,7 @@ def kind_word(schema: dict[str, Any]) -> str:
 def limits_table() -> str:
     settings = {setting.name: setting for setting in chain.ChainScenario.settings}
     tolerance, slack = f"{validity._TOLERANCE:.0%}".replace("%", " %"), validity._SLACK_BYTES // 1024
-    over = f"more than {base.OVER_LIMIT:g} of its limit"
+    less, over = f"less than {base.LEAST_SHARE:g} of", f"more than {base.OVER_LIMIT:g} of its limit"
     rows: list[tuple[object, ...]] = [
         ("traffic", "none reached the sink, by TCP, UDP or ping"),
         ("path", f"a hop carried less than arrived at the sink, by more than {tolerance}: another path"),
@@ -131,29 +131,29 @@ def limits_table() -> str:
             "dose of `cpu:dose=50`, `membw:dose=50`, `diskbw`, `frames`",
             f"over {100 * base.TOLERANCE:g} % off what was asked, or a limit allows",
         ),
-        ("dose of `memory`", f"less than {memory._LEAST_SHARE:g} of the memory that it wanted, or of its limit"),
+        ("dose of `memory`", f"{less} the memory that it wanted, or of its limit"),
         ("dose of `disk`", f"less than {disk._LEAST_BPS // 2**20} MiB written in a second"),
         ("dose of `io`", f"less than {io._LEAST_CPUS:g} CPUs used: almost no calls of sync()"),
         (
             "dose of `fork`",
-            f"less than {fork._LEAST_SHARE:g} of {fork.HELD:,} processes held, or of its limit, at the beginning and "
+            f"{less} {fork.N_PROCESSES:,} processes held, or of its limit, at the beginning and "
             f"at the end; or fewer than {fork._LEAST_PER_S} created in a second on the whole host",
         ),
         (
             "dose of `network`",
             f"fewer than {network.LEAST_PER_S:,} frames sent in a second; under a limit, less than"
-            f" {network.LEAST_SHARE:g} or more than {base.OVER_LIMIT:g} of its rate",
+            f" {base.LEAST_SHARE:g} or more than {base.OVER_LIMIT:g} of its rate",
         ),
         *(
             (
                 f"dose of `{name}`",
-                f"less than {_held.LEAST_SHARE:g} of {_held.HELD:,} {name} held, or of its limit; or {over}",
+                f"{less} {_held.N_OBJECTS:,} {name} held, or of its limit; or {over}",
             )
             for name in ("files", "sockets")
         ),
         (
             "dose of `conntrack`",
-            f"less than {conntrack.LEAST_SHARE:g} of {conntrack.HELD:,} connections held, or of its limit; or {over}",
+            f"{less} {conntrack.N_CONNECTIONS:,} connections held, or of its limit; or {over}",
         ),
         ("host", f"steal above `max_steal_percent`, by default {settings['max_steal_percent'].default:g} %"),
         ("host", f"foreign load above `max_foreign_cpus`, by default {settings['max_foreign_cpus'].default:g} CPUs"),

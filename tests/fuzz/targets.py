@@ -141,7 +141,7 @@ def _fleet(data: bytes) -> None:
 
 def _conflist(data: bytes) -> None:
     with refusing(Unavailable):
-        _cni.masters(_cni.parse(data, "a.conflist").plugins)
+        _cni.masters(_cni.parse_conflist(data, "a.conflist").plugins)
 
 
 def _conflists() -> Iterable[bytes]:

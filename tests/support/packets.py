@@ -30,7 +30,7 @@ from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.results.samples import Reading
 from lastro.scenarios.shared.chain import SINK_PORT, Chain, deployed
-from lastro.scenarios.shared.flow import crossings, difference
+from lastro.scenarios.shared.flow import crossing_reasons, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -66,7 +66,7 @@ def measured_flows(chain: Chain) -> Iterator[tuple[str, Reading, dict[str, Count
         reading = instrument.measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
         assert not reading.invalid_because and reading.measurements, (instrument.name, reading)
         seen = difference(before, chain.counted())
-        assert crossings(instrument.name, chain, seen, reading.payload_bytes) == []
+        assert crossing_reasons(instrument.name, chain, seen, reading.payload_bytes) == []
         yield instrument.name, reading, seen
 
 

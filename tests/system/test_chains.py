@@ -17,7 +17,7 @@ from lastro.scenarios.chain import ChainScenario, measuring
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load import measuring as load_measuring
 from lastro.scenarios.shared.chain import Chain, deployed
-from lastro.scenarios.shared.flow import crossings, difference
+from lastro.scenarios.shared.flow import crossing_reasons, difference
 from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
@@ -144,7 +144,7 @@ def test_copies_of_a_chain_stand_side_by_side_on_every_link(
             before = [each.counted() for each in chains]
             chain.source.run(["ping", "-n", "-q", "-c", str(PINGS), "-i", "0.002", chain.path.sink])
             for each, earlier in zip(chains, before, strict=True):
-                wrong = crossings("ping", each, difference(earlier, each.counted()), PINGS * 84)
+                wrong = crossing_reasons("ping", each, difference(earlier, each.counted()), PINGS * 84)
                 assert bool(wrong) is (each is not chain), "each flow stays in its own chain"
 
 
@@ -258,7 +258,7 @@ def test_a_changed_chain_is_noticed_each_of_a_hundred_times(
     for _ in range(100):
         with deployed(testbed, pool.get("native"), attachments.get("veth-bridge"), *functions) as chain:
             before = chain.counted()
-            assert crossings("ping", chain, before, 0) == [], "its proof passed every function"
+            assert crossing_reasons("ping", chain, before, 0) == [], "its proof passed every function"
             change(chain)
             chain.source.run(["ping", "-n", "-q", "-c", str(PINGS), "-i", "0.002", SINK])
-            assert crossings("ping", chain, difference(before, chain.counted()), PINGS * 84)
+            assert crossing_reasons("ping", chain, difference(before, chain.counted()), PINGS * 84)

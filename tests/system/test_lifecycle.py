@@ -17,8 +17,7 @@ from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.native import Native
 from lastro.platforms.runc import Runc
 from lastro.results.samples import AT_LEAST, Outcome
-from lastro.scenarios.lifecycle import LifecycleScenario, meeting
-from lastro.scenarios.lifecycle.meeting import meeting_place
+from lastro.scenarios.lifecycle import LifecycleScenario, peer_links
 from lastro.scenarios.shared.timing import TimedPlatform
 from lastro.testbed import Testbed
 
@@ -151,10 +150,10 @@ class Deaf(Native):
 )
 def test_who_is_not_there(testbed: Testbed, monkeypatch: pytest.MonkeyPatch, platform: Any, words: str) -> None:
     if isinstance(platform, Deaf):  # the other can be reached, which takes its time beside other tests
-        monkeypatch.setattr(meeting, "_REACH_S", 1)
+        monkeypatch.setattr(peer_links, "_REACH_S", 1)
     with ExitStack() as stack, pytest.raises(PlatformError, match=words):
-        place = stack.enter_context(meeting_place(testbed, Native(), "veth-direct", 1, together=False))
-        place.fill(stack, TimedPlatform(platform))
+        place = stack.enter_context(peer_links.linked_peer(testbed, Native(), "veth-direct", 1, together=False))
+        place.start_instances(stack, TimedPlatform(platform))
 
 
 def test_a_host_with_other_work_makes_it_invalid(scenario: LifecycleScenario) -> None:

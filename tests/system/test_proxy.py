@@ -108,15 +108,15 @@ def test_dockers_own_network_carries_the_requests_by_its_own_rules_and_ends_with
     of_host, mark = testbed.host.run(["nft", "list", "ruleset"]).text, testbed.session.mark()
     with scenario.attempt(), ExitStack() as stack:
         stood = scenario._deploy(stack, wanted)
-        bed = stood.wire.dut.testbed
+        bed = stood.nodes.dut.testbed
         pids = testbed.host.run(["ip", "netns", "pids", bed.dut]).text.split()
         commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in pids]
         published = [words[words.index("-host-port") + 1] for words in commands if "docker-proxy" in words[0]]
         assert sorted(published) == ["3128", "3129"]
-        before = stood.links.carried(bed)
+        before = stood.links.traffic_counters(bed)
         for _ in range(3):
             ask_all(stood.client, stood.origin.page, stood.proxies)
-        assert stood.links.carried(bed)["published"] == before["published"] + 6, (
+        assert stood.links.traffic_counters(bed)["published"] == before["published"] + 6, (
             "a connection that no rule of Docker saw"
         )
     assert testbed.session.mark() == mark
@@ -207,7 +207,7 @@ def test_clients_weigh_more_than_proxies_under_a_load_alone(
         stood = scenario._deploy(stack, wanted)
         weights = {
             role: instance.spec.resources.cpu_weight or 100
-            for role, instance in {**stood.everyone, "proxy": stood.firsts[0].instance}.items()
+            for role, instance in {**stood.everyone, "proxy": stood.first_of_each_instance[0].instance}.items()
         }
     assert weights["client"] == weights["server"]
     assert (weights["client"] > weights["proxy"]) is comes_first
@@ -325,7 +325,7 @@ def test_a_way_that_carried_what_was_asked_by_hand_alone_is_found(
     """As the counters are when the requests take another way: moved by the line's ping, and still from then on."""
     kind: type[Any] = {"nat": NatAttachment, "routed": Routed}[attachment]
     counted = {"nat": {"routed": 70, "published": 1, "translated": 1}, "routed": {"routed": 70}}[attachment]
-    monkeypatch.setattr(kind, "carried", lambda self, testbed: counted)
+    monkeypatch.setattr(kind, "traffic_counters", lambda self, testbed: counted)
     outcome = run(scenario, config("runc", attachment))
     told = "the attachment did not carry the requests: its counter '{}' stood still"
     assert outcome.invalid_because == [told.format(name) for name in counted if name != "translated"]

@@ -14,13 +14,13 @@ import pytest
 
 from lastro import registry
 from lastro.errors import PlatformError
-from lastro.functions.ospf import OspfDaemon
+from lastro.functions.ospf import OspfSettings
 from lastro.functions.ospf_router import ROUTERS
 from lastro.results.samples import GIVEN_BACK
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.boot import booted
-from lastro.scenarios.routing.convergence import Run, wait_for_routes
+from lastro.scenarios.routing.convergence import LifecycleRun, wait_for_routes
 from lastro.scenarios.routing.host_timeline import observers
 from lastro.scenarios.routing.network import RouterNetwork
 from lastro.study.topology import grid
@@ -31,7 +31,7 @@ from ..support.scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
-FAST = OspfDaemon(1, 4, "point-to-point", "fast")
+FAST = OspfSettings(1, 4, "point-to-point", "fast")
 
 
 @pytest.fixture(scope="module")
@@ -146,14 +146,14 @@ def test_a_switch_that_is_killed_costs_its_trial_and_leaves_nothing(
     chosen = config("native", "ovs", network_type="point-to-point", failure="none", converge_s=15.0)
     outcome = scenario.run(chosen, {})
     assert outcome.valid, outcome.invalid_because
-    before, regular = left(testbed, part._directory), Run._regular
+    before, regular = left(testbed, part._directory), LifecycleRun._regular
 
     def lost_in_mid_trial(failure: str, short: str, daemon: str) -> None:
-        def killing(run: Run) -> None:
+        def killing(run: LifecycleRun) -> None:
             os.kill(int((part._directory / f"{short}.pid").read_text()), signal.SIGKILL)
             regular(run)
 
-        monkeypatch.setattr(Run, "_regular", killing)
+        monkeypatch.setattr(LifecycleRun, "_regular", killing)
         began_s = time.monotonic()
         with pytest.raises(PlatformError, match=rf"Open vSwitch: {daemon} exited with code 137"), scenario.attempt():
             scenario.run({**chosen, "failure": failure}, {})
@@ -173,7 +173,7 @@ def test_pings_go_on_when_a_router_says_that_it_has_no_way(square: RouterNetwork
     topology = square.topology
     assert wait_for_routes(square, topology.routes(), square.marks["booted"], quiet_s=0.5, within_s=30) == []
     work: Any = SimpleNamespace(config={"probe_interval_ms": 20, "converge_s": 5})
-    run = Run(square, work)
+    run = LifecycleRun(square, work)
     refusal = ["INPUT", "-p", "icmp", "--icmp-type", "echo-request", "-j", "REJECT", "--reject-with"]
 
     def each_router(verb: str) -> None:

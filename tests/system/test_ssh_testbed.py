@@ -27,7 +27,7 @@ from lastro.platforms.base import InstanceSpec
 from lastro.platforms.native import Native
 from lastro.results.store import Store
 from lastro.scenarios.proxy import ProxyScenario
-from lastro.scenarios.proxy.three_node import line
+from lastro.scenarios.proxy.three_node import three_node_testbed
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study.root_change import RootChange
@@ -88,16 +88,16 @@ def two(untouched_host: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """`ends` is for client and server, `middle` for the DUT; two cables join them."""
     with machines(tmp_path_factory.mktemp("ssh"), "ends", "middle") as made:
         ends, middle = made
-        cable(ends, "wire-c", middle, "wire-1")
-        cable(ends, "wire-s", middle, "wire-2")
+        cable(ends, "nodes-c", middle, "nodes-1")
+        cable(ends, "nodes-s", middle, "nodes-2")
         yield made
 
 
 def text_of(ends: Machine, middle: Machine) -> str:
     return (
-        f'[client]\n{ends.table()}cpus = "0"\nlinks = {{ dut = "wire-c" }}\n'
-        f'[dut]\n{middle.table()}links = {{ client = "wire-1", server = "wire-2" }}\n'
-        f'[server]\n{ends.table()}links = {{ dut = "wire-s" }}\n'
+        f'[client]\n{ends.table()}cpus = "0"\nlinks = {{ dut = "nodes-c" }}\n'
+        f'[dut]\n{middle.table()}links = {{ client = "nodes-1", server = "nodes-2" }}\n'
+        f'[server]\n{ends.table()}links = {{ dut = "nodes-s" }}\n'
     )
 
 
@@ -136,38 +136,41 @@ def test_a_line_of_cards_between_hosts_carries_a_flow_and_gives_the_cards_back(t
         plan = parse(text_of(ends, middle), "testbed.toml")
         bed = stack.enter_context(spread_testbed(near, image_of(near), plan, "tests", wait=None))
         assert bed.host.name == f"root@{middle.address}:2222" and bed.at("client").host is bed.at("server").host
-        with line(bed) as wire:
-            assert "wire-1" not in links(middle)
+        with three_node_testbed(bed) as nodes:
+            assert "nodes-1" not in links(middle)
             native = Native()
-            server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("sink")))
-            client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("source")))
+            server = stack.enter_context(native.start(nodes.server.testbed, nodes.server.spec("sink")))
+            client = stack.enter_context(native.start(nodes.client.testbed, nodes.client.spec("source")))
             assert client.spec.resources.cpuset == "0"
             listening = server.spawn(["iperf3", "--server", "--one-off", "--forceflush"])
             listening.wait_line("listening", 10)
-            client.run(["iperf3", "-c", wire.server.address, "-n", "1M"], timeout_s=20)
+            client.run(["iperf3", "-c", nodes.server.address, "-n", "1M"], timeout_s=20)
             assert int(middle_bytes(bed)) > 1_000_000
             listening.stop()
-        assert links(middle)["wire-1"] == [] and links(ends)["wire-c"] == []
+        assert links(middle)["nodes-1"] == [] and links(ends)["nodes-c"] == []
         assert bed.shared_cpus == ["client and server on root@198.18.220.2:2222: CPUs 0"]
-        run("ip", "-n", middle.netns, "address", "add", "198.18.99.1/24", "dev", "wire-1")
-        with pytest.raises(Unavailable, match=r"wire-1 .* has the address 198.18.99.1, and is in use"), line(bed):
+        run("ip", "-n", middle.netns, "address", "add", "198.18.99.1/24", "dev", "nodes-1")
+        with (
+            pytest.raises(Unavailable, match=r"nodes-1 .* has the address 198.18.99.1, and is in use"),
+            three_node_testbed(bed),
+        ):
             pass
-        run("ip", "-n", middle.netns, "address", "flush", "dev", "wire-1")
-        run("ip", "-n", middle.netns, "link", "set", "dev", "wire-1", "up")
-        with pytest.raises(PlatformError, match="in the middle"), line(bed):
+        run("ip", "-n", middle.netns, "address", "flush", "dev", "nodes-1")
+        run("ip", "-n", middle.netns, "link", "set", "dev", "nodes-1", "up")
+        with pytest.raises(PlatformError, match="in the middle"), three_node_testbed(bed):
             raise PlatformError("in the middle")
         cards = json.loads(run("ip", "-n", middle.netns, "-j", "link", "show"))
-        assert {card["ifname"]: "UP" in card["flags"] for card in cards if card["ifname"].startswith("wire")} == {
-            "wire-1": True, "wire-2": False
+        assert {card["ifname"]: "UP" in card["flags"] for card in cards if card["ifname"].startswith("nodes")} == {
+            "nodes-1": True, "nodes-2": False
         }  # fmt: skip
-        run("ip", "-n", middle.netns, "link", "set", "dev", "wire-1", "down")
+        run("ip", "-n", middle.netns, "link", "set", "dev", "nodes-1", "down")
         with pytest.raises(HostBusy, match="in use by tests"):
             stack.enter_context(spread_testbed(near, image_of(near), plan, "second", wait=None))
     assert nothing_is_left(ends) and nothing_is_left(middle)
 
 
 def middle_bytes(bed: Testbed) -> str:
-    (link,) = bed.host.run_json(["ip", "-n", bed.dut, "-j", "-s", "link", "show", "dev", "wire-1"])
+    (link,) = bed.host.run_json(["ip", "-n", bed.dut, "-j", "-s", "link", "show", "dev", "nodes-1"])
     return str(link["stats64"]["rx"]["bytes"])
 
 
@@ -373,7 +376,7 @@ def test_a_connection_lost_while_proxies_are_asked_leaves_neither_them_nor_their
         assert not first.valid and "was lost" in " ".join(first.reasons)
         assert last.valid, last.reasons
     assert all(nothing_is_left(machine) for machine in two)
-    assert not squids() and {"wire-1", "wire-2"} <= set(links(two[1])), "the cards are given back"
+    assert not squids() and {"nodes-1", "nodes-2"} <= set(links(two[1])), "the cards are given back"
 
 
 def holder(held: Session) -> int:

@@ -18,7 +18,7 @@ from lastro.functions.firewall import BLOCKED_PORTS
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain import deployed
-from lastro.scenarios.shared.flow import crossings, difference
+from lastro.scenarios.shared.flow import crossing_reasons, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -85,7 +85,7 @@ def test_ipv6_and_a_row_of_functions_are_forwarded_and_counted_in_order(testbed:
         before = chain.counted()
         reading = Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
         seen = difference(before, chain.counted())
-        assert crossings("iperf3-tcp", chain, seen, reading.payload_bytes) == []
+        assert crossing_reasons("iperf3-tcp", chain, seen, reading.payload_bytes) == []
         assert set(seen) == {"crossed", "to_kernel", "function2.crossed", "function2.to_kernel"}
 
 
@@ -97,7 +97,7 @@ def test_a_row_of_both_programs_forwards_and_filters_where_its_functions_are_joi
         before = chain.counted()
         reading = Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
         seen = difference(before, chain.counted())
-        assert crossings("iperf3-tcp", chain, seen, reading.payload_bytes) == []
+        assert crossing_reasons("iperf3-tcp", chain, seen, reading.payload_bytes) == []
         assert {"to_kernel", "passed"} <= {name.rpartition(".")[2] for name in seen}
 
 
@@ -173,7 +173,7 @@ def test_a_program_that_is_detached_is_noticed_by_its_counters_and_at_the_end(
         before = chain.counted()
         testbed.host.run(["ip", "-n", chain.instances["function"].netns, "link", "set", "in0", "xdp", "off"])
         chain.source.run(["ping", "-n", "-c", "1", "-W", "2", PATH.sink])
-        (found,) = crossings("ping", chain, difference(before, chain.counted()), 64)
+        (found,) = crossing_reasons("ping", chain, difference(before, chain.counted()), 64)
         assert reason in found
 
 

@@ -1,8 +1,8 @@
-"""A link that belongs to a neighbour: a veth pair to its peer, a network namespace of the session without a way out.
+"""A link of a neighbour's own: a veth pair to a peer, which is a network namespace of the session without a way out.
 
 The link may lead through a function, an instance that forwards packets. The function then has a second veth pair to the
-peer. On the neighbour's end, a token bucket (tc-tbf(8)) limits the rate to that of the neighbour's isolation, or else
-to `MOST_BPS`. Both cases have the same queueing discipline, so that they differ in the rate alone. A container has no
+peer. At the neighbour's end, a token bucket (tc-tbf(8)) limits the rate to that of the neighbour's isolation, or else
+to `MOST_BPS`. Both cases have the same queueing discipline, so that only the rate differs. A container has no
 CAP_NET_ADMIN, so it cannot remove the bucket. If the neighbour is attached to a link of the chain instead, its port
 there gets the same token bucket."""
 
@@ -21,8 +21,8 @@ from lastro.testbed import IN_A_GUEST, beside, set_sysctls
 PEER = "198.19.254.2"
 MOST_BPS = 1_000_000_000  # of a neighbour whose rate no isolation limits
 _NEIGHBOUR, _PREFIX = "198.19.254.1", 30
-BEYOND = "198.19.255.1"  # the neighbour's route to it leads through the peer, which does not forward, and drops it
-_ONWARDS_FROM, _ONWARDS_TO = "198.19.255.5", "198.19.255.6"  # from an instance that the link leads through to the peer
+BEYOND = "198.19.255.1"  # an address behind the peer, which does not forward: it drops packets to it
+_ONWARDS_FROM, _ONWARDS_TO = "198.19.255.5", "198.19.255.6"  # of the function's own link to the peer
 _DEVICE, PEER_DEVICE, ONWARDS_DEVICE, _END_DEVICE = "load0", "peer0", "onwards0", "end0"
 _BURST_S, _LEAST_BURST_BYTES = 0.01, 4096  # of the bucket
 _QUEUE = "250ms"  # longer than a period of a CPU quota (100 ms): a sender waits, and the link does not idle

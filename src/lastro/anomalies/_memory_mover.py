@@ -1,4 +1,4 @@
-"""The base of anomalies that move memory at a rate: their program, the memory that they have, and the judgement.
+"""The base of anomalies that move memory at a rate: their program, the size of their memory, and the check of the dose.
 
 stress-ng can keep to a rate, too (--memrate), but it reports how much it moved only when it ends, and for its whole
 run. The dose must be known for the time of the measurement alone, so this program counts while it works."""
@@ -6,37 +6,33 @@ run. The dose must be known for the time of the measurement alone, so this progr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse, allowed_cpus, put_program
+from lastro.anomalies.base import LEAST_SHARE, Anomaly, Demand, Dose, KernelUse, allowed_cpus
 from lastro.host.caches import last_level_cache_bytes
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
 from lastro.units import human_bytes
 
-LEAST_SHARE = 0.5
-PROGRAM = Path(__file__).with_name("move.pl")
-COUNTS = PurePosixPath("/run/moved")  # writable in every instance; each worker has a file, with a number behind
-_SHARE = (
-    2  # of the memory that the neighbour may have, it takes at most one half: above a limit, the kernel would end it
-)
-_USUAL_CACHE_BYTES = 32 << 20  # where the kernel does not report the cache
+SCRIPT = Path(__file__).with_name("move.pl")
+COUNTS = PurePosixPath("/run/moved")  # writable in every instance; each worker appends its number to this name
+_PARTS = 2  # it takes at most half of the memory that the neighbour may have: above a limit, the kernel would end it
+_USUAL_CACHE_BYTES = 32 << 20  # if the kernel does not report the cache
 
 
 class MemoryMover(Anomaly):
-    """An anomaly that moves memory: `caches` times the size of the last-level cache.
+    """An anomaly that moves memory of `n_caches` times the size of the last-level cache.
 
-    `does` is the argument that tells its program what to do with the memory; `verb` is what it did, for messages, such
-    as "copied"."""
+    `operation` is the argument of its program: what to do with the memory. `verb` says in messages what it did, such
+    as "moved"."""
 
     program = "perl"
-    does: ClassVar[str]
+    script = SCRIPT
+    operation: ClassVar[str]
     verb: ClassVar[str]
-    caches: ClassVar[int]
+    n_caches: ClassVar[int]
 
     @abstractmethod
     def rate(self, demand: Demand) -> int:
@@ -48,24 +44,18 @@ class MemoryMover(Anomaly):
 
     def argv(self, demand: Demand) -> list[str]:
         n = demand.n_workers
-        each = [str(n), str(demand.memory_bytes // n), str(self.rate(demand) // n)]
-        return ["perl", PROGRAM.name, self.does, *each, f"{demand.timeout_s:.0f}", str(COUNTS)]
+        workers = [str(n), str(demand.memory_bytes // n), str(self.rate(demand) // n)]
+        return ["perl", SCRIPT.name, self.operation, *workers, f"{demand.timeout_s:.0f}", str(COUNTS)]
 
     def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
         """Return the demand with `memory_bytes` set to the memory of all workers together.
 
-        It is `caches` times the last-level cache, but at most half of the memory that is available to the neighbour
+        It is `n_caches` times the last-level cache, but at most half of the memory that is available to the neighbour
         within its limit."""
         resources = neighbour.testbed.on_own_cpus(neighbour.spec.resources)
         cache_bytes = last_level_cache_bytes(neighbour.testbed.host, resources.cpuset) or _USUAL_CACHE_BYTES
-        most = min(_available_bytes(neighbour), resources.memory_bytes or float("inf")) // _SHARE
-        return replace(demand, memory_bytes=int(min(self.caches * cache_bytes, most)))
-
-    @contextmanager
-    def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        put_program(neighbour, PROGRAM)
-        with super().prepared(neighbour) as taken:
-            yield taken
+        most = min(_available_bytes(neighbour), resources.memory_bytes or float("inf")) // _PARTS
+        return replace(demand, memory_bytes=int(min(self.n_caches * cache_bytes, most)))
 
     def taken(self, instance: Instance) -> KernelUse:
         """Return the bytes that all workers have moved so far, in the field `moved_bytes`.
@@ -85,9 +75,9 @@ class MemoryMover(Anomaly):
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         moved, least = dose.moved_bytes / dose.elapsed_s, self.least_rate(demand)
-        # A limit on its CPU time, and not the memory, may be what holds it back: it then did what it could.
-        held_back = limits.cpus is not None and dose.cpus >= LEAST_SHARE * allowed_cpus(demand, limits)
-        if moved >= least or (held_back and moved > 0):
+        # If a limit on its CPU time slowed it down, it did what it could.
+        at_cpu_limit = limits.cpus is not None and dose.cpus >= LEAST_SHARE * allowed_cpus(demand, limits)
+        if moved >= least or (at_cpu_limit and moved > 0):
             return None
         return f"the neighbour {self.verb} {human_bytes(moved)} of memory per second, less than {human_bytes(least)}"
 

@@ -1,6 +1,6 @@
-"""Anomalies: a neighbour's misbehaviour, made by stress-ng or, as in the study of 2017, by stress.
+"""Anomalies: the misbehaviour of a neighbour, made by stress-ng or, as in the study of 2017, by stress.
 
-A load that neither tool can make is made by a small Perl program in this package: Perl is in every root filesystem."""
+Loads that neither tool can make are made by small Perl programs in this package: every root filesystem has Perl."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from lastro.study.parts import Part
 
 _START_S = 60.0
 _MOMENT_S = 0.25
-OVER_LIMIT = 1.25  # a dose of more than this share of a limit shows that the limit is not in force
+LEAST_SHARE = 0.5  # of the load that a neighbour should make: below it, the dose is too small
+OVER_LIMIT = 1.25  # a dose of more than this times a limit shows that the limit is not in force
 _WORKING_DIRECTORY = "/var/tmp"  # not /, where it may not be allowed to write
 
 
@@ -82,7 +83,7 @@ class Dose:
     written_bytes: int  # handed to the file system, whether or not it reached the disk in time
     alive: bool
     written_in_all_bytes: int = 0  # the same since the load began, including the time to settle
-    held: int = 0  # units of the kernel's resource: at the begin or at the end, whichever is less
+    held: int = 0  # units of the kernel's resource: at the beginning or at the end, whichever is less
     used: int = 0
     refused: int = 0
     moved_bytes: int = 0
@@ -92,13 +93,15 @@ class Anomaly(Part):
     """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
 
     `program` is the name of the program that makes the load, regardless of the tool that the study chooses; empty if
-    that tool makes it. `prepares` is true if `prepared` sets up more than a program, so that each platform must be
+    that tool makes it. `script` is the file of that program if it is one of this package, which `prepared` then copies
+    into the neighbour. `prepares` is true if `prepared` sets up more than a program, so that each platform must be
     probed for it. `on_chain` is true if the neighbour must be attached to a link of the chain; see `over`."""
 
     kind = "anomaly"
     program: ClassVar[str] = ""
+    script: ClassVar[Path | None] = None
     prepares: ClassVar[bool] = False
-    on_chain: bool = False  # it may depend on options
+    on_chain: bool = False  # may depend on options
 
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:
@@ -115,7 +118,7 @@ class Anomaly(Part):
     def through(self, function: Instance) -> Anomaly | None:
         """Return a copy of this anomaly that sends its packets through `function`, which tracks connections.
 
-        None if the anomaly does not load connection tables; by default, None."""
+        Return None, the default, if the anomaly does not load connection tables."""
         return None
 
     def over(self, device: str, target: str) -> Anomaly:
@@ -135,13 +138,13 @@ class Anomaly(Part):
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         """Return why a neighbour that still runs did too little, or exceeded `limits`; None if its dose is right.
 
-        By default, None."""
+        The default is None."""
         return None
 
     def taken(self, instance: Instance) -> KernelUse:
         """Return how much the neighbour has taken of the kernel resource that this anomaly exhausts.
 
-        By default, all zeros, for an anomaly that exhausts none."""
+        The default is all zeros, for an anomaly that exhausts no such resource."""
         return KernelUse()
 
     @contextmanager
@@ -150,6 +153,8 @@ class Anomaly(Part):
 
         Yield a function that returns how much the neighbour has taken so far, as `taken` does. Raises: LastroError when
         the set-up fails, or when the host has too little left for the load."""
+        if self.script:
+            put_program(neighbour, self.script)
         yield partial(self.taken, neighbour)
 
     @contextmanager
@@ -157,8 +162,8 @@ class Anomaly(Part):
         """Run the load in the neighbour while the block runs, for at most `demand.timeout_s`.
 
         The block begins when the load has reached its dose, has ended, or has run for a minute. A tool that is not in
-        the page cache takes long to start if reading from the disk is limited: stress-ng and its libraries have
-        33 MB."""
+        the page cache takes long to start if reading from the disk is limited: stress-ng and its libraries are 33 MB
+        large."""
         demand = self.fitted(demand, neighbour)
         with self.prepared(neighbour) as taken:
             process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.command(demand)])
@@ -218,10 +223,10 @@ WHOLE = 100
 TOLERANCE = 0.1  # of a dose that is asked for in percent
 
 
-def share_of(chosen: Mapping[str, Level]) -> float | None:
+def dose_fraction(chosen: Mapping[str, Level]) -> float | None:
     """Return the option `dose` among the `chosen` options as a fraction, from 0 to below 1; None for 100 %.
 
-    A dose of 100 % has no upper limit: the anomaly takes all it gets."""
+    A dose of 100 % is not a fixed load: the anomaly takes all it gets."""
     dose = DOSE.of(chosen)
     return dose / WHOLE if dose < WHOLE else None
 

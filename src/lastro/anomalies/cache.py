@@ -5,13 +5,13 @@ from __future__ import annotations
 from lastro.anomalies._memory_mover import MemoryMover
 from lastro.anomalies.base import Demand
 
-_LEAST_PER_S = 10  # times that all of it is read
+_LEAST_PER_S = 10  # how often all of it is read
 
 
 class Cache(MemoryMover):
     name = "cache"
     summary = "reads as much memory as the last-level cache holds, without pause"
-    does, verb, caches = "compare", "read", 1
+    operation, verb, n_caches = "compare", "read", 1
 
     def rate(self, demand: Demand) -> int:
         return 0

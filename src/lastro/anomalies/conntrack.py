@@ -1,4 +1,4 @@
-"""A neighbour that fills a connection table: that of the function which its packets cross, or else that of a peer.
+"""A neighbour that fills a connection table: that of the function that its packets cross, or else that of a peer.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over its
 own link to many ports. Each network namespace has a connection table with its own count of entries. A packet makes
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from lastro.anomalies._link import BEYOND, ONWARDS_DEVICE, PEER, PEER_DEVICE, NeighbourLink, own_link
-from lastro.anomalies.base import OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
+from lastro.anomalies.base import LEAST_SHARE, OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
 from lastro.anomalies.network import FLOOD
 from lastro.errors import PlatformError, hinted
 from lastro.host.base import Host
@@ -32,10 +32,9 @@ from lastro.requirements import Requirements
 from lastro.study.model import Level
 from lastro.testbed import IN_A_GUEST
 
-HELD = 16_000  # connections
-LEAST_SHARE = 0.5
-TABLE_SHARE = 4  # the load starts only if it takes at most this part of the table: one quarter
-_PER_S = 2000  # datagrams once all connections are there: each connection gets one in 8 seconds
+N_CONNECTIONS = 16_000
+_TABLE_PARTS = 4  # the load starts only if it takes at most a quarter of the table
+_PER_S = 2000  # datagrams once all connections exist: each connection gets one in 8 seconds
 _TIMEOUT_S = 30  # of a connection that nothing answers
 _SYSCTLS = "/proc/sys/net/netfilter"
 _TABLE, _COUNTER = "neighbour", "refused"  # beside the function's own table
@@ -44,7 +43,7 @@ _REMEDY = f"use a kernel with nftables and connection tracking, {IN_A_GUEST}"
 
 class Conntrack(Anomaly):
     name = "conntrack"
-    summary = f"keeps {HELD:,} connections in a connection table, or as many as its limit allows"
+    summary = f"keeps {N_CONNECTIONS:,} connections in a connection table, or as many as its limit allows"
     requirements = Requirements(packages=("nftables",))
     program = "perl"
     prepares = True
@@ -58,7 +57,7 @@ class Conntrack(Anomaly):
 
     def argv(self, demand: Demand) -> list[str]:
         per_s = max(1, _PER_S // demand.n_workers)
-        numbers = [str(number) for number in (demand.n_workers, HELD, per_s)]
+        numbers = [str(demand.n_workers), str(N_CONNECTIONS), str(per_s)]
         return ["perl", FLOOD.name, BEYOND if self._function else PEER, *numbers, f"{demand.timeout_s:.0f}"]
 
     @contextmanager
@@ -74,10 +73,13 @@ class Conntrack(Anomaly):
                 host.run([*inside, "nft", "-f", "-"], stdin=ruleset(neighbour.spec.resources.connections))
             _require_room(host, inside)
             put_program(neighbour, FLOOD)
-            yield lambda: _tracked(host, inside, link)
+            yield lambda: _use_of_table(host, inside, link)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        held, wanted = f"the neighbour held {dose.held} connections", min(HELD, limits.connections or HELD)
+        held, wanted = (
+            f"the neighbour held {dose.held} connections",
+            min(N_CONNECTIONS, limits.connections or N_CONNECTIONS),
+        )
         if dose.held > OVER_LIMIT * wanted:
             return f"{held}, more than its limit of {wanted} allows: the limit is not in force"
         return f"{held}, less than half of {wanted}" if dose.held < LEAST_SHARE * wanted else None
@@ -110,18 +112,18 @@ def ruleset(most: int | None) -> str:
 def _require_room(host: Host, inside: list[str]) -> None:
     script = f"echo {_TIMEOUT_S} > {_SYSCTLS}/nf_conntrack_udp_timeout; cat {_SYSCTLS}/nf_conntrack_max"
     most = int(host.run([*inside, "sh", "-ec", script]).text)
-    if most // TABLE_SHARE < HELD:
+    if most // _TABLE_PARTS < N_CONNECTIONS:
         raise PlatformError(
             f"the anomaly 'conntrack' did not start: a connection table of this host holds {most}, and it would make"
-            f" {HELD}, more than a quarter",
-            f"set the sysctl net.netfilter.nf_conntrack_max to {TABLE_SHARE * HELD} or more",
+            f" {N_CONNECTIONS}, more than a quarter",
+            f"set the sysctl net.netfilter.nf_conntrack_max to {_TABLE_PARTS * N_CONNECTIONS} or more",
         )
 
 
-def _tracked(host: Host, inside: list[str], link: NeighbourLink) -> KernelUse:
+def _use_of_table(host: Host, inside: list[str], link: NeighbourLink) -> KernelUse:
     """Return the connections in the table now (`held`), the datagrams that the limit refused, and the traffic sent.
 
-    `inside` is the command prefix that enters the network namespace whose connection table it is."""
+    `inside` is the command prefix that enters the network namespace of the table."""
     script = f"cat {_SYSCTLS}/nf_conntrack_count; exec nft -j list counter ip {_TABLE} {_COUNTER}"
     count, _, listed = host.run([*inside, "sh", "-ec", script]).text.partition("\n")
     (refused,) = (item["counter"]["packets"] for item in json.loads(listed)["nftables"] if "counter" in item)

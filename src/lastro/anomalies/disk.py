@@ -21,7 +21,7 @@ class Disk(Anomaly):
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         if limits.write_bps is not None:
-            # One throttled write may outlast the measurement: then the load since its start must have met the limit.
+            # A single throttled write may outlast the measurement, so the bytes since the start of the load count.
             written_bytes, least = dose.written_in_all_bytes, float(limits.write_bps)
         else:
             written_bytes, least = dose.written_bytes, _LEAST_BPS * dose.elapsed_s

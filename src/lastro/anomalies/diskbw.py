@@ -5,24 +5,22 @@ disk, and when. Here each write waits until it is on the disk (O_DSYNC of open(2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from lastro.anomalies._memory_mover import COUNTS, PROGRAM
-from lastro.anomalies.base import DOSE, WHOLE, Anomaly, Demand, Dose, KernelUse, off_dose, put_program
+from lastro.anomalies._memory_mover import COUNTS, SCRIPT
+from lastro.anomalies.base import DOSE, WHOLE, Anomaly, Demand, Dose, off_dose
 from lastro.host.cgroups import Resources
-from lastro.platforms.base import Instance
 from lastro.study.model import Setting
 from lastro.units import human_bytes
 
-_FILE_BYTES = 128 << 20  # of all workers
+_FILE_BYTES = 128 << 20  # of all workers together
 
 
 class DiskBandwidth(Anomaly):
     name = "diskbw"
     summary = "writes to its own disk at a stated rate (setting `anomaly_writes`); each write waits for the disk"
     program = "perl"
+    script = SCRIPT
     options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
 
     def rate(self, demand: Demand) -> float:
@@ -31,14 +29,8 @@ class DiskBandwidth(Anomaly):
 
     def argv(self, demand: Demand) -> list[str]:
         n, rate = demand.n_workers, self.rate(demand)
-        each = [str(n), str(_FILE_BYTES // n), str(int(rate / n)), f"{demand.timeout_s:.0f}"]
-        return ["perl", PROGRAM.name, "write", *each, str(COUNTS)] if rate else []
-
-    @contextmanager
-    def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        put_program(neighbour, PROGRAM)
-        with super().prepared(neighbour) as taken:
-            yield taken
+        workers = [str(n), str(_FILE_BYTES // n), str(int(rate / n)), f"{demand.timeout_s:.0f}"]
+        return ["perl", SCRIPT.name, "write", *workers, str(COUNTS)] if rate else []
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         asked = min(self.rate(demand), limits.write_bps or float("inf"))

@@ -6,20 +6,20 @@ the load holds a fixed number of files, at most a quarter of those that the host
 
 from __future__ import annotations
 
-from lastro.anomalies._held_resources import HELD, HeldResourceAnomaly
+from lastro.anomalies._held_resources import N_OBJECTS, HeldResourceAnomaly
 from lastro.anomalies.base import KernelUse
 from lastro.platforms.base import Instance
 
-_INSIDE = "set -- /proc/[0-9]*/fd/*; echo $#"
+_COUNT_INSIDE = "set -- /proc/[0-9]*/fd/*; echo $#"
 
 
 class HeldFiles(HeldResourceAnomaly):
-    name = held = "files"
-    summary = f"opens and closes files without pause and holds {HELD:,}, or as many as its limit allows"
+    name = objects = "files"
+    summary = f"opens and closes files without pause and holds {N_OBJECTS:,}, or as many as its limit allows"
 
     def taken(self, instance: Instance) -> KernelUse:
         """Return the open files of the neighbour's processes (`held`), counted inside if it is a virtual machine."""
         if not instance.shares_kernel:
-            return KernelUse(held=int(instance.run(["sh", "-c", _INSIDE]).text))
+            return KernelUse(held=int(instance.run(["sh", "-c", _COUNT_INSIDE]).text))
         view = instance.testbed.host.view
         return KernelUse(held=sum(len(view.names(f"/proc/{pid}/fd")) for pid in instance.pids()))

@@ -1,4 +1,4 @@
-"""A neighbour that fills the process table: it forks without pause, and reaps children only once it holds its number.
+"""A neighbour that fills the process table: it forks without pause, and reaps children only above a fixed number.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017): all containers share the process table of the
 kernel, so one that fills it keeps the others from starting a process. stress has no such load, so stress-ng makes it,
@@ -10,24 +10,23 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
+from lastro.anomalies.base import LEAST_SHARE, Anomaly, Demand, Dose, KernelUse
 from lastro.errors import PlatformError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
 
-HELD = 1000  # processes that the workers hold together, unless limited
-_LEAST_SHARE = 0.5
+N_PROCESSES = 1000  # that the workers hold together, unless limited
 _LEAST_PER_S = 50  # forks; one worker with a tenth of a CPU makes about 200
 
 
 class Fork(Anomaly):
     name = "fork"
     program = "stress-ng"
-    summary = f"forks without pause and holds {HELD:,} processes, or as many as its limit allows"
+    summary = f"forks without pause and holds {N_PROCESSES:,} processes, or as many as its limit allows"
 
     def argv(self, demand: Demand) -> list[str]:
-        per_worker = math.ceil(HELD / demand.n_workers)
+        per_worker = math.ceil(N_PROCESSES / demand.n_workers)
         load = ["--zombie", str(demand.n_workers), "--zombie-max", str(per_worker)]
         return ["stress-ng", *load, "--timeout", f"{demand.timeout_s:.0f}"]
 
@@ -44,8 +43,8 @@ class Fork(Anomaly):
         return KernelUse(held=tasks.held, used=_forks(lines), refused=tasks.refused)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        wanted = min(HELD, limits.pids or HELD)
-        if dose.held < _LEAST_SHARE * wanted:
+        wanted = min(N_PROCESSES, limits.pids or N_PROCESSES)
+        if dose.held < LEAST_SHARE * wanted:
             return f"the neighbour held {dose.held} processes, less than half of {wanted}"
         least = _LEAST_PER_S * dose.elapsed_s
         return f"{dose.used} processes were created, fewer than {least:.0f}" if dose.used < least else None

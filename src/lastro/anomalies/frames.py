@@ -1,4 +1,4 @@
-"""A neighbour that sends small frames over a link at a stated rate, where `network` floods it."""
+"""A neighbour that sends small frames over a link at a stated rate, unlike `network`, which floods it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lastro.anomalies.network import LINK, Network
 from lastro.host.cgroups import Resources
 from lastro.study.model import Setting
 
-_FRAME_BITS = 8 * 60  # as a link counts it: without the frame check sequence
+_FRAME_BITS = 8 * 60  # as a link counts a frame: without the frame check sequence
 
 
 class PacedFrames(Network):

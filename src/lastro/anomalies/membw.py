@@ -1,14 +1,14 @@
 """A neighbour that takes memory bandwidth at a stated rate: it copies memory that no cache holds.
 
-The load `memory` keeps processors busy, above all with page faults. This one has its memory from the start and rests
+The load `memory` keeps processors busy, above all with page faults. This load allocates its memory once and rests
 between copies, so that its cost is that of its accesses. Bytes read and bytes written both count, as in STREAM."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from lastro.anomalies._memory_mover import LEAST_SHARE, MemoryMover
-from lastro.anomalies.base import DOSE, TOLERANCE, Demand, Dose, allowed_cpus, off_dose, share_of
+from lastro.anomalies._memory_mover import MemoryMover
+from lastro.anomalies.base import DOSE, LEAST_SHARE, TOLERANCE, Demand, Dose, allowed_cpus, dose_fraction, off_dose
 from lastro.host.cgroups import Resources
 from lastro.study.model import Setting
 from lastro.units import human_bytes
@@ -17,22 +17,22 @@ from lastro.units import human_bytes
 class MemoryBandwidth(MemoryMover):
     name = "membw"
     summary = "copies memory at a stated rate (setting `anomaly_bandwidth`), and rests in between"
-    does, verb, caches = "copy", "moved", 4  # as much as STREAM asks for
+    operation, verb, n_caches = "copy", "moved", 4  # as much as STREAM asks for
 
     options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
 
     def argv(self, demand: Demand) -> list[str]:
-        return [] if share_of(self.chosen) == 0 else super().argv(demand)
+        return [] if dose_fraction(self.chosen) == 0 else super().argv(demand)
 
     def rate(self, demand: Demand) -> int:
-        share = share_of(self.chosen)
-        return demand.bandwidth_bps if share is None else int(share * demand.bandwidth_bps)
+        fraction = dose_fraction(self.chosen)
+        return demand.bandwidth_bps if fraction is None else int(fraction * demand.bandwidth_bps)
 
     def least_rate(self, demand: Demand) -> float:
         return LEAST_SHARE * demand.bandwidth_bps
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        if share_of(self.chosen) is None:
+        if dose_fraction(self.chosen) is None:
             return super().too_little(dose, demand, limits)
         moved, asked = dose.moved_bytes / dose.elapsed_s, self.rate(demand)
         at_limit = limits.cpus is not None and dose.cpus >= (1 - TOLERANCE) * allowed_cpus(demand, limits)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from lastro.anomalies.base import Anomaly, Demand, Dose
+from lastro.anomalies.base import LEAST_SHARE, Anomaly, Demand, Dose
 from lastro.host.cgroups import Resources
 from lastro.units import human_bytes
 
-_LEAST_SHARE = 0.5
-# Arguments: seconds until the end, and the command. A shell exits with 126 or 127 where there is no such command.
-# It waits for a command in the background, so that it can end it: on SIGTERM, a shell alone would leave it behind. The
-# shell itself sets `$!` as it starts the command: a variable would be late for a signal between the two.
-_AGAIN = """
+# Arguments: seconds until the end, and the command. A shell exits with 126 or 127 if there is no such command. The
+# command runs in the background, so that the trap can end it: on SIGTERM, a plain shell would leave it behind. The trap
+# uses `$!`, which the shell sets as it starts the command: a signal could come before another variable is set.
+_RESTARTING = """
 end=$(($(date +%s) + $1))
 shift
 trap 'kill $!; exit 143' TERM
@@ -42,10 +41,10 @@ class Memory(Anomaly):
         Without swap, the kernel kills a worker that exceeds the limit on its memory. stress-ng then starts another
         worker. stress ends with its worker, and without a restart, the anomaly would end, too."""
         argv = self.argv(demand)
-        return argv if demand.tool == "stress-ng" else ["sh", "-c", _AGAIN, "sh", f"{demand.timeout_s:.0f}", *argv]
+        return argv if demand.tool == "stress-ng" else ["sh", "-c", _RESTARTING, "sh", f"{demand.timeout_s:.0f}", *argv]
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         wanted = min(demand.memory_bytes * demand.n_workers, limits.memory_bytes or float("inf"))
-        if dose.memory_peak_bytes >= _LEAST_SHARE * wanted:
+        if dose.memory_peak_bytes >= LEAST_SHARE * wanted:
             return None
         return f"the neighbour held {human_bytes(dose.memory_peak_bytes)}, less than half of {human_bytes(wanted)}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lastro.anomalies._link import BEYOND, MOST_BPS, NeighbourLink, limit, own_link
-from lastro.anomalies.base import OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
+from lastro.anomalies.base import LEAST_SHARE, OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
 from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
@@ -22,7 +22,6 @@ from lastro.study.model import Level, Setting
 
 FLOOD = Path(__file__).with_name("flood.pl")
 LEAST_PER_S = 2000  # frames; one worker sends about 100,000 with a whole CPU
-LEAST_SHARE = 0.5  # of the rate that its limit allows
 _OWN, _CHAIN = "own", "chain"
 LINK = Setting("link", _OWN, "its own link, or the chain's from source to function", choices=(_OWN, _CHAIN))
 

@@ -5,23 +5,23 @@ in the same hash tables and memory. They are sockets of UDP on the loopback addr
 
 from __future__ import annotations
 
-from lastro.anomalies._held_resources import HELD, HeldResourceAnomaly
+from lastro.anomalies._held_resources import N_OBJECTS, HeldResourceAnomaly
 from lastro.anomalies.base import KernelUse
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance
 
-_COUNTS = ["cat", "/proc/net/sockstat"]
+_READ_COUNTS = ["cat", "/proc/net/sockstat"]
 
 
 class HeldSockets(HeldResourceAnomaly):
-    name = held = "sockets"
-    summary = f"binds and closes sockets without pause and holds {HELD:,}, or as many as its limit allows"
+    name = objects = "sockets"
+    summary = f"binds and closes sockets without pause and holds {N_OBJECTS:,}, or as many as its limit allows"
 
     def taken(self, instance: Instance) -> KernelUse:
         """Return the sockets in the neighbour's network namespace (`held`). Source: proc_pid_net(5), sockstat."""
         if instance.shares_kernel:
             host = instance.testbed.host
-            text = host.run(["nsenter", f"--net={NETNS_DIR / instance.netns}", *_COUNTS]).text
+            text = host.run(["nsenter", f"--net={NETNS_DIR / instance.netns}", *_READ_COUNTS]).text
         else:
-            text = instance.run(_COUNTS).text
+            text = instance.run(_READ_COUNTS).text
         return KernelUse(held=int(text.splitlines()[0].split()[-1]))

@@ -22,12 +22,12 @@ from lastro.platforms.base import Port
 from lastro.shapes import made, parsed
 from lastro.testbed import Testbed
 
-VERSION = "1.0.0"  # of the specification; Debian 12 has plug-ins that speak it
-PLACES = ("/usr/lib/cni", "/opt/cni/bin")  # of plug-ins: Debian's, and that of Kubernetes
+VERSION = "1.0.0"  # of the specification that the plug-ins of Debian 12 implement
+PLUGIN_DIRS = ("/usr/lib/cni", "/opt/cni/bin")  # of Debian, and of Kubernetes
 _INSTALL = "apt-get install containernetworking-plugins, or put it there"
 _MOST_BYTES = 1 << 20
-_WORD = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # the name of a network, or of a plug-in
-LINK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # the name of a network, or of a plug-in
+_LINK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
 _REMEDY = "a conflist is a JSON object with `name`, `cniVersion` and a list `plugins`, each with its `type`"
 
 Plugin = Mapping[str, Any]
@@ -49,19 +49,19 @@ class Conflist:
         return [*dict.fromkeys(plugin["type"] for plugin in self.plugins)]
 
 
-def read(path: str) -> Conflist:
+def read_conflist(path: str) -> Conflist:
     """Read the user's conflist `path` on the machine where Lastro runs.
 
     Raises: Unavailable when the file cannot be read, or is not a conflist."""
     try:
-        return parse(read_regular(Path(path), _MOST_BYTES, own=True), path)
+        return parse_conflist(read_regular(Path(path), _MOST_BYTES, own=True), path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         remedy = "give the path of a conflist that belongs to you, on the machine where Lastro runs"
         raise Unavailable(f"{path} cannot be read: {reason or error}", remedy) from error
 
 
-def parse(data: bytes, path: str) -> Conflist:
+def parse_conflist(data: bytes, path: str) -> Conflist:
     """Parse `data`, which is a conflist or the configuration of a single plug-in; `path` is for messages only.
 
     Raises: Unavailable when it is neither, or exceeds 1 MiB."""
@@ -74,20 +74,20 @@ def parse(data: bytes, path: str) -> Conflist:
         types = [made(str, plugin.get("type", "")) for plugin in plugins]
     except ValueError as error:
         raise Unavailable(f"{path} is not a conflist: {error}"[:300], _REMEDY) from error
-    for what, text in (("name", name), *(("type of a plug-in", each) for each in types)):
-        if not re.fullmatch(_WORD, text):
+    for what, text in (("name", name), *(("type of a plug-in", kind) for kind in types)):
+        if not re.fullmatch(_NAME, text):
             raise Unavailable(f"{path} is not a conflist: {text[:40]!r} cannot be the {what}", _REMEDY)
     if not plugins:
         raise Unavailable(f"{path} is not a conflist: it has no plug-ins", _REMEDY)
     return Conflist(name, version, plugins, hashlib.sha256(data).hexdigest())
 
 
-def program(host: Host, kind: str) -> str:
+def plugin_program(host: Host, kind: str) -> str:
     """Return the path of the plug-in `kind` on the host. Raises: Unavailable when the host does not have it."""
-    found = next((path for place in PLACES if host.which(path := f"{place}/{kind}")), None)
-    if found is None:
-        raise host.lacks(f"CNI plug-in '{kind}' in {' or '.join(PLACES)}", _INSTALL)
-    return found
+    for directory in PLUGIN_DIRS:
+        if host.which(path := f"{directory}/{kind}"):
+            return path
+    raise host.lacks(f"CNI plug-in '{kind}' in {' or '.join(PLUGIN_DIRS)}", _INSTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class CniNetwork:
         """Add a port by each plug-in in turn; return the result of the last one. Raises: PlatformError if one fails."""
         result: Mapping[str, Any] = {}
         for plugin in self.conflist.plugins:
-            done = self._asked("ADD", plugin, port, result)
+            done = self._run("ADD", plugin, port, result)
             if done.returncode != 0:
                 raise PlatformError(f"the CNI plug-in {plugin['type']} did not add {port.name}: {_reason(done.text)}")
             try:
@@ -118,35 +118,37 @@ class CniNetwork:
 
         Errors are recorded in the transcript only, because the namespace in which the plug-ins run is removed next."""
         for plugin in reversed(self.conflist.plugins):
-            self._asked("DEL", plugin, port, result)
+            self._run("DEL", plugin, port, result)
 
-    def _asked(self, command: str, plugin: Plugin, port: Port, result: Mapping[str, Any]) -> Completed:
-        told = {
+    def _run(self, command: str, plugin: Plugin, port: Port, result: Mapping[str, Any]) -> Completed:
+        variables = {
             "CNI_COMMAND": command,
-            # One for each port: the plug-in bandwidth names a device by it.
+            # Different for each port: the plug-in bandwidth names a device after it.
             "CNI_CONTAINERID": f"{port.netns}-{port.name}",
             "CNI_NETNS": str(NETNS_DIR / port.netns),
             "CNI_IFNAME": port.name,
-            "CNI_PATH": ":".join(PLACES),
+            "CNI_PATH": ":".join(PLUGIN_DIRS),
         }
-        words = [f"{name}={value}" for name, value in told.items()]
-        argv = ["nsenter", f"--net={NETNS_DIR / self.node.dut}", "env", *words, program(self.node.host, plugin["type"])]
+        words = [f"{name}={value}" for name, value in variables.items()]
+        program = plugin_program(self.node.host, plugin["type"])
+        argv = ["nsenter", f"--net={NETNS_DIR / self.node.dut}", "env", *words, program]
         stdin = json.dumps(self._configuration(plugin, port) | ({"prevResult": result} if result else {}))
         return self.node.host.run(argv, stdin=stdin, check=False)
 
     def _configuration(self, plugin: Plugin, port: Port) -> dict[str, Any]:
         """Return the configuration of a plug-in for a port, with the port's address if the plug-in accepts one."""
-        found = {**plugin, "name": self.conflist.name, "cniVersion": self.conflist.version}
-        if isinstance(able := plugin.get("capabilities"), Mapping) and able.get("ips"):
-            found["runtimeConfig"] = {"ips": [port.address]}
+        configuration = {**plugin, "name": self.conflist.name, "cniVersion": self.conflist.version}
+        capabilities = plugin.get("capabilities")
+        if isinstance(capabilities, Mapping) and capabilities.get("ips"):
+            configuration["runtimeConfig"] = {"ips": [port.address]}
         ipam = plugin.get("ipam")
         kind = ipam.get("type") if isinstance(ipam, Mapping) else None
         if kind == "host-local":
-            found["ipam"] = {**plugin["ipam"], "dataDir": str(self.directory)}
+            configuration["ipam"] = {**plugin["ipam"], "dataDir": str(self.directory)}
         elif kind == "static":
-            own = {"address": port.address, "gateway": gateway(port.address)}
-            found["ipam"] = {"addresses": [own], **plugin["ipam"]}
-        return found
+            address = {"address": port.address, "gateway": gateway(port.address)}
+            configuration["ipam"] = {"addresses": [address], **plugin["ipam"]}
+        return configuration
 
 
 def gateway(address: str) -> str:
@@ -157,7 +159,7 @@ def gateway(address: str) -> str:
 def has_address(result: Mapping[str, Any], address: str) -> bool:
     """Return whether a plug-in's result contains `address`, a port's address in CIDR form."""
     try:
-        return ip_interface(address) in [ip_interface(each["address"]) for each in result.get("ips", ())]
+        return ip_interface(address) in [ip_interface(entry["address"]) for entry in result.get("ips", ())]
     except (KeyError, TypeError, ValueError):
         return False
 
@@ -165,29 +167,29 @@ def has_address(result: Mapping[str, Any], address: str) -> bool:
 def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the names of the interfaces in a plug-in's result: (names in the node, names in the instance)."""
     try:
-        named = [(str(each["name"]), bool(each.get("sandbox"))) for each in result.get("interfaces", ())]
+        is_inside = {str(entry["name"]): bool(entry.get("sandbox")) for entry in result.get("interfaces", ())}
     except (AttributeError, KeyError, TypeError):
         return [], []
-    usable = [each for each in named if LINK.fullmatch(each[0])]
-    return [name for name, inside in usable if not inside], [name for name, inside in usable if inside]
+    usable = [name for name in is_inside if _LINK.fullmatch(name)]
+    return [name for name in usable if not is_inside[name]], [name for name in usable if is_inside[name]]
 
 
 def masters(plugins: Sequence[Plugin]) -> list[str]:
     """Return the names of the parent interfaces (`master`) that plug-ins such as macvlan expect in the node.
 
     Raises: Unavailable when a name is not valid."""
-    found = [str(plugin["master"]) for plugin in plugins if plugin.get("master")]
-    for name in found:
-        if not LINK.fullmatch(name):
+    names = [str(plugin["master"]) for plugin in plugins if plugin.get("master")]
+    for name in names:
+        if not _LINK.fullmatch(name):
             raise Unavailable(f"{name[:40]!r}, the `master` of a plug-in, cannot be the name of an interface", _REMEDY)
-    return [*dict.fromkeys(found)]
+    return [*dict.fromkeys(names)]
 
 
 def _reason(text: str) -> str:
     """Return the error that a plug-in printed, as one line of at most 300 characters."""
     try:
         error = made(dict[str, Any], parsed(text))
-        said = f"{error.get('msg', '')} {error.get('details', '')}"
+        message = f"{error.get('msg', '')} {error.get('details', '')}"
     except ValueError:
-        said = text
-    return " ".join(said.split())[:300] or "it printed no reason"
+        message = text
+    return " ".join(message.split())[:300] or "it printed no reason"

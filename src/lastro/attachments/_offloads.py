@@ -10,42 +10,42 @@ from collections.abc import Iterable, Mapping, Sequence
 from lastro.host.ledger import NETNS_DIR
 from lastro.testbed import Testbed
 
-UNFINISHED = "ethtool --offload $link tx off tso off gso off"  # what a sender leaves to the next device
-# Some links, such as macvlan, keep segmentation. There, the kernel's segments get the size of one frame. What cannot be
-# switched off is not an error here: each trial checks the size of its frames.
-EVERYTHING = (
+SENDING_OFF = "ethtool --offload $link tx off tso off gso off"  # what a sender leaves to the next device
+# Some links, such as macvlan, keep segmentation. There, the kernel's segments get the size of one frame. An offload
+# that cannot be switched off is not an error here: each trial checks the size of its frames.
+ALL_OFF = (
     "ethtool --offload $link tx off rx off tso off gso off gro off || true; "
     'ethtool --show-offload $link | grep -q "^tcp-segmentation-offload: off" || '
     "ip link set dev $link gso_max_segs 1 || true"
 )
 
 
-def script(links: Sequence[str]) -> str:
+def switch_off_script(links: Sequence[str]) -> str:
     """Return a shell script that switches off the offloads of `links`, in the namespace where the script runs."""
-    return f"for link in {' '.join(links)}; do {EVERYTHING}; done\n"
+    return f"for link in {' '.join(links)}; do {ALL_OFF}; done\n"
 
 
-def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: str = EVERYTHING) -> None:
+def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: str = ALL_OFF) -> None:
     """Switch off the offloads of `links`, {network namespace: names of its devices}.
 
     `command` is the shell code that runs for each device, whose name is in `$link`."""
     lines = [
-        f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {command}; done' - {' '.join(own)}\n"
-        for netns, own in links.items()
+        f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {command}; done' - {' '.join(names)}\n"
+        for netns, names in links.items()
     ]
     if lines:
         testbed.host.run(["sh", "-e"], stdin="".join(lines))
 
 
-def made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
+def links_made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
     """Return the names of the links that `ip` batches make, as {network namespace: names}.
 
     `batches` are pairs (namespace in which the batch runs, its commands)."""
     by_netns: dict[str, list[str]] = {}
     for netns, lines in batches:
         for words in (half.split() for line in lines for half in _halves(line)):
-            there = words[words.index("netns") + 1] if "netns" in words else netns
-            by_netns.setdefault(there, []).append(words[words.index("name") + 1])
+            link_netns = words[words.index("netns") + 1] if "netns" in words else netns
+            by_netns.setdefault(link_netns, []).append(words[words.index("name") + 1])
     return by_netns
 
 

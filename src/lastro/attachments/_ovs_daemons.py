@@ -21,11 +21,17 @@ SWITCH = "ovs-vswitchd"
 START_S = 10.0
 DIED = "`dmesg` shows whether the kernel killed a daemon for lack of memory; the next trial starts both again"
 _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
-_OWN_PLACES = ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY")  # the last one is DPDK's
+_DIRECTORY_VARIABLES = (
+    "OVS_RUNDIR",
+    "OVS_DBDIR",
+    "OVS_LOGDIR",
+    "OVS_SYSCONFDIR",
+    "RUNTIME_DIRECTORY",
+)  # the last one is DPDK's
 
 
 class OvsDaemons(Attachment):
-    """An attachment that has both daemons from its preparation to its end."""
+    """An attachment whose two daemons run from its preparation to its end."""
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
@@ -72,24 +78,24 @@ class OvsDaemons(Attachment):
     def _spawn(self, testbed: Testbed, short: str, name: str, argv: Sequence[str]) -> None:
         """Start the daemon `name` in the foreground, and wait until it has made its control socket."""
         home = self._directory
-        where = [f"{each}={home}" for each in _OWN_PLACES]
+        variables = [f"{name}={home}" for name in _DIRECTORY_VARIABLES]
         daemon = testbed.host.spawn(
             [
                 *testbed.cgroups.entering(self.own_cgroups[0]),
-                "env", *where, "nsenter", f"--net={NETNS_DIR / testbed.dut}",
+                "env", *variables, "nsenter", f"--net={NETNS_DIR / testbed.dut}",
                 *argv, f"--unixctl={home}/{short}.ctl", f"--pidfile={home}/{short}.pid", "--no-chdir", *_QUIET,
             ]
         )  # fmt: skip
         self._daemons[name] = daemon
         (control,) = quoted(home / f"{short}.ctl")
-        there = f"n=0; until [ -S {control} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
+        wait = f"n=0; until [ -S {control} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
         try:
-            testbed.host.run(["sh", "-ec", there], timeout_s=START_S)
+            testbed.host.run(["sh", "-ec", wait], timeout_s=START_S)
         except TrialError as error:
             raise self.failed_start(name, error) from error
 
     def failed_start(self, name: str, error: TrialError) -> PlatformError:
-        """Stop the daemon `name`, and return the error with which it has failed, by its own words if it has any."""
+        """Stop the daemon `name`, and return the error that it did not start, with its last output or else `error`."""
         words = self._daemons.pop(name).stop().error_text.strip().splitlines()[-2:]
         remedy = f"the host may lack memory, or a package of the switch: {self.requirements.install}"
         return PlatformError(f"{name} did not start: {' / '.join(words) or error}", remedy)

@@ -5,7 +5,8 @@ instances to it. An instance of another platform, such as the bare host, gets a 
 the network's bridge. In the scenario `proxy`, instances are on the platform's default network, with published ports.
 
 The platform makes its rules when the network begins and whenever an instance starts. It leaves rules behind, and may
-set the policy of forwarding to DROP. So they are in a namespace that ends with the trial: of the DUT, or beside it."""
+set the policy of forwarding to DROP. So they are in a namespace that ends with the trial: the DUT's, or one beside
+it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from typing import ClassVar
 from lastro.attachments._offloads import switch_off
 from lastro.attachments.base import MEMBER_END, Attachment, Segment, batch, dut_end, made
 from lastro.attachments.hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
-from lastro.attachments.routing import forwarded, inside
+from lastro.attachments.routing import forwarded_packets, inside
 from lastro.errors import PlatformError, Unavailable
 from lastro.platforms.base import InstanceSpec, Platform, Port
 from lastro.platforms.container import OwnNetworks
@@ -54,13 +55,13 @@ class OwnNetwork(HostingAttachment, Attachment):
     @contextmanager
     def before_start(self, testbed: Testbed, platforms: Sequence[Platform]) -> Iterator[None]:
         """Let the platform make networks inside the block, in a namespace that stands for the instances' host."""
-        own = [*{id(each): each for each in platforms if isinstance(each, self.platform)}.values()]
-        if len(own) > 1:
+        own_platforms = {id(part): part for part in platforms if isinstance(part, self.platform)}
+        if len(own_platforms) > 1:
             raise Unavailable(
                 f"instances with different options of {self.platform.name} cannot share networks of {self.title}'s own",
                 "name the same level of the platform for all of them",
             )
-        platform = self._required(own[0] if own else platforms[0])
+        platform = self._required(next(iter(own_platforms.values()), platforms[0]))
         with (
             beside(testbed, testbed.session.unique(self.platform.name)) as node,
             platform.own_network(node, _DEFAULT_GATEWAY) as self._networks,
@@ -74,7 +75,7 @@ class OwnNetwork(HostingAttachment, Attachment):
                 self.node = self._networks = None
 
     def _required(self, platform: Platform) -> Docker | Podman:
-        """Return `platform` if it is the one of these networks. Raises: Unavailable if it is another one."""
+        """Return `platform` if it is the platform of these networks. Raises: Unavailable if it is another one."""
         if not isinstance(platform, self.platform):
             raise Unavailable(
                 f"{platform.name} does not start instances on {self.title}'s own network",
@@ -82,7 +83,7 @@ class OwnNetwork(HostingAttachment, Attachment):
             )
         return platform
 
-    def specified(self, spec: InstanceSpec, platform: Platform) -> InstanceSpec:
+    def adapted_spec(self, spec: InstanceSpec, platform: Platform) -> InstanceSpec:
         return replace(spec, own_network=isinstance(platform, self.platform))
 
     @contextmanager
@@ -94,17 +95,19 @@ class OwnNetwork(HostingAttachment, Attachment):
             raise Unavailable(f"{self.title}'s own networks have no taps for machines", 'choose "veth-bridge" for them')
         assert self._networks is not None, "start the instances inside `before_start`"
         for name in dict.fromkeys(port.instance.spec.name for port in ports if port.instance.spec.own_network):
-            self._ask("disconnect", self._networks.first, name)
+            self._run_network("disconnect", self._networks.first, name)
         with ExitStack() as stack:
             for segment in segments:
                 stack.enter_context(self._network(segment))
-                own_first = sorted(segment.ends(), key=lambda each: not each[1].instance.spec.own_network)
-                for end, port in own_first:  # Podman makes the bridge for its own first instance
-                    joined = self._connected(segment, port) if port.instance.spec.own_network else None
-                    stack.enter_context(joined or self._on_bridge(segment, end, port))
+                by_platform = [port for port in segment.ports if port.instance.spec.own_network]
+                for port in by_platform:  # before the others: Podman makes the bridge for its own first instance
+                    stack.enter_context(self._connected(segment, port))
+                for end, port in segment.ends():
+                    if port not in by_platform:
+                        stack.enter_context(self._on_bridge(segment, end, port))
             yield
 
-    def _ask(self, *words: str, check: bool = True) -> None:
+    def _run_network(self, *words: str, check: bool = True) -> None:
         assert self.node is not None and self._networks is not None
         self.node.host.run([*self._networks.client, "network", *words], check=check)
 
@@ -113,10 +116,10 @@ class OwnNetwork(HostingAttachment, Attachment):
         """Keep the network of a segment inside the block."""
         subnet = IPv4Interface(segment.ports[0].address).network
         try:
-            self._ask("create", f"--subnet={subnet}", f"--gateway={subnet[-2]}", _name(segment))
+            self._run_network("create", f"--subnet={subnet}", f"--gateway={subnet[-2]}", _name(segment))
             yield
         finally:
-            self._ask("rm", _name(segment), check=False)
+            self._run_network("rm", _name(segment), check=False)
 
     @contextmanager
     def _connected(self, segment: Segment, port: Port) -> Iterator[None]:
@@ -124,23 +127,23 @@ class OwnNetwork(HostingAttachment, Attachment):
         assert self.node is not None
         network, container, host = _name(segment), port.instance.spec.name, self.node.host
         try:
-            self._ask("connect", f"--ip={port.ip}", network, container)
-            given = _with_address(self.node, port.netns, port.ip)
-            down, named = f"link set {port.name} down", f"link set {port.name} name {given}"
-            batch(self.node, port.netns, [f"link set {given} down", f"link set {given} name {port.name}",
-                                          f"address flush dev {port.name}"])  # fmt: skip
+            self._run_network("connect", f"--ip={port.ip}", network, container)
+            given = _interface_with_address(self.node, port.netns, port.ip)
+            rename = [f"link set {given} down", f"link set {given} name {port.name}"]
+            batch(self.node, port.netns, [*rename, f"address flush dev {port.name}"])
             try:
                 yield
-            finally:  # the platform looks for it by the name that it gave
-                host.run(["ip", "-n", port.netns, "-batch", "-"], stdin=f"{down}\n{named}\n", check=False)
+            finally:  # the platform looks for the interface by the name that it gave
+                restore = f"link set {port.name} down\nlink set {port.name} name {given}\n"
+                host.run(["ip", "-n", port.netns, "-batch", "-"], stdin=restore, check=False)
         finally:
-            self._ask("disconnect", "--force", network, container, check=False)
+            self._run_network("disconnect", "--force", network, container, check=False)
 
     def _on_bridge(self, segment: Segment, end: str, port: Port) -> AbstractContextManager[None]:
         """Return a context in which a port's other end, `end`, is a port of the bridge of a segment's network."""
         assert self.node is not None
         gateway = IPv4Interface(segment.ports[0].address).network[-2]
-        bridge = _with_address(self.node, self.node.dut, str(gateway))
+        bridge = _interface_with_address(self.node, self.node.dut, str(gateway))
         return made(self.node, self.node.dut, [dut_end(end, port), f"link set {end} master {bridge} up"])
 
     @contextmanager
@@ -152,13 +155,13 @@ class OwnNetwork(HostingAttachment, Attachment):
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
         assert self.node is not None, "lay the links first"
         shown = testbed.host.run_json(["ip", "-n", self.node.dut, "-j", "link", "show"])
-        links = {self.node.dut: [each["ifname"] for each in shown if each["ifname"] != "lo"]}
+        links = {self.node.dut: [link["ifname"] for link in shown if link["ifname"] != "lo"]}
         for port in (port for segment in segments for port in segment.ports):
             links.setdefault(port.netns, []).append(port.name)
         switch_off(testbed, links)
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """Return how many packets on bridges passed the platform's rules (`filtered`); {} if there are none to pass."""
+        """Return how many packets on bridges passed the platform's rules (`filtered`); {} if no packet has to."""
         if not (self.node and self.passed and _filters_frames(testbed)):
             return {}
         saved = inside(self.node, ["iptables-save", "--counters", "--table", "filter"])
@@ -175,12 +178,12 @@ class OwnNetwork(HostingAttachment, Attachment):
         with self._required(platform).own_network(testbed, f"{GATEWAY}/{NETWORK.prefixlen}"):
             yield
 
-    def announced(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
+    def published_spec(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
         return replace(spec, own_network=True, published=f"{outside}:{inside + number}:{inside}")
 
     @contextmanager
     def hosted(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> Iterator[None]:
-        yield  # the platform has connected them, and gave each the next free address
+        yield  # the platform has connected the instances, and given each the next free address
 
     def compile_hosted(self, hosted: HostedInstance) -> list[str]:
         return []
@@ -191,14 +194,14 @@ class OwnNetwork(HostingAttachment, Attachment):
     def seen_as(self, hosted: HostedInstance, outward: str) -> str:
         return outward
 
-    def carried(self, testbed: Testbed) -> dict[str, int]:
+    def traffic_counters(self, testbed: Testbed) -> dict[str, int]:
         """Return how many packets were `routed`, and how many connections were `published` or `translated`.
 
         The last two count the matches of the platform's DNAT and MASQUERADE rules."""
-        counted = dict.fromkeys(_COUNTERS.values(), 0)
+        counts = dict.fromkeys(_COUNTERS.values(), 0)
         for packets, target in _RULE.findall(inside(testbed, ["iptables-save", "--counters", "--table", "nat"])):
-            counted[_COUNTERS[target]] += int(packets)
-        return {"routed": forwarded(testbed), **counted}
+            counts[_COUNTERS[target]] += int(packets)
+        return {"routed": forwarded_packets(testbed), **counts}
 
 
 def _name(segment: Segment) -> str:
@@ -206,11 +209,11 @@ def _name(segment: Segment) -> str:
     return f"lastro-{segment.name}"
 
 
-def _with_address(testbed: Testbed, netns: str, address: str) -> str:
+def _interface_with_address(testbed: Testbed, netns: str, address: str) -> str:
     """Return the name of the interface with an address in a network namespace. Raises: PlatformError without one."""
     shown = testbed.host.run_json(["ip", "-n", netns, "-j", "address", "show", "to", f"{address}/32"])
-    for each in shown:
-        if name := each.get("ifname"):
+    for interface in shown:
+        if name := interface.get("ifname"):
             return str(name)
     raise PlatformError(f"no interface got the address {address}")
 

@@ -1,4 +1,4 @@
-"""Links that are slaves of one parent device, which hands packets from one to another in memory.
+"""Links that are slaves of one parent device, which passes packets between them in memory.
 
 The parent is one end of a veth pair, so that no network card of the host is involved."""
 
@@ -22,8 +22,8 @@ def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list
 
     `container` and `machine` are the link type and mode, such as 'macvlan mode bridge', of a slave for a container and
     for a virtual machine."""
-    ends = [each for segment in segments for each in segment.ends()]
-    return parent() + [line for end, port in ends for line in _link(end, port, container, machine)]
+    ends = [end_and_port for segment in segments for end_and_port in segment.ends()]
+    return parent() + [line for end, port in ends for line in _slave(end, port, container, machine)]
 
 
 def member_on_parent(port: Port, container: str) -> list[str]:
@@ -31,7 +31,7 @@ def member_on_parent(port: Port, container: str) -> list[str]:
     return [f"link add name {port.name} netns {port.netns} link {PARENT} type {container}"]
 
 
-def _link(end: str, port: Port, container: str, machine: str) -> list[str]:
+def _slave(end: str, port: Port, container: str, machine: str) -> list[str]:
     if port.instance.takes_taps:
         return [f"link add link {PARENT} name {end} type {machine}", f"link set {end} up"]
     return [f"link add link {PARENT} name {port.name} netns {port.netns} type {container}"]

@@ -11,16 +11,17 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lastro.attachments._offloads import made_by, script, switch_off
+from lastro.attachments._offloads import links_made_by, switch_off, switch_off_script
 from lastro.errors import LastroError, Unavailable
+from lastro.grouping import by_key
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port, Tap, start_all
 from lastro.study.levels import join_options
 from lastro.study.parts import Part
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
-MEMBER_END = "hub-member"  # of a third port, in the DUT's namespace
-_GROUP = 198  # of devices that are removed together, so that the kernel waits once for all, not for each
+MEMBER_END = "hub-member"  # the other end of a third port, in the DUT's namespace
+_GROUP = 198  # of devices that are removed together: the kernel then waits once for all of them
 _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
 
@@ -47,8 +48,8 @@ class Attachment(Part):
     packets over its links; None if it can. If `router_prefix` is set, the link of each port ends at a device of the
     DUT, named as in `Segment.ends` but with this prefix. `wired` links leave the host, so the CPU of a
     sender does not carry its packets on to the receiver. If `by_platform`, the platform of the instances makes the
-    links itself, so the instances start inside `before_start`, as `specified`. If `apart` is true, each link gets its
-    own switch, and all links are made and removed together; only a `SeparableLinks` attachment can do that."""
+    links itself, so the instances start inside `before_start`, with an `adapted_spec`. If `apart` is true, each link
+    gets its own switch, and all links are made and removed together; only a `SeparableLinks` attachment can do that."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
@@ -96,7 +97,7 @@ class Attachment(Part):
         `platforms` are those of the instances. Raises: Unavailable if the links cannot join their instances."""
         yield
 
-    def specified(self, spec: InstanceSpec, platform: Platform) -> InstanceSpec:
+    def adapted_spec(self, spec: InstanceSpec, platform: Platform) -> InstanceSpec:
         """Return `spec` with what the platform must know about the links when it starts the instance."""
         return spec
 
@@ -108,38 +109,36 @@ class Attachment(Part):
             if plain:
                 self.switch_offloads_off(testbed, plain)
             self.plug(segments)
-            for instance, ports in _guests(plain):
-                instance.run(["sh", "-e"], stdin=script(ports))
+            for instance, ports in _ports_of_machines(plain):
+                instance.run(["sh", "-e"], stdin=switch_off_script(ports))
             yield
 
     def plug(self, segments: Sequence[Segment]) -> None:
         """Hand every instance its links, and wait until all instances run."""
-        ends = [(end, port) for segment in segments for end, port in segment.ends()]
-        instances: dict[int, Instance] = {id(port.instance): port.instance for _, port in ends}
-        for instance in instances.values():
-            own = [(end, port) for end, port in ends if port.instance is instance]
-            ends_taps = {port.name: self._tap(segments, end, port) for end, port in own}
-            taps = ends_taps if instance.takes_taps else {}
-            instance.plug([port for _, port in own], taps)
-        for instance in instances.values():
+        ends = by_key((id(port.instance), (end, port)) for segment in segments for end, port in segment.ends())
+        instances = [ends_of_one[0][1].instance for ends_of_one in ends.values()]
+        for instance, ends_of_one in zip(instances, ends.values(), strict=True):
+            taps = {}
+            for end, port in ends_of_one if instance.takes_taps else ():
+                swapping = self.swapping(instance.testbed, segments, end)
+                taps[port.name] = Tap(end, self.tap_kind, self.tap_offloads, swapping)
+            instance.plug([port for _, port in ends_of_one], taps)
+        for instance in instances:
             instance.ready()
-
-    def _tap(self, segments: Sequence[Segment], end: str, port: Port) -> Tap:
-        return Tap(end, self.tap_kind, self.tap_offloads, self.swapping(port.instance.testbed, segments, end))
 
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str
     ) -> Callable[[], AbstractContextManager[None]] | None:
         """Return a callable that makes a context in which another device may take the place and name of `end`.
 
-        `end` is the end of a link in the DUT's namespace. Return None if that needs no context."""
+        `end` is the end of a link in the DUT's namespace. Return None if another device may always do so."""
         return None
 
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> AbstractContextManager[None]:
         """Return a context in which `port` is also on the link of `segments[0]`. The segments must be connected.
 
         The port's instance must accept links after its start. Raises: Unavailable if such links have only two ends."""
-        raise _no_third(self)
+        raise _no_third_end(self)
 
     def facts(self, testbed: Testbed) -> dict[str, Any]:
         """Return provenance that only this attachment has, such as the versions of its programs; {} if there is none.
@@ -166,7 +165,7 @@ class Attachment(Part):
         try:
             with ExitStack() as stack:
                 stack.enter_context(self.before_start(testbed, [platform]))
-                specs = [self.specified(spec, platform) for spec in specs]
+                specs = [self.adapted_spec(spec, platform) for spec in specs]
                 a, b = start_all(stack, platform, testbed, specs)
                 ends = (Port(a, "eth0", "198.18.255.1/24"), Port(b, "eth0", "198.18.255.2/24"))
                 stack.enter_context(self.connect(testbed, [Segment("p", ends)]))
@@ -195,13 +194,13 @@ class BatchLinks(Attachment):
             yield
 
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        switch_off(testbed, made_by(self.batches(testbed, segments)))
+        switch_off(testbed, links_made_by(self.batches(testbed, segments)))
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
         """Return the `ip -batch` commands that put `port` on the link of `segments[0]`, for `member`.
 
         The other end of the port, in the DUT's namespace, is named `MEMBER_END`."""
-        raise _no_third(self)
+        raise _no_third_end(self)
 
     @contextmanager
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
@@ -210,19 +209,18 @@ class BatchLinks(Attachment):
             yield
 
 
-def _no_third(links: Attachment) -> Unavailable:
+def _no_third_end(links: Attachment) -> Unavailable:
     return Unavailable(
         f"a link of {links.name} has two ends, and no place for a third instance",
         'choose an attachment with a switch or a router, such as "veth-bridge"',
     )
 
 
-def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
+def _ports_of_machines(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
     """Return (virtual machine, names of its network cards on these links) for each machine that the links join."""
-    by_instance: dict[int, tuple[Instance, list[str]]] = {}
-    for port in (port for segment in segments for port in segment.ports if port.instance.takes_taps):
-        by_instance.setdefault(id(port.instance), (port.instance, []))[1].append(port.name)
-    return [*by_instance.values()]
+    ports = [port for segment in segments for port in segment.ports if port.instance.takes_taps]
+    by_machine = by_key((id(port.instance), port) for port in ports).values()
+    return [(own_ports[0].instance, [port.name for port in own_ports]) for own_ports in by_machine]
 
 
 def dut_end(end: str, port: Port) -> str:
@@ -237,7 +235,7 @@ def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = 
     """Run the `ip` commands `lines` in the namespace `netns`, and remove what they made when the block ends.
 
     If `at_once` is true, `lines` must make links only, and one command for each namespace removes them together."""
-    lines = _grouped(lines) if at_once else list(lines)
+    lines = _with_group(lines) if at_once else list(lines)
     try:
         batch(testbed, netns, lines)
         yield
@@ -245,28 +243,29 @@ def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = 
         _remove(testbed, netns, lines, at_once=at_once)
 
 
-def _grouped(lines: Sequence[str]) -> list[str]:
-    found = []
+def _with_group(lines: Sequence[str]) -> list[str]:
+    """Return the `ip` commands `lines`, changed so that each link that they make belongs to `_GROUP`."""
+    grouped = []
     for line in lines:
-        found.append(re.sub(r"^(link add name \S+(?: netns \S+)?)", rf"\1 group {_GROUP}", line))
+        grouped.append(re.sub(r"^(link add name \S+(?: netns \S+)?)", rf"\1 group {_GROUP}", line))
         if match := re.match(r"tuntap add dev (\S+)", line):
-            found.append(f"link set dev {match[1]} group {_GROUP}")
-    return found
+            grouped.append(f"link set dev {match[1]} group {_GROUP}")
+    return grouped
 
 
 def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
     """Delete the rules and links that the `ip` commands `lines` made; errors are ignored.
 
-    Of a veth pair, the end that is named first is deleted, and the kernel deletes the other end with it."""
-    undone: dict[str, list[str]] = {}
+    Only the first end of a veth pair is deleted: the kernel deletes the other end with it."""
+    removals: dict[str, list[str]] = {}
     for line in lines:
         if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):
-            undone.setdefault(match[2] or netns, []).append(f"link del dev {match[1]}\n")
+            removals.setdefault(match[2] or netns, []).append(f"link del dev {match[1]}\n")
         elif line.startswith("rule add "):
-            undone.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
-    for place, removal in undone.items():
-        text = f"link del group {_GROUP}\n" if at_once else "".join(removal)
-        testbed.host.run(["ip", "-force", "-n", place, "-batch", "-"], stdin=text, check=False)
+            removals.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
+    for removal_netns, commands in removals.items():
+        text = f"link del group {_GROUP}\n" if at_once else "".join(commands)
+        testbed.host.run(["ip", "-force", "-n", removal_netns, "-batch", "-"], stdin=text, check=False)
 
 
 def batch(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:

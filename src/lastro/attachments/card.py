@@ -22,7 +22,7 @@ from lastro.platforms.base import Port
 from lastro.testbed import Testbed
 
 _LINKS = (("client", "dut"), ("dut", "server"))
-_CARRIER_S, _PERIOD_S = 15.0, 0.1  # until both ends of a cable have agreed on its speed
+_CARRIER_S, _PERIOD_S = 15.0, 0.1  # both ends of a cable first agree on its speed
 
 
 class Card(Attachment):
@@ -41,10 +41,10 @@ class Card(Attachment):
 
     def plug(self, segments: Sequence[Segment]) -> None:
         super().plug(segments)
-        ends_s = time.monotonic() + _CARRIER_S
+        deadline_s = time.monotonic() + _CARRIER_S
         for port, role, other in _ends(segments):
             while "LOWER_UP" not in _flags(port):
-                if time.monotonic() > ends_s:
+                if time.monotonic() > deadline_s:
                     raise PlatformError(
                         f"the network card of the {role} for its link to the {other} has no carrier", self.remedy
                     )

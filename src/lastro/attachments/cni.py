@@ -1,9 +1,9 @@
 """Links by plug-ins of the Container Network Interface (CNI), which Kubernetes and Podman use.
 
-The plug-ins run in a separate network namespace, the node, which stands for a container host. All that they make there
-ends with the node, such as bridges, iptables rules and sysctls. Each port is added by `ADD`, with the address that the
-scenario wants, and removed by `DEL`. If the user's conflist assigns another address, the port has both. If a plug-in
-expects an interface of the node, its `master`, that interface is one end of a veth pair.
+The plug-ins run in a separate network namespace, the node, which stands for a container host. Everything that they make
+there ends with the node, such as bridges, iptables rules and sysctls. Each port is added by `ADD`, with the address
+that the scenario wants, and removed by `DEL`. If the user's conflist assigns another address, the port has both. If a
+plug-in expects an interface of the node, its `master`, that interface is one end of a veth pair.
 
 Tested with the plug-ins of Debian 12 (1.1.1). Source: the CNI specification 1.0.0, and cni.dev/plugins."""
 
@@ -14,11 +14,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from lastro.attachments._cni import VERSION, CniNetwork, Conflist, Plugin, devices, has_address, masters, program, read
+from lastro.attachments._cni import (
+    VERSION,
+    CniNetwork,
+    Conflist,
+    Plugin,
+    devices,
+    has_address,
+    masters,
+    plugin_program,
+    read_conflist,
+)
 from lastro.attachments._offloads import switch_off
 from lastro.attachments._parent import PARENT, parent
 from lastro.attachments.base import Attachment, Segment, made
-from lastro.attachments.routing import forwarded
+from lastro.attachments.routing import forwarded_packets
 from lastro.errors import InputError, Unavailable
 from lastro.host import facts
 from lastro.platforms.base import Port
@@ -77,19 +87,20 @@ class Cni(Attachment):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Read the conflist, so that all trials of a session use the same, and check that the host has its plug-ins."""
-        self._conflist = self._chosen()
+        self._conflist = self._chosen_conflist()
         for kind in self._conflist.types:
-            program(testbed.host, kind)
+            plugin_program(testbed.host, kind)
         yield
 
-    def _chosen(self) -> Conflist:
-        bps, plugins = link_rate_bps(RATE.of(self.chosen)), [NETWORKS[PLUGIN.of(self.chosen)]]
+    def _chosen_conflist(self) -> Conflist:
+        bps = link_rate_bps(RATE.of(self.chosen))
         if path := CONFLIST.of(self.chosen):
             if bps or self.chosen[PLUGIN.name] != PLUGIN.default:
                 raise Unavailable(
                     "a conflist names its plug-ins and their limits itself", "leave out `plugin` and `rate`"
                 )
-            return read(path)
+            return read_conflist(path)
+        plugins = [NETWORKS[PLUGIN.of(self.chosen)]]
         if bps:
             rate, burst = round(bps), max(_LEAST_BURST_BITS, round(bps * _BURST_S))
             limits = {"ingressRate": rate, "ingressBurst": burst, "egressRate": rate, "egressBurst": burst}
@@ -102,11 +113,11 @@ class Cni(Attachment):
         if any(port.instance.takes_taps for port in ports):
             raise Unavailable("a CNI plug-in makes no taps for virtual machines", 'choose "veth-bridge" for them')
         assert self._conflist is not None, "prepare it first"
-        cards = [line for n, name in enumerate(masters(self._conflist.plugins))
-                 for line in parent(name, f"hub-peer{n}")]  # fmt: skip
+        parents = enumerate(masters(self._conflist.plugins))
+        parent_lines = [line for number, name in parents for line in parent(name, f"hub-peer{number}")]
         with ExitStack() as stack:
             node = stack.enter_context(beside(testbed, testbed.session.unique("cni")))
-            stack.enter_context(made(node, node.dut, cards))
+            stack.enter_context(made(node, node.dut, parent_lines))
             self._network = CniNetwork(node, self._conflist, testbed.run_dir / "cni")
             stack.callback(setattr, self, "_network", None)
             for port in ports:
@@ -125,18 +136,21 @@ class Cni(Attachment):
             network.delete(port, self._results.pop(key, {}))
 
     def plug(self, segments: Sequence[Segment]) -> None:
-        ends = ((each, *each.ports) for each in segments)
-        super().plug([replace(segment, ports=(self._left(a), self._left(b))) for segment, a, b in ends])
+        remaining = []
+        for segment in segments:
+            a, b = segment.ports
+            remaining.append(replace(segment, ports=(self._unconfigured(a), self._unconfigured(b))))
+        super().plug(remaining)
 
-    def _left(self, port: Port) -> Port:
-        """Return the port as it is still to be configured: without its address if a plug-in has set that address."""
+    def _unconfigured(self, port: Port) -> Port:
+        """Return what is still to be configured of a port: all but its address if a plug-in has set that address."""
         result = self._results[port.netns, port.name]
         return replace(port, address="") if has_address(result, port.address) else port
 
     @contextmanager
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
         with self._added(port):
-            port.instance.plug([self._left(port)], {})
+            port.instance.plug([self._unconfigured(port)], {})
             yield
 
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
@@ -151,18 +165,18 @@ class Cni(Attachment):
     def counters(self, testbed: Testbed) -> dict[str, int]:
         """Return how many packets the node `routed`, with plug-in ptp, and how many passed the rate limit (`limited`).
 
-        `limited` needs the option `rate`. Without the links, there are no counters."""
-        found: dict[str, int] = {}
+        `limited` needs the option `rate`. There are no counters while no links are laid."""
+        counters: dict[str, int] = {}
         if self.node and self._routes:
-            found["routed"] = forwarded(self.node)
+            counters["routed"] = forwarded_packets(self.node)
         if self.node and RATE.of(self.chosen) != NONE:
             shown = testbed.host.run_json(["ip", "-n", self.node.dut, "-j", "-s", "link", "show", "type", "ifb"])
-            found["limited"] = sum(link["stats64"]["tx"]["packets"] for link in shown)
-        return found
+            counters["limited"] = sum(link["stats64"]["tx"]["packets"] for link in shown)
+        return counters
 
     def facts(self, testbed: Testbed) -> dict[str, Any]:
         """Return the version and hash of each plug-in and, if the conflist is the user's, its hash."""
-        conflist = self._conflist or self._chosen()
-        programs = {kind: (program(testbed.host, kind),) for kind in conflist.types}
-        found: dict[str, Any] = {"plug-ins": facts.tools(testbed.host, programs)}
-        return found | ({"conflist": {"sha256": conflist.sha256}} if conflist.sha256 else {})
+        conflist = self._conflist or self._chosen_conflist()
+        programs = {kind: (plugin_program(testbed.host, kind),) for kind in conflist.types}
+        provenance: dict[str, Any] = {"plug-ins": facts.tools(testbed.host, programs)}
+        return provenance | ({"conflist": {"sha256": conflist.sha256}} if conflist.sha256 else {})

@@ -1,7 +1,7 @@
 """Access to instances inside the DUT from outside, over the links between the DUT and the other roles.
 
-The instances share one network, whose first address belongs to the DUT. The other roles send all traffic that is not
-for themselves to the DUT, which forwards it; the three-node testbed sets this up."""
+The instances share one network, whose first address belongs to the DUT. The other roles send all traffic to others by
+way of the DUT, which forwards it; the three-node testbed sets this up."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HostingAttachment(ABC):
 
     `inside_dut` is true if instances run in the namespace of the DUT and need no links. `own_dut` is true if each trial
     needs a new namespace for the DUT, since the attachment leaves rules in it. `lasting` names the counters of
-    `carried` that a load need not increase: the connections that they count may have been open before it."""
+    `traffic_counters` that a load need not increase: the connections that they count may have been open before it."""
 
     inside_dut: ClassVar[bool] = False
     own_dut: ClassVar[bool] = False
@@ -63,7 +63,7 @@ class HostingAttachment(ABC):
         Raises: Unavailable if instances of the platform cannot be hosted in this way."""
         yield
 
-    def announced(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
+    def published_spec(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
         """Return `spec` with what the platform must know when it starts the instance, such as a published port.
 
         `number` is that of the instance, and `inside` the TCP port on which it will listen."""
@@ -74,12 +74,13 @@ class HostingAttachment(ABC):
         """Connect `instances` inside the block. When it begins, their links are configured and up.
 
         Other instances may already be connected. Raises: PlatformError when a link does not come up."""
-        with made(testbed, testbed.dut, [line for each in instances for line in self.compile_hosted(each)]):
+        with made(testbed, testbed.dut, [line for hosted in instances for line in self.compile_hosted(hosted)]):
             self.publish(testbed, instances, outside)
-            for each in instances:
-                each.instance.plug([each.port], {PORT: Tap(each.end)} if each.instance.takes_taps else {})
-            for each in instances:
-                each.instance.ready()
+            for hosted in instances:
+                taps = {PORT: Tap(hosted.end)} if hosted.instance.takes_taps else {}
+                hosted.instance.plug([hosted.port], taps)
+            for hosted in instances:
+                hosted.instance.ready()
             yield
 
     @abstractmethod
@@ -101,8 +102,9 @@ class HostingAttachment(ABC):
         `outward` is the DUT's own address on its link to the servers."""
         return hosted.address
 
-    def carried(self, testbed: Testbed) -> dict[str, int]:
+    def traffic_counters(self, testbed: Testbed) -> dict[str, int]:
         """Return counters of forwarded traffic by name; {} if there are none.
 
-        Every load must increase each counter. One in `lasting` need only have increased since `base_network` began."""
+        Every load must increase each counter. A counter in `lasting` need only have increased since `base_network`
+        began."""
         return {}

@@ -18,12 +18,12 @@ from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, dut_end, ma
 from lastro.attachments.hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
 from lastro.attachments.routing import (
     SegmentSide,
-    behind,
     destinations,
     directions,
-    forwarded,
+    enable_forwarding,
+    forwarded_packets,
     inside,
-    let_forward,
+    route_behind,
     routes,
 )
 from lastro.platforms.base import Platform, Port
@@ -40,18 +40,18 @@ class NatAttachment(HostingAttachment, BatchLinks):
     summary = "a bridge for each port; the DUT routes between them and translates addresses, as for containers"
     remedy = f"install nftables, and use a kernel with policy routing and NAT, {IN_A_GUEST}"
     router_prefix = _PREFIX
-    lasting = frozenset({"translated"})  # counts connections: an instance keeps its own, and with a cache needs none
+    lasting = frozenset({"translated"})  # counts connections: an instance may keep one open, or answer from a cache
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        ways = directions(segments, _PREFIX)
-        ends = [each for segment in segments for each in segment.ends()]
-        lines = [line for (side, _), (end, _) in zip(ways, ends, strict=True) for line in _bridge(side, end)]
-        for come, go in ways:
-            lines.append(f"route add {come.translated}/32 dev {go.device} table {come.table}")
-            if destinations(come, go):  # replies translated on another segment may come back this way
-                others = dict.fromkeys(side.translated for side, _ in ways if side.segment != come.segment)
-                lines += [behind(come, go, f"{address}/32") for address in others]
-            lines += routes(come, go)
+        pairs = directions(segments, _PREFIX)
+        ends = [end for segment in segments for end, _ in segment.ends()]
+        lines = [line for (side, _), end in zip(pairs, ends, strict=True) for line in _bridge(side, end)]
+        for arrival, departure in pairs:
+            lines.append(f"route add {arrival.translated}/32 dev {departure.device} table {arrival.table}")
+            if destinations(arrival, departure):  # replies translated on another segment may come back this way
+                others = dict.fromkeys(side.translated for side, _ in pairs if side.segment != arrival.segment)
+                lines += [route_behind(arrival, departure, f"{address}/32") for address in others]
+            lines += routes(arrival, departure)
         return lines
 
     def compile_nft(self, segments: Sequence[Segment]) -> str:
@@ -76,7 +76,7 @@ class NatAttachment(HostingAttachment, BatchLinks):
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         with super().laid(testbed, segments):
-            let_forward(testbed, [side.device for side, _ in directions(segments, _PREFIX)])
+            enable_forwarding(testbed, [side.device for side, _ in directions(segments, _PREFIX)])
             try:
                 inside(testbed, ["nft", "-f", "-"], self.compile_nft(segments))
                 yield
@@ -84,7 +84,7 @@ class NatAttachment(HostingAttachment, BatchLinks):
                 inside(testbed, ["nft", "-f", "-"], f"add table {_TABLE}\ndelete table {_TABLE}\n")
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        return {"routed": forwarded(testbed), **_counters(testbed, _TABLE)}
+        return {"routed": forwarded_packets(testbed), **_counters(testbed, _TABLE)}
 
     # Hosting: one bridge for all, and a rule for each published port, as in Docker's default network
 
@@ -107,9 +107,9 @@ class NatAttachment(HostingAttachment, BatchLinks):
 
     def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:
         rules = [
-            f"add rule {_HOSTING_TABLE} come ip daddr {outside} tcp dport {self.endpoint(each, outside)[1]}"
-            f" counter name published dnat to {each.address}:{each.listens_at}\n"
-            for each in instances
+            f"add rule {_HOSTING_TABLE} come ip daddr {outside} tcp dport {self.endpoint(hosted, outside)[1]}"
+            f" counter name published dnat to {hosted.address}:{hosted.listens_at}\n"
+            for hosted in instances
         ]
         inside(testbed, ["nft", "-f", "-"], "".join(rules))
 
@@ -119,8 +119,8 @@ class NatAttachment(HostingAttachment, BatchLinks):
     def seen_as(self, hosted: HostedInstance, outward: str) -> str:
         return outward
 
-    def carried(self, testbed: Testbed) -> dict[str, int]:
-        return {"routed": forwarded(testbed), **_counters(testbed, _HOSTING_TABLE)}
+    def traffic_counters(self, testbed: Testbed) -> dict[str, int]:
+        return {"routed": forwarded_packets(testbed), **_counters(testbed, _HOSTING_TABLE)}
 
 
 _HOSTING_RULES = f"""table {_HOSTING_TABLE} {{

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from lastro.attachments._offloads import UNFINISHED, switch_off
+from lastro.attachments._offloads import SENDING_OFF, switch_off
 from lastro.attachments._ovs_daemons import START_S, SWITCH, OvsDaemons
 from lastro.attachments.base import MEMBER_END, Segment, dut_end
 from lastro.attachments.separable import SwitchedLinks
@@ -35,10 +35,11 @@ class Ovs(OvsDaemons, SwitchedLinks):
 
     def _start(self, testbed: Testbed) -> None:
         super()._start(testbed)
-        self._datapath = next(each for each in self.datapaths if each == "netdev" or self._has(testbed, each))
+        usable = (kind for kind in self.datapaths if kind == "netdev" or self._kernel_has(testbed, kind))
+        self._datapath = next(usable)
         self.tap_offloads = self._datapath != "netdev"
 
-    def _has(self, testbed: Testbed, datapath: str) -> bool:
+    def _kernel_has(self, testbed: Testbed, datapath: str) -> bool:
         """Return whether the kernel can make a datapath of this type."""
         probe = f"{datapath}@lastro"
         made = self._appctl(testbed, "dpctl/add-dp", probe).returncode == 0
@@ -47,7 +48,7 @@ class Ovs(OvsDaemons, SwitchedLinks):
         return made
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        ends = [each for segment in segments for each in segment.ends()]
+        ends = [end_and_port for segment in segments for end_and_port in segment.ends()]
         return [line for end, port in ends for line in (dut_end(end, port), f"link set {end} up")]
 
     def compile_vsctl(self, segments: Sequence[Segment], datapath: str) -> list[str]:
@@ -58,7 +59,7 @@ class Ovs(OvsDaemons, SwitchedLinks):
             words += ["fail_mode=standalone"]
             for segment in joined:
                 for end, _ in segment.ends():
-                    words += self._adding(bridge, end)
+                    words += self._add_port(bridge, end)
         return words
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
@@ -68,14 +69,14 @@ class Ovs(OvsDaemons, SwitchedLinks):
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
         with super().member(testbed, segments, port):
             if self._datapath == "netdev":
-                switch_off(testbed, {port.netns: [port.name]}, UNFINISHED)
+                switch_off(testbed, {port.netns: [port.name]}, SENDING_OFF)
             self.replug(testbed, [(MEMBER_END, next(iter(self.switches(segments))))])
             try:
                 yield
             finally:
                 self._vsctl(testbed, "--", "--if-exists", "del-port", MEMBER_END, check=False)
 
-    def _adding(self, bridge: str, end: str) -> list[str]:
+    def _add_port(self, bridge: str, end: str) -> list[str]:
         """Return the `ovs-vsctl` arguments that add the device `end` to a bridge, in the chosen VLAN, if any."""
         return ["--", "add-port", bridge, end, *([f"tag={self.vlan}"] if self.vlan else [])]
 
@@ -83,7 +84,7 @@ class Ovs(OvsDaemons, SwitchedLinks):
         self._vsctl(testbed, *(word for end in ends for word in ("--", "del-port", end)))
 
     def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
-        self._vsctl(testbed, *(word for end, bridge in ends for word in self._adding(bridge, end)))
+        self._vsctl(testbed, *(word for end, bridge in ends for word in self._add_port(bridge, end)))
 
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str
@@ -91,12 +92,10 @@ class Ovs(OvsDaemons, SwitchedLinks):
         """Return a callable that makes a context in which `end` is not a port of its switch.
 
         Another device can take the name of `end` there. The switch opens that device when it becomes a port."""
-        switches = self.switches(segments).items()
-        switch = next(name for name, joined in switches for each in joined for own, _ in each.ends() if own == end)
-        return partial(self._swapping, testbed, end, switch)
+        return partial(self._unplugged, testbed, end, self.switch_of_ends(segments)[end])
 
     @contextmanager
-    def _swapping(self, testbed: Testbed, end: str, switch: str) -> Iterator[None]:
+    def _unplugged(self, testbed: Testbed, end: str, switch: str) -> Iterator[None]:
         self.unplug(testbed, [end])
         yield
         self.replug(testbed, [(end, switch)])
@@ -105,10 +104,10 @@ class Ovs(OvsDaemons, SwitchedLinks):
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         if self._dead() or SWITCH not in self._daemons:
             self._stop()
-            self._start(testbed)  # a daemon was killed, or did not start: that trial is lost, but not the next one
+            self._start(testbed)  # a daemon was killed, or did not start, in an earlier trial
         with super().laid(testbed, segments):
             if self._datapath == "netdev":
-                _finish_packets_at_the_source(testbed, segments)
+                _switch_sending_offloads_off(testbed, segments)
             try:
                 with self._alive_throughout():
                     self._vsctl(testbed, *self.compile_vsctl(segments, self._datapath))
@@ -122,8 +121,8 @@ class Ovs(OvsDaemons, SwitchedLinks):
         The kernel's datapath and the interfaces of bridges in user space remain when the daemons have ended."""
         bridges = list(self.switches(segments))
         if not self._dead():
-            removal = [["--", "--if-exists", "del-br", bridge] for bridge in bridges]
-            self._vsctl(testbed, *(word for words in removal for word in words), check=False)
+            removal = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
+            self._vsctl(testbed, *removal, check=False)
             return
         self._stop()
         if self._datapath == "system":
@@ -145,9 +144,9 @@ class Ovs(OvsDaemons, SwitchedLinks):
         return {"switched": int(hits[1]) if hits else 0}
 
 
-def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment]) -> None:
-    """Turn off the offloads of every port that is not a tap.
+def _switch_sending_offloads_off(testbed: Testbed, segments: Sequence[Segment]) -> None:
+    """Switch off the sending offloads of every port that is not a tap, so that packets are complete when sent.
 
-    A virtual machine learns from its network card instead that there are no offloads (`Tap.offloads`)."""
+    A virtual machine sees at its network card that there are no offloads (`Tap.offloads`)."""
     ports = (port for segment in segments for port in segment.ports if not port.instance.takes_taps)
-    switch_off(testbed, by_key((port.netns, port.name) for port in ports), UNFINISHED)
+    switch_off(testbed, by_key((port.netns, port.name) for port in ports), SENDING_OFF)

@@ -4,8 +4,8 @@ The ports are those of the other attachments, so this runs on every host, withou
 which packet sockets do not need. The switch polls only while it has ports: between trials, the CPU is free. It polls on
 the last CPU of the testbed, since instances that are pinned get the first ones.
 
-DPDK reads frames as the sender's kernel left them for a network card, as the datapath without DPDK does. The driver's
-sockets reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG); a packet that is then longer than a frame is lost.
+DPDK reads frames as the sender's kernel prepared them for a network card, as the datapath without DPDK does. The
+driver's sockets reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG); a packet that is then longer than a frame is lost.
 
 Source: "Open vSwitch with DPDK" and ovs-vswitchd.conf.db(5), Open vSwitch 3.1; the guide of the af_packet driver, DPDK
 22.11."""
@@ -44,7 +44,7 @@ class OvsDpdk(OvsUserspace):
         raise host.lacks("ovs-vswitchd with DPDK", self.requirements.install)
 
     def switch_settings(self, testbed: Testbed) -> list[str]:
-        chosen = {"dpdk-init": "true", "dpdk-extra": _DPDK, "pmd-cpu-mask": f"{1 << _polled(testbed):#x}"}
+        chosen = {"dpdk-init": "true", "dpdk-extra": _DPDK, "pmd-cpu-mask": f"{1 << _polling_cpu(testbed):#x}"}
         return ["--", "set", "Open_vSwitch", ".", *(f"other_config:{name}={value}" for name, value in chosen.items())]
 
     def _start(self, testbed: Testbed) -> None:
@@ -72,9 +72,9 @@ class OvsDpdk(OvsUserspace):
                 error.hint = f"DPDK may lack its drivers: {self.requirements.install}"
             raise
 
-    def _adding(self, bridge: str, end: str) -> list[str]:
+    def _add_port(self, bridge: str, end: str) -> list[str]:
         device = f"options:dpdk-devargs=net_af_packet_{end},iface={end}"
-        return [*super()._adding(bridge, end), "--", "set", "interface", end, "type=dpdk", device]
+        return [*super()._add_port(bridge, end), "--", "set", "interface", end, "type=dpdk", device]
 
     def facts(self, testbed: Testbed) -> dict[str, Any]:
         """Return the version and hash of the switch's program, and the version of DPDK."""
@@ -83,9 +83,9 @@ class OvsDpdk(OvsUserspace):
         return {**facts.tools(testbed.host, {SWITCH: argv}), "DPDK": dpdk.removeprefix("DPDK ")}
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        polling = f"CPU {_polled(testbed)} is always busy while the links exist; what else runs there shares it"
+        polling = f"CPU {_polling_cpu(testbed)} is always busy while the links exist; what else runs there shares it"
         return {**super().residuals(testbed), "ports": "DPDK's af_packet, without huge pages", "polling": polling}
 
 
-def _polled(testbed: Testbed) -> int:
+def _polling_cpu(testbed: Testbed) -> int:
     return testbed.usable_cpus[-1]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, dut_end
 from lastro.attachments.hosting import GATEWAY, HostedInstance, HostingAttachment
-from lastro.attachments.routing import directions, forwarded, let_forward, routes
+from lastro.attachments.routing import directions, enable_forwarding, forwarded_packets, routes
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST, Testbed
 
@@ -24,20 +24,20 @@ class Routed(HostingAttachment, BatchLinks):
     router_prefix = _PREFIX
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        ways = directions(segments, _PREFIX)
+        pairs = directions(segments, _PREFIX)
         lines = []
-        for side, _ in ways:
+        for side, _ in pairs:
             lines += [
                 dut_end(side.device, side.port),
                 f"address add {side.router}/32 dev {side.device}",
                 f"link set {side.device} up",
             ]
-        return lines + [line for way in ways for line in routes(*way)]
+        return lines + [line for pair in pairs for line in routes(*pair)]
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         with super().laid(testbed, segments):
-            let_forward(testbed, [side.device for side, _ in directions(segments, _PREFIX)])
+            enable_forwarding(testbed, [side.device for side, _ in directions(segments, _PREFIX)])
             yield
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
@@ -56,11 +56,11 @@ class Routed(HostingAttachment, BatchLinks):
     @contextmanager
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
         with super().member(testbed, segments, port):
-            let_forward(testbed, [MEMBER_END])
+            enable_forwarding(testbed, [MEMBER_END])
             yield
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        return {"routed": forwarded(testbed)}
+        return {"routed": forwarded_packets(testbed)}
 
     # Hosting: a link and a route for each instance, which is reached at its own address
 
@@ -76,7 +76,7 @@ class Routed(HostingAttachment, BatchLinks):
         """Let the DUT forward packets of the instances, and answer their ARP requests for each other.
 
         No address is translated."""
-        let_forward(testbed, [each.end for each in instances])
+        enable_forwarding(testbed, [hosted.end for hosted in instances])
 
-    def carried(self, testbed: Testbed) -> dict[str, int]:
-        return {"routed": forwarded(testbed)}
+    def traffic_counters(self, testbed: Testbed) -> dict[str, int]:
+        return {"routed": forwarded_packets(testbed)}

@@ -1,7 +1,7 @@
 """The DUT as a router between the two ends of each segment, by policy routing with one table for each end.
 
-An instance keeps its address and prefix length. It does not notice that its peer is not on its own link: the DUT
-answers ARP requests for the peer (proxy ARP), as Calico does for pods."""
+An instance keeps its address and prefix length, as if its peer were on its own link: the DUT answers ARP requests for
+the peer (proxy ARP), as Calico does for pods."""
 
 from __future__ import annotations
 
@@ -65,41 +65,42 @@ def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[SegmentSi
     A device is named like its end in `Segment.ends`, with `prefix` instead of 'hub-'. Raises: Unavailable for IPv6."""
     if any(":" in port.address for segment in segments for port in segment.ports):
         raise Unavailable("the DUT routes IPv4 only", "choose an attachment at layer 2, such as veth-bridge")
-    ways = []
+    pairs = []
     for number, segment in enumerate(segments):
         a, b = (
             SegmentSide(end.replace("hub-", prefix), port, _FIRST_TABLE + 2 * number + side, segment.name)
             for side, (end, port) in enumerate(segment.ends())
         )
-        ways += [(a, b), (b, a)]
-    return ways
+        pairs += [(a, b), (b, a)]
+    return pairs
 
 
-def routes(come: SegmentSide, go: SegmentSide) -> list[str]:
-    """Return the `ip -batch` commands that route packets from `come` to the port of `go` and networks behind it."""
+def routes(arrival: SegmentSide, departure: SegmentSide) -> list[str]:
+    """Return the `ip -batch` commands that route packets from `arrival` to the port of `departure`, and behind it."""
     return [
-        f"route add {go.address}/32 dev {go.device} table {come.table}",
-        *(behind(come, go, destination) for destination in destinations(come, go)),
-        f"rule add iif {come.device} lookup {come.table}",
+        f"route add {departure.address}/32 dev {departure.device} table {arrival.table}",
+        *(route_behind(arrival, departure, destination) for destination in destinations(arrival, departure)),
+        f"rule add iif {arrival.device} lookup {arrival.table}",
     ]
 
 
-def destinations(come: SegmentSide, go: SegmentSide) -> list[str]:
-    """Return the destinations of those routes of `come.port` whose gateway is the port of `go`."""
-    split = (route.partition(" via ") for route in come.port.routes)
-    return [destination for destination, _, gateway in split if gateway == go.address]
+def destinations(arrival: SegmentSide, departure: SegmentSide) -> list[str]:
+    """Return the destinations of the routes of `arrival.port` whose gateway is the port of `departure`."""
+    split = (route.partition(" via ") for route in arrival.port.routes)
+    return [destination for destination, _, gateway in split if gateway == departure.address]
 
 
-def behind(come: SegmentSide, go: SegmentSide, destination: str) -> str:
-    return f"route add {destination} via {go.address} dev {go.device} onlink table {come.table}"
+def route_behind(arrival: SegmentSide, departure: SegmentSide, destination: str) -> str:
+    """Return the `ip` command that routes packets from `arrival` to `destination` by way of the port of `departure`."""
+    return f"route add {destination} via {departure.address} dev {departure.device} onlink table {arrival.table}"
 
 
-def let_forward(testbed: Testbed, devices: Sequence[str]) -> None:
+def enable_forwarding(testbed: Testbed, devices: Sequence[str]) -> None:
     values = {f"net.ipv4.{key.format(device=device)}": value for device in devices for key, value in _ROUTER.items()}
     set_sysctls(testbed.host, testbed.dut, values)
 
 
-def forwarded(testbed: Testbed) -> int:
+def forwarded_packets(testbed: Testbed) -> int:
     """Return how many packets the DUT's namespace has routed so far. Source: RFC 4293, ipForwDatagrams."""
     text = inside(testbed, ["cat", "/proc/net/snmp"])
     names, values = (line.split() for line in text.splitlines() if line.startswith("Ip:"))

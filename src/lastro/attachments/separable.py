@@ -36,9 +36,11 @@ class SeparableLinks(Attachment, ABC):
         """Revert `cut` for the same links, with the same `carrier`."""
 
 
-def in_each(testbed: Testbed, lines: Mapping[str, Sequence[str]], program: str = "ip") -> None:
+def run_in_namespaces(testbed: Testbed, lines: Mapping[str, Sequence[str]], program: str = "ip") -> None:
     """Run `lines`, {network namespace: its `ip` or `tc` commands}, by one shell, so nearly at the same time."""
-    script = [f"{program} -n {netns} -batch - <<'END'\n" + "\n".join(own) + "\nEND" for netns, own in lines.items()]
+    script = []
+    for netns, commands in lines.items():
+        script += [f"{program} -n {netns} -batch - <<'END'", *commands, "END"]
     if script:
         testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
 
@@ -57,7 +59,14 @@ class SwitchedLinks(SeparableLinks, BatchLinks):
 
     def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
         """Return {name of a switch: segments whose ends are its ports}."""
-        return {f"br-{each.name}": [each] for each in segments} if self.apart else {_SWITCH: list(segments)}
+        if self.apart:
+            return {f"br-{segment.name}": [segment] for segment in segments}
+        return {_SWITCH: list(segments)}
+
+    def switch_of_ends(self, segments: Sequence[Segment]) -> dict[str, str]:
+        """Return {name of a link's end in the DUT's namespace: name of the switch of which it is a port}."""
+        switches = self.switches(segments).items()
+        return {end: switch for switch, joined in switches for segment in joined for end, _ in segment.ends()}
 
     @abstractmethod
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
@@ -75,9 +84,8 @@ class SwitchedLinks(SeparableLinks, BatchLinks):
             self.unplug(testbed, ends)
 
     def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        switches = self.switches(segments).items()
-        ends = [(end, switch) for switch, joined in switches for each in joined for end, _ in each.ends()]
+        switch_of = self.switch_of_ends(segments)
         if carrier:
-            batch(testbed, testbed.dut, [f"link set {end} up" for end, _ in ends])
+            batch(testbed, testbed.dut, [f"link set {end} up" for end in switch_of])
         else:
-            self.replug(testbed, ends)
+            self.replug(testbed, list(switch_of.items()))

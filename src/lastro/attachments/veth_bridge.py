@@ -40,9 +40,9 @@ class VethBridge(SwitchedLinks):
         if not self.vlan:
             return {}
         shown = testbed.host.run_json(["bridge", "-n", testbed.dut, "-s", "-j", "vlan", "show"])
-        counted = [vlan for bridge in shown for vlan in bridge["vlans"]]
-        own = [each["rx_packets"] for each in counted if self.vlan in (each.get("vid"), each.get("vlan"))]
-        return {"in the VLAN": sum(own)}
+        entries = [entry for bridge in shown for entry in bridge["vlans"]]
+        in_vlan = [entry for entry in entries if self.vlan in (entry.get("vid"), entry.get("vlan"))]
+        return {"in the VLAN": sum(entry["rx_packets"] for entry in in_vlan)}
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
         batch(testbed, testbed.dut, [f"link set {end} nomaster" for end in ends])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lastro.attachments.base import BatchLinks, Segment, dut_end
-from lastro.attachments.separable import SeparableLinks, in_each
+from lastro.attachments.separable import SeparableLinks, run_in_namespaces
 from lastro.testbed import Testbed
 
 _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack
@@ -35,13 +35,13 @@ class VethDirect(SeparableLinks, BatchLinks):
         """Return the `tc -batch` commands that redirect packets between the two taps of a segment, without a bridge.
 
         They run in the DUT's namespace. Segments without taps need no commands."""
-        lines = []
+        lines, redirect = [], "mirred egress redirect"
         for segment in filter(_through_taps, segments):
             (a, _), (b, _) = segment.ends()
-            for come, go in ((a, b), (b, a)):
+            for tap, other in ((a, b), (b, a)):
                 lines += [
-                    f"qdisc add dev {come} clsact",
-                    f"filter add dev {come} ingress protocol all {_EVERYTHING} action mirred egress redirect dev {go}",
+                    f"qdisc add dev {tap} clsact",
+                    f"filter add dev {tap} ingress protocol all {_EVERYTHING} action {redirect} dev {other}",
                 ]
         return lines
 
@@ -53,12 +53,12 @@ class VethDirect(SeparableLinks, BatchLinks):
             yield
 
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        self._at_each_end(testbed, segments, carrier, f"qdisc add dev {{}} root {_SWALLOW}", "down")
+        self._change_ends(testbed, segments, carrier, f"qdisc add dev {{}} root {_SWALLOW}", "down")
 
     def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        self._at_each_end(testbed, segments, carrier, "qdisc del dev {} root", "up")
+        self._change_ends(testbed, segments, carrier, "qdisc del dev {} root", "up")
 
-    def _at_each_end(
+    def _change_ends(
         self, testbed: Testbed, segments: Sequence[Segment], carrier: bool, discipline: str, state: str
     ) -> None:
         """Change both ends of each segment, by `ip` or by `tc`.
@@ -73,7 +73,7 @@ class VethDirect(SeparableLinks, BatchLinks):
                 line = f"link set {device} {state}" if carrier or taps else discipline.format(device)
                 lines.setdefault(netns, []).append(line)
         program = "ip" if carrier or any(map(_through_taps, segments)) else "tc"
-        in_each(testbed, lines, program)
+        run_in_namespaces(testbed, lines, program)
 
 
 def _through_taps(segment: Segment) -> bool:

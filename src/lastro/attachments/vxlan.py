@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, batch, dut_end, made
-from lastro.attachments.separable import SeparableLinks, in_each
+from lastro.attachments.separable import SeparableLinks, run_in_namespaces
 from lastro.platforms.base import Port
 from lastro.study.model import Level
 from lastro.testbed import IN_A_GUEST, QUIET, Testbed, set_sysctls
@@ -33,31 +33,33 @@ class Vxlan(SeparableLinks, BatchLinks):
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._host_of: dict[str, int] = {}  # of each end; for some links alone, `_ends` may choose other hosts
+        self._host_of: dict[
+            str, int
+        ] = {}  # by end of a link; for a part of the links, `_ends_on_host` may choose other hosts
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         """Return the `ip -batch` commands for the first host; they also make the taps of the second host's machines."""
-        lines = _underlay(0) + _host(segments, 0)
-        away = [each for each in _ends(segments, 1) if each[1].instance.takes_taps]
-        return lines + [dut_end(end, port) for end, port, _ in away]
+        lines = _underlay(0) + _bridges_on_host(segments, 0)
+        second_host = _ends_on_host(segments, 1)
+        return lines + [dut_end(end, port) for end, port, _ in second_host if port.instance.takes_taps]
 
     def compile_second(self, segments: Sequence[Segment]) -> list[str]:
         """Return the `ip -batch` commands that set up the second host; they run in its namespace."""
-        return _underlay(1) + _host(segments, 1)
+        return _underlay(1) + _bridges_on_host(segments, 1)
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
         """Return the `ip -batch` commands that put `port` on the first segment's bridge on the first host."""
         return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {_bridge(segments[0])} up"]
 
     def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
-        second = _second(testbed)
+        second = _second_netns(testbed)
         cable = (testbed.dut, [_cable(second)])
         return [cable, *super().batches(testbed, segments), (second, self.compile_second(segments))]
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        second = _second(testbed)
-        self._host_of = {end: host for host in (0, 1) for end, _, _ in _ends(segments, host)}
+        second = _second_netns(testbed)
+        self._host_of = {end: host for host in (0, 1) for end, _, _ in _ends_on_host(segments, host)}
         with testbed.session.owned("netns", second):
             testbed.host.run(["ip", "netns", "add", second])
             set_sysctls(testbed.host, second, QUIET)
@@ -70,32 +72,34 @@ class Vxlan(SeparableLinks, BatchLinks):
 
     def ends(self, testbed: Testbed, segments: Sequence[Segment]) -> dict[str, list[str]]:
         names = [end for segment in segments for end, _ in segment.ends()]
-        hosts = enumerate((testbed.dut, _second(testbed)))
+        hosts = enumerate((testbed.dut, _second_netns(testbed)))
         return {netns: [end for end in names if self._host_of[end] == host] for host, netns in hosts}
 
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
         """Cut links at the first host's end of the overlay or, with `carrier`, at the ports' ends on both hosts."""
         if carrier:
-            self._set(testbed, segments, "down")
+            self._set_ends(testbed, segments, "down")
         else:
-            batch(testbed, testbed.dut, [f"link set vx-{each.name} nomaster" for each in segments])
+            batch(testbed, testbed.dut, [f"link set vx-{segment.name} nomaster" for segment in segments])
 
     def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
         if carrier:
-            self._set(testbed, segments, "up")
+            self._set_ends(testbed, segments, "up")
         else:
-            batch(testbed, testbed.dut, [f"link set vx-{each.name} master {_bridge(each)}" for each in segments])
+            lines = [f"link set vx-{segment.name} master {_bridge(segment)}" for segment in segments]
+            batch(testbed, testbed.dut, lines)
 
-    def _set(self, testbed: Testbed, segments: Sequence[Segment], state: str) -> None:
+    def _set_ends(self, testbed: Testbed, segments: Sequence[Segment], state: str) -> None:
         ends = self.ends(testbed, segments).items()
-        in_each(testbed, {netns: [f"link set {end} {state}" for end in names] for netns, names in ends})
+        run_in_namespaces(testbed, {netns: [f"link set {end} {state}" for end in names] for netns, names in ends})
 
     @contextmanager
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         with super().connect(testbed, segments):
-            away = [(end, bridge) for end, port, bridge in _ends(segments, 1) if port.instance.takes_taps]
-            batch(testbed, testbed.dut, [f"link set {end} netns {_second(testbed)}" for end, _ in away])
-            batch(testbed, _second(testbed), [f"link set {end} master {bridge} up" for end, bridge in away])
+            second, second_host = _second_netns(testbed), _ends_on_host(segments, 1)
+            taps = [(end, bridge) for end, port, bridge in second_host if port.instance.takes_taps]
+            batch(testbed, testbed.dut, [f"link set {end} netns {second}" for end, _ in taps])
+            batch(testbed, second, [f"link set {end} master {bridge} up" for end, bridge in taps])
             yield
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
@@ -107,7 +111,7 @@ class Vxlan(SeparableLinks, BatchLinks):
         return {f"{way} below": link["stats64"][way]["packets"] for way in ("rx", "tx")}
 
 
-def _second(testbed: Testbed) -> str:
+def _second_netns(testbed: Testbed) -> str:
     """Return the name of the network namespace that stands for the second host."""
     return f"{testbed.dut}-2"
 
@@ -121,7 +125,7 @@ def _underlay(host: int) -> list[str]:
     return [f"address add {_ADDRESSES[host]}/30 dev {_UNDERLAY}", f"link set {_UNDERLAY} up"]
 
 
-def _host(segments: Sequence[Segment], host: int) -> list[str]:
+def _bridges_on_host(segments: Sequence[Segment], host: int) -> list[str]:
     """Return the `ip -batch` commands that make a host's bridges: one for each segment, with VXLAN and local port.
 
     `host` is 0 for the first host and 1 for the second. Taps of the second host are left out; see `connect`."""
@@ -134,25 +138,25 @@ def _host(segments: Sequence[Segment], host: int) -> list[str]:
             f"local {_ADDRESSES[host]} remote {_ADDRESSES[1 - host]} dstport {_PORT}",
             f"link set vx-{segment.name} master {_bridge(segment)} up",
         ]
-    for end, port, bridge in _ends(segments, host):
+    for end, port, bridge in _ends_on_host(segments, host):
         if host == 0 or not port.instance.takes_taps:
             lines += [dut_end(end, port), f"link set {end} master {bridge} up"]
     return lines
 
 
-def _ends(segments: Sequence[Segment], host: int) -> list[tuple[str, Port, str]]:
+def _ends_on_host(segments: Sequence[Segment], host: int) -> list[tuple[str, Port, str]]:
     """Return (end, port, bridge) of each port on a host; `host` is 0 for the first host and 1 for the second.
 
     An instance is placed with its first segment, on the other host than its peer. So in a chain, source and sink are on
     the first host, and the function is on the second."""
-    homes: dict[int, int] = {}
-    found = []
+    host_of: dict[int, int] = {}  # by id of an instance
+    ends = []
     for segment in segments:
         (a_end, a), (b_end, b) = segment.ends()
-        at = homes.setdefault(id(a.instance), 1 - homes.get(id(b.instance), 1))
-        homes.setdefault(id(b.instance), 1 - at)
-        found.append((a_end, a, _bridge(segment)) if at == host else (b_end, b, _bridge(segment)))
-    return found
+        a_host = host_of.setdefault(id(a.instance), 1 - host_of.get(id(b.instance), 1))
+        host_of.setdefault(id(b.instance), 1 - a_host)
+        ends.append((a_end, a, _bridge(segment)) if a_host == host else (b_end, b, _bridge(segment)))
+    return ends
 
 
 def _bridge(segment: Segment) -> str:

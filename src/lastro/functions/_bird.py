@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lastro.functions.ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
+from lastro.functions.ospf import (
+    MOST_PATHS,
+    Interface,
+    NeighbourChange,
+    OspfSettings,
+    Router,
+    epoch_s,
+    router_id,
+    wait_until_succeeds,
+)
 
 
 class Bird(Router):
@@ -17,7 +26,7 @@ class Bird(Router):
     home = "/run/bird"
 
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfDaemon
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfSettings
     ) -> dict[str, str]:
         kind = {"broadcast": "broadcast", "point-to-point": "ptp"}[protocol.network_type]
         retransmit = " retransmit 2;" if protocol.timers == "fast" else ""
@@ -53,11 +62,12 @@ class Bird(Router):
         socket = f"{self.home}/bird.ctl"
         return [
             f"bird -c {self.home}/bird.conf -s {socket} -P {self.home}/bird.pid",
-            until(f"birdc -s {socket} show status"),
+            wait_until_succeeds(f"birdc -s {socket} show status"),
         ]
 
     def changes(self, log: str) -> Iterator[NeighbourChange]:
-        stamp, words = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) .*", r"changed state from [\w-]+ to ([\w-]+)"
-        pattern = rf"{stamp}Neighbor ([\d.]+) on (\w+) {words}"
-        for found in re.finditer(pattern, log, re.MULTILINE):
-            yield NeighbourChange(utc_s(found[1], "%Y-%m-%d %H:%M:%S.%f"), found[3], found[2], found[4])
+        time, change = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) .*", r"changed state from [\w-]+ to ([\w-]+)"
+        pattern = rf"{time}Neighbor ([\d.]+) on (\w+) {change}"
+        for match in re.finditer(pattern, log, re.MULTILINE):
+            stamp, neighbour, interface, state = match.groups()
+            yield NeighbourChange(epoch_s(stamp, "%Y-%m-%d %H:%M:%S.%f"), interface, neighbour, state)

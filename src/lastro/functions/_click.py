@@ -1,13 +1,13 @@
-"""Functions on the Click modular router: the configuration around a function's elements, and a Click that runs it.
+"""Functions on the Click modular router: the configuration around the elements of a function, and the Click process.
 
 Tried with Click 2.1, and with FastClick of June 2026. Source: the element documentation in Click's source files.
 
-Click reads packets as the sender's kernel left them for a network card. Links inside one host have no such card, so two
-things are done in its place. Click completes the checksums of TCP and UDP. The kernels at both ends of the flow send
-single segments (`Instance.send_single_segments`), since Click's packets hold one frame of an ordinary MTU.
+Click reads packets as the sender's kernel prepared them for a network card. Links inside one host have no such card. So
+Click itself completes the checksums of TCP and UDP, and the kernels at both ends of the flow send single segments
+(`Instance.send_single_segments`), since a packet of Click holds one frame of an ordinary MTU.
 
 Click keeps the hardware addresses of both ends from the first ping on. By default, it would ask for them again after a
-minute, among the frames that the scenario `load` counts."""
+minute, and the scenario `load` would count these frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONDITION = {
 _FILE, _SOCKET = "/run/function.click", "/run/function.socket"
 _FUNCTION, CROSSED = "function", "crossed"
 _START_TIMEOUT_S = 60.0  # on an emulated machine; elsewhere some milliseconds
-_MOST_WORDS = 600  # characters of Click's own error
+_MOST_CHARACTERS = 600  # of Click's own error
 
 _SIDE = """
 // The {side} side: {interface}, {address}
@@ -80,8 +80,8 @@ whole_outside[1] -> {BROKEN};
 
 def counters_of(elements: str) -> dict[str, str]:
     """Return {counter: its Click element}: the two counters of every router, then those in `elements`."""
-    own = re.findall(r"(\w+) :: Counter\b", elements)
-    return {CROSSED: CROSSED, BROKEN: BROKEN} | {name: f"{_FUNCTION}/{name}" for name in own}
+    names = re.findall(r"(\w+) :: Counter\b", elements)
+    return {CROSSED: CROSSED, BROKEN: BROKEN} | {name: f"{_FUNCTION}/{name}" for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class ClickRouter:
 
     def counted(self) -> dict[str, CounterReading]:
         """Return the readings of the counters by name; empty when Click does not answer."""
-        asked = "".join(f"read {element}.count\nread {element}.byte_count\n" for element in self.elements.values())
-        answers = _data(self.instance.run(["nc", "-U", _SOCKET], stdin=f"{asked}quit\n", check=False).text)
+        reads = "".join(f"read {element}.count\nread {element}.byte_count\n" for element in self.elements.values())
+        answers = _parsed_answers(self.instance.run(["nc", "-U", _SOCKET], stdin=f"{reads}quit\n", check=False).text)
         return {
             name: CounterReading(answers[f"{element}.count"], answers[f"{element}.byte_count"])
             for name, element in self.elements.items()
@@ -108,7 +108,7 @@ class ClickRouter:
             done = self.process.stop()
             words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())
             raise PlatformError(
-                f"click ended {doing}: {words[:_MOST_WORDS] or f'exit code {done.returncode}'}",
+                f"click ended {doing}: {words[:_MOST_CHARACTERS] or f'exit code {done.returncode}'}",
                 "these are Click's own words on the elements; those of Lastro work in Click 2.1 and FastClick",
             )
 
@@ -124,18 +124,18 @@ def running(instance: Instance, elements: str, path: ForwardingPath) -> Iterator
     if instance.run(["sh", "-c", "command -v click"], check=False).returncode != 0:
         raise Unavailable("the root filesystem has no `click`, and no distribution packages it", REMEDY)
     instance.run(["sh", "-c", f"cat > {_FILE}"], stdin=configuration(elements, path))
-    # Click forwards, so the kernel must not. Set from outside: /proc/sys is read-only in a container.
+    # Click forwards, so the kernel must not. This is set from outside: /proc/sys is read-only in a container.
     instance.set_sysctls({"net.ipv4.ip_forward": "0"})
     router = ClickRouter(instance, instance.spawn(["click", _FILE]), counters_of(elements))
     try:
-        _wait(router)
+        _wait_until_ready(router)
         yield router
         router.require_alive("during the trial")
     finally:
         router.process.stop()
 
 
-def _wait(router: ClickRouter) -> None:
+def _wait_until_ready(router: ClickRouter) -> None:
     """Wait until Click answers, which it does once all its elements run. Raises: PlatformError."""
     deadline_s = time.monotonic() + _START_TIMEOUT_S
     while not router.counted():
@@ -145,8 +145,12 @@ def _wait(router: ClickRouter) -> None:
         time.sleep(0.02)
 
 
-def _data(answer: str) -> dict[str, int]:
+def _parsed_answers(text: str) -> dict[str, int]:
     """Parse the answers of a ControlSocket to `read` commands; return {handler: number that it returned}."""
-    found = re.finditer(r"200 Read handler '([^'\r]+)' OK\r\nDATA (\d+)\r\n", answer)
-    texts = {each[1]: answer[each.end() : each.end() + int(each[2])].strip() for each in found}
-    return {handler: int(text) for handler, text in texts.items() if text.isdecimal()}
+    numbers = {}
+    for header in re.finditer(r"200 Read handler '([^'\r]+)' OK\r\nDATA (\d+)\r\n", text):
+        handler, length = header[1], int(header[2])
+        data = text[header.end() : header.end() + length].strip()
+        if data.isdecimal():
+            numbers[handler] = int(data)
+    return numbers

@@ -3,11 +3,11 @@
 It needs no network card of its own and no huge pages, so it runs on every platform and link. Polling keeps a CPU busy
 even without packets, so each rate is reported with the CPU time that it cost.
 
-testpmd reads frames as the sender's kernel left them for a network card. So, as for Click, the ends of the flow send
-single segments, and testpmd completes checksums (its mode `csum`). It forwards every frame from one port to the other,
-to the hardware address of the next hop, and leaves the TTL as it is. The instance's kernel answers ARP requests, but
-does not forward. The driver's sockets reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG); a packet that is then longer
-than a frame is lost.
+testpmd reads frames as the sender's kernel prepared them for a network card. So, as for Click, both ends of the flow
+send single segments, and testpmd completes checksums (its mode `csum`). It forwards every frame from one port to the
+other, to the hardware address of the next hop, and leaves the TTL as it is. The instance's kernel answers ARP requests,
+but does not forward. The driver's sockets reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG); a packet that is then
+longer than a frame is lost.
 
 Source: the testpmd user guide and the guide of the af_packet driver, DPDK 22.11."""
 
@@ -30,11 +30,11 @@ CONDITION = {
 }
 START_TIMEOUT_S = 120.0  # on an emulated machine; elsewhere a second
 NO_HARDWARE = ("--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "--iova-mode=va")
-_MOST_WORDS = 600  # characters of a program's own error
+_MOST_CHARACTERS = 600  # of a program's own error
 _MEMORY_MB = 64
-_BUFFERS = 8192  # of 2 KiB each, for two rings of 1,024 and two more in flight
-# It ends when it can read standard input. Its two threads, of which one only waits, may run on every CPU that the
-# instance may use.
+_BUFFERS = 8192  # of 2 KiB each: for two rings of 1,024 buffers, and as many again in flight
+# testpmd ends when it can read from standard input, so that is a pipe without a writer. Its two threads, of which one
+# only waits, may run on every CPU that the instance may use.
 _RUN = """mkfifo /run/function.waits && exec 0<>/run/function.waits && rm /run/function.waits
 cpus=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
 exec stdbuf -oL dpdk-testpmd --lcores="(0,1)@($cpus)" "$@"
@@ -59,7 +59,7 @@ def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[None]:
     if instance.run(["sh", "-c", "command -v dpdk-testpmd"], check=False).returncode != 0:
         raise Unavailable("the root filesystem has no `dpdk-testpmd`", "build one with Debian's package dpdk-dev")
     hops = next_hops(instance, path)
-    stop_kernel(instance, path)
+    stop_kernel_forwarding(instance, path)
     process = instance.spawn(_argv(path, hops))
     try:
         with suppress(CommandFailed):
@@ -71,8 +71,10 @@ def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[None]:
         process.stop()
 
 
-def stop_kernel(instance: Instance, path: ForwardingPath) -> None:
-    """Make the instance's kernel forward nothing, since DPDK does. /proc/sys is read-only inside a container."""
+def stop_kernel_forwarding(instance: Instance, path: ForwardingPath) -> None:
+    """Stop forwarding by the instance's kernel, since DPDK forwards.
+
+    This is set from outside: /proc/sys is read-only in a container."""
     forwarding = "conf.all.forwarding" if path.version == "6" else "ip_forward"
     instance.set_sysctls({f"net.ipv{path.version}.{forwarding}": "0"})
 
@@ -87,8 +89,8 @@ def _next_hop(instance: Instance, address: str) -> str:
     instance.run(["ping", "-n", "-c", "1", "-W", "2", address], check=False)
     (route,) = json.loads(instance.run(["ip", "-j", "route", "get", address]).text)
     hop = route.get("gateway", address)
-    found = json.loads(instance.run(["ip", "-j", "neigh", "show", hop, "dev", route["dev"]]).text)
-    addresses = [each["lladdr"] for each in found if "lladdr" in each]
+    neighbours = json.loads(instance.run(["ip", "-j", "neigh", "show", hop, "dev", route["dev"]]).text)
+    addresses = [entry["lladdr"] for entry in neighbours if "lladdr" in entry]
     if not addresses:
         raise PlatformError(f"no hardware address answers for {hop} on {route['dev']}")
     return str(addresses[0])
@@ -99,4 +101,4 @@ def require_alive(process: Process, program: str, doing: str) -> None:
     if not process.alive():
         done = process.stop()
         words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())
-        raise PlatformError(f"{program} ended {doing}: {words[-_MOST_WORDS:] or f'exit code {done.returncode}'}")
+        raise PlatformError(f"{program} ended {doing}: {words[-_MOST_CHARACTERS:] or f'exit code {done.returncode}'}")

@@ -1,25 +1,26 @@
 """Functions that drop packets in DPDK: an Open vSwitch inside the instance, which polls both ports as testpmd does.
 
-testpmd's own rules (`flow create`) are work for a network card, and packet sockets have none. So a switch with DPDK's
-datapath matches in software: its flows of OpenFlow drop what the function drops and forward the rest to the next hop,
-with hardware addresses and TTL as a router sets them. What is addressed to the function itself is left to the kernel of
-the instance, which sees a copy of every frame.
+testpmd hands its own rules (`flow create`) to a network card, and packet sockets have none. So a switch with DPDK's
+datapath matches in software: its OpenFlow flows drop the packets that the function drops, and forward the rest to the
+next hop, with hardware addresses and TTL as a router sets them. Packets to the function itself are left to the kernel
+of the instance, which sees a copy of every frame.
 
 The switch cannot complete checksums, so the ends of the flow do (`Instance.complete_checksums`). Its bridge has no
-interface of its own in the kernel, which would need /dev/net/tun in a container: the datapath is that of the switch's
-own tests (`--enable-dummy`), which differs in nothing else.
+interface of its own in the kernel, which would need /dev/net/tun in a container: its datapath is the one for the
+switch's own tests (`--enable-dummy`), which differs in nothing else.
 
 Source: "Open vSwitch with DPDK", ovs-vswitchd(8), ovs-ofctl(8) and ovs-actions(7), Open vSwitch 3.1."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
-from lastro.functions._dpdk import NO_HARDWARE, START_TIMEOUT_S, next_hops, require_alive, stop_kernel
+from lastro.functions._dpdk import NO_HARDWARE, START_TIMEOUT_S, next_hops, require_alive, stop_kernel_forwarding
 from lastro.functions._forwarding_path import CounterReading, ForwardingPath
 from lastro.host.base import Process
 from lastro.host.cgroups import parse_cpus
@@ -35,12 +36,18 @@ _HOME, _BRIDGE = "/run/function.ovs", "function"
 _CROSSED, _BLOCKED = 1, 2  # cookies of flows
 _COOKIES = {"crossed": _CROSSED, "blocked": _BLOCKED}
 
-# Each command must find both daemons, and the switch its own files.
-_OWN_PLACES = "".join(
-    f"export {each}={_HOME}\n"
-    for each in ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY")  # the last is DPDK's
+# Each command must find both daemons, and the switch must find its own files.
+_EXPORTS = "".join(
+    f"export {variable}={_HOME}\n"
+    for variable in (
+        "OVS_RUNDIR",
+        "OVS_DBDIR",
+        "OVS_LOGDIR",
+        "OVS_SYSCONFDIR",
+        "RUNTIME_DIRECTORY",
+    )  # the last is DPDK's
 )
-_RUN = f"""{_OWN_PLACES}quiet='--no-chdir -vconsole:warn -vsyslog:off -vfile:off'
+_RUN = f"""{_EXPORTS}quiet='--no-chdir -vconsole:warn -vsyslog:off -vfile:off'
 mkdir -p {_HOME}
 ovsdb-tool create {_HOME}/conf.db /usr/share/openvswitch/vswitch.ovsschema
 ovsdb-server {_HOME}/conf.db --remote=punix:{_HOME}/db.sock --pidfile=database.pid --unixctl=database.ctl $quiet \\
@@ -50,7 +57,7 @@ ovs-vsctl --no-wait init -- set Open_vSwitch . other_config:dpdk-init=true \\
     other_config:dpdk-extra="{_DPDK}" other_config:pmd-cpu-mask=$1
 exec {_SWITCH} --enable-dummy --pidfile=switch.pid --unixctl=switch.ctl $quiet
 """
-_CONNECT = f"""{_OWN_PLACES}vsctl="ovs-vsctl --timeout={START_TIMEOUT_S:.0f}"
+_CONNECT = f"""{_EXPORTS}vsctl="ovs-vsctl --timeout={START_TIMEOUT_S:.0f}"
 until [ -S {_HOME}/switch.ctl ]; do sleep 0.01; done
 $vsctl wait-until Open_vSwitch . dpdk_initialized=true
 $vsctl add-br {_BRIDGE} -- set bridge {_BRIDGE} datapath_type=dummy fail_mode=secure
@@ -61,8 +68,8 @@ for port; do
 done
 ovs-ofctl add-flows {_BRIDGE} -
 """
-# The switch counts in its cache, and adds to the flows from time to time.
-_COUNT = f"""{_OWN_PLACES}ovs-appctl --target={_HOME}/switch.ctl revalidator/wait
+# The switch counts in its cache, and adds the counts to the flows from time to time.
+_COUNT = f"""{_EXPORTS}ovs-appctl --target={_HOME}/switch.ctl revalidator/wait
 ovs-ofctl dump-flows {_BRIDGE}
 """
 _END = f"cd {_HOME} && kill $(cat switch.pid database.pid) || :\n"
@@ -83,10 +90,13 @@ class FilteringSwitch:
             text = self.instance.run(["sh", "-ec", _COUNT]).text
         except CommandFailed as error:
             raise PlatformError(f"the flows of the switch cannot be read: {error.message}") from error
-        flows = [tuple(map(int, each)) for each in re.findall(r"cookie=0x(\d+),.*n_packets=(\d+), n_bytes=(\d+)", text)]
+        packets, frame_bytes = Counter[int](), Counter[int]()  # by cookie
+        for numbers in re.findall(r"cookie=0x(\d+),.*n_packets=(\d+), n_bytes=(\d+)", text):
+            cookie, n_packets, n_bytes = map(int, numbers)
+            packets[cookie] += n_packets
+            frame_bytes[cookie] += n_bytes
         return {
-            name: CounterReading.of_frames(*(sum(flow[at] for flow in flows if flow[0] == cookie) for at in (1, 2)))
-            for name, cookie in _COOKIES.items()
+            name: CounterReading.of_frames(packets[cookie], frame_bytes[cookie]) for name, cookie in _COOKIES.items()
         }
 
 
@@ -100,8 +110,8 @@ def filtering(instance: Instance, path: ForwardingPath, blocked: Sequence[str]) 
         raise Unavailable(f"the root filesystem has no {_SWITCH}", f"build one with Debian's package {PACKAGES[0]}")
     flows = "".join(f"{flow}\n" for flow in flows_of(instance, path, blocked))
     allowed = instance.run(["sed", "-n", r"s/^Cpus_allowed_list:\s*//p", "/proc/self/status"]).text
-    stop_kernel(instance, path)
-    # One that no other role is pinned to, where some are.
+    stop_kernel_forwarding(instance, path)
+    # The last CPU, to which no other role is pinned.
     process = instance.spawn(["sh", "-ec", _RUN, "sh", f"{1 << max(parse_cpus(allowed)):#x}"])
     try:
         try:
@@ -121,15 +131,16 @@ def filtering(instance: Instance, path: ForwardingPath, blocked: Sequence[str]) 
 
 
 def flows_of(instance: Instance, path: ForwardingPath, blocked: Sequence[str]) -> Iterator[str]:
-    """Yield the flows of OpenFlow: as a router, the switch forwards what is sent to its ports' hardware addresses."""
+    """Yield OpenFlow flows that forward, as a router does, the packets sent to the hardware addresses of the ports."""
     macs = {link["ifname"]: link["address"] for link in instance.links()}
     ip, sink = ("ipv6", "ipv6_dst") if path.version == "6" else ("ip", "nw_dst")
-    own = [path.inside_address, path.outside_address, *(["fe80::/10"] if path.version == "6" else [])]
-    yield from (f"priority=2,{ip},{sink}={each},actions=drop" for each in own)
+    own_addresses = [path.inside_address, path.outside_address, *(["fe80::/10"] if path.version == "6" else [])]
+    yield from (f"priority=2,{ip},{sink}={address},actions=drop" for address in own_addresses)
     yield from (f"table=1,priority=2,cookie={_BLOCKED},{match},actions=drop" for match in blocked)
     to_source, to_sink = next_hops(instance, path)
-    ways = (1, path.inside, 2, path.outside, to_sink, _CROSSED), (2, path.outside, 1, path.inside, to_source, 0)
-    for into, comes, out, leaves, hop, cookie in ways:
-        yield f"priority=1,in_port={into},dl_dst={macs[comes]},{ip},actions=resubmit(,1)"
-        rewritten = f"dec_ttl,mod_dl_src:{macs[leaves]},mod_dl_dst:{hop},output:{out}"
-        yield f"table=1,priority=1,cookie={cookie},in_port={into},actions={rewritten}"
+    forth = (1, macs[path.inside], 2, macs[path.outside], to_sink, _CROSSED)
+    back = (2, macs[path.outside], 1, macs[path.inside], to_source, 0)
+    for in_port, in_mac, out_port, out_mac, next_mac, cookie in (forth, back):
+        yield f"priority=1,in_port={in_port},dl_dst={in_mac},{ip},actions=resubmit(,1)"
+        actions = f"dec_ttl,mod_dl_src:{out_mac},mod_dl_dst:{next_mac},output:{out_port}"
+        yield f"table=1,priority=1,cookie={cookie},in_port={in_port},actions={actions}"

@@ -41,7 +41,7 @@ class ForwardingPath:
         return 64 if self.version == "6" else 24
 
     @property
-    def whole(self) -> int:
+    def host_prefix(self) -> int:
         """The prefix length of a route to a single address: 32 for IPv4, 128 for IPv6."""
         return 128 if self.version == "6" else 32
 
@@ -56,7 +56,7 @@ class ForwardingPath:
         return "filter" if self.place == 1 else f"filter + {self.place - 1}"
 
     @property
-    def in_order(self) -> str:
+    def ttl_match(self) -> str:
         """The nftables match for packets whose TTL is in `ttl`, with a space at its end; empty if `ttl` is None."""
         if self.ttl is None:
             return ""
@@ -65,22 +65,27 @@ class ForwardingPath:
 
     def through(self, n: int) -> list[ForwardingPath]:
         """Return the path through each of `n` functions in a row between this path's source and sink, in order."""
-        between = [(self._address(10 + number, 1), self._address(10 + number, 2)) for number in range(1, n)]
-        enter = [self.inside_address, *(there for _, there in between)]
-        leave = [*(here for here, _ in between), self.outside_address]
-        ends = zip([self.source, *leave], enter, leave, [*enter[1:], self.sink], strict=False)
+        links = range(11, 10 + n)  # the networks between two functions: the first address is of the function before
+        insides = [self.inside_address, *(self._address(network, 2) for network in links)]
+        outsides = [*(self._address(network, 1) for network in links), self.outside_address]
+        sources, sinks = [self.source, *outsides[:-1]], [*insides[1:], self.sink]
         return [
-            replace(self, source=before, inside_address=inside, outside_address=outside, sink=after)
-            for before, inside, outside, after in ends
+            replace(self, source=source, inside_address=inside, outside_address=outside, sink=sink)
+            for source, inside, outside, sink in zip(sources, insides, outsides, sinks, strict=True)
         ]
 
     def beside(self, chain: int) -> ForwardingPath:
         """Return this path with the addresses of the chain with number `chain`; chain 0 has this path itself."""
         if not chain:
             return self
-        moved = replace(self, chain=chain)
-        near, far = ([moved._address(network, host) for host in (1, 10)] for network in (0, 1))
-        return replace(moved, source=near[1], inside_address=near[0], outside_address=far[0], sink=far[1])
+        path = replace(self, chain=chain)
+        return replace(
+            path,
+            source=path._address(0, 10),
+            inside_address=path._address(0, 1),
+            outside_address=path._address(1, 1),
+            sink=path._address(1, 10),
+        )
 
     def _address(self, network: int, host: int) -> str:
         number = network + _NETWORKS * self.chain
@@ -88,10 +93,10 @@ class ForwardingPath:
 
 
 MOST_CHAINS = 8
-_NETWORKS = 24  # of a chain: more than it has, and so that no chain has one that a function uses for itself
-BROKEN = "broken"  # packets that cannot be read: cut off at the length of a frame, or with a wrong header
-
-
+_NETWORKS = (
+    24  # numbers reserved for each chain: enough for its links, and free of networks that functions use themselves
+)
+BROKEN = "broken"  # counter of packets that cannot be read: cut off at the length of a frame, or with a wrong header
 HEADER_BYTES = 14  # of Ethernet
 
 

@@ -1,4 +1,4 @@
-"""FRRouting, and Quagga, its ancestor: the same two daemons, files and log. Source: the manuals of both."""
+"""FRRouting, and its ancestor Quagga, with the same two daemons, files and log. Source: the manuals of both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from lastro.functions.ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
+from lastro.functions.ospf import (
+    MOST_PATHS,
+    Interface,
+    NeighbourChange,
+    OspfSettings,
+    Router,
+    epoch_s,
+    router_id,
+    wait_until_succeeds,
+)
 
 
 class Frr(Router):
@@ -25,7 +34,7 @@ class Frr(Router):
     )  # fmt: skip
 
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfDaemon
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfSettings
     ) -> dict[str, str]:
         hostname = f"hostname {host_name}"
         lines = [hostname, f"log file {self.log} notifications", "log timestamp precision 6", "!"]
@@ -46,24 +55,26 @@ class Frr(Router):
         return {"zebra.conf": f"{hostname}\n!\n", "ospfd.conf": "\n".join([*lines, "!", ""])}
 
     def start_lines(self) -> list[str]:
+        query = "printf 'show version\\0' | nc -N -U -w 2"
         run = f"-d -z {self.home}/zserv.api --vty_socket {self.home} -P 0"
         return [
             f"chown -R frr:frr {self.home}",
             *(
-                f"/usr/lib/frr/{each} {run} -f {self.home}/{each}.conf -i {self.home}/{each}.pid"
-                for each in self.daemons
+                f"/usr/lib/frr/{daemon} {run} -f {self.home}/{daemon}.conf -i {self.home}/{daemon}.pid"
+                for daemon in self.daemons
             ),
-            # Asks as vtysh does, but without vtysh, which takes as much CPU time as a daemon.
+            # The query of vtysh, without vtysh itself, which takes as much CPU time as a daemon.
             *(
-                until(f"printf 'show version\\0' | nc -N -U -w 2 {self.home}/{each}.vty | grep -q Copyright")
-                for each in self.daemons
+                wait_until_succeeds(f"{query} {self.home}/{daemon}.vty | grep -q Copyright")
+                for daemon in self.daemons
             ),
         ]  # fmt: skip
 
     def changes(self, log: str) -> Iterator[NeighbourChange]:
         pattern = r"^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}) .*AdjChg: Nbr ([\d.]+).*? on (\w+):.*? -> ([\w-]+)"
-        for found in re.finditer(pattern, log, re.MULTILINE):
-            yield NeighbourChange(utc_s(found[1], "%Y/%m/%d %H:%M:%S.%f"), found[3], found[2], found[4])
+        for match in re.finditer(pattern, log, re.MULTILINE):
+            stamp, neighbour, interface, state = match.groups()
+            yield NeighbourChange(epoch_s(stamp, "%Y/%m/%d %H:%M:%S.%f"), interface, neighbour, state)
 
 
 class Quagga(Frr):
@@ -95,9 +106,12 @@ class Quagga(Frr):
         TCP is used because Quagga has no option for the path of a control socket."""
         return [
             *(
-                f"/usr/local/bin/{each} -d -z {self.home}/zserv.api -A 127.0.0.1 -P {self._ports[each]}"
-                f" -f {self.home}/{each}.conf -i {self.home}/{each}.pid"
-                for each in self.daemons
+                f"/usr/local/bin/{daemon} -d -z {self.home}/zserv.api -A 127.0.0.1 -P {self._ports[daemon]}"
+                f" -f {self.home}/{daemon}.conf -i {self.home}/{daemon}.pid"
+                for daemon in self.daemons
             ),
-            *(until(f"nc -d -w 2 127.0.0.1 {self._ports[each]} | grep -q assword") for each in self.daemons),
+            *(
+                wait_until_succeeds(f"nc -d -w 2 127.0.0.1 {self._ports[daemon]} | grep -q assword")
+                for daemon in self.daemons
+            ),
         ]

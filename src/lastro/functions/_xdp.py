@@ -4,7 +4,7 @@ A program runs on the CPU that polls the port, no matter which process attached 
 that the instance does not get: a container that may load programs (CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN) would be less
 confined than the containers it is compared with.
 
-Programs and maps are kept in a file system that is mounted only in the mount namespace of the instance, and ends with
+Programs and maps are pinned in a file system that is mounted only in the mount namespace of the instance, and ends with
 that namespace; a program also ends with its port. So a killed Lastro leaves neither program nor pin behind.
 
 Only the native mode avoids the work for a packet. In this mode, a program takes single frames: a veth divides segments
@@ -41,7 +41,7 @@ REMEDY = "attach the function by veth, on a platform whose kernel has BPF with B
 class XdpProgram:
     """An XDP program of `tool` that is attached to ports of an instance.
 
-    `counters` is the name of its map of counters, below PINNED; `names` are those of the counters, by their key."""
+    `counters` is the path of its map of counters below PINNED; `names` maps the keys of that map to names."""
 
     tool: str
     instance: Instance
@@ -70,25 +70,27 @@ class XdpProgram:
 
         Raises: PlatformError when the counters cannot be read."""
         try:
-            read = f"bpftool --json map dump pinned {PINNED}/{self.counters}\n"
-            entries = json.loads(self.instance.run_with_rights(read, of_host=True))
-            by_key = {_number(entry["key"]): [each["value"] for each in entry["values"]] for entry in entries}
-            return {
-                name: CounterReading(*(sum(_number(cpu[at : at + 8]) for cpu in by_key[key]) for at in (0, 8)))
-                for key, name in self.names.items()
-            }
+            dump = f"bpftool --json map dump pinned {PINNED}/{self.counters}\n"
+            entries = json.loads(self.instance.run_with_rights(dump, of_host=True))
+            by_key = {_number(entry["key"]): [cpu["value"] for cpu in entry["values"]] for entry in entries}
+            readings = {}
+            for key, name in self.names.items():
+                octets_by_cpu = by_key[key]  # two numbers of eight octets: packets and bytes
+                packets = sum(_number(octets[:8]) for octets in octets_by_cpu)
+                readings[name] = CounterReading(packets, sum(_number(octets[8:16]) for octets in octets_by_cpu))
+            return readings
         except (CommandFailed, ValueError, KeyError, TypeError) as error:
             where = " and ".join(self.ports)
             raise PlatformError(f"the counters of the XDP program on {where} cannot be read: {error}") from error
 
     def _require_native(self, when: str) -> None:
-        links = {each["ifname"]: each for each in self.instance.links()}
+        links = {link["ifname"]: link for link in self.instance.links()}
         for port in self.ports:
             if (mode := links[port].get("xdp", {}).get("mode")) != _NATIVE:
-                found = "is not attached" if mode is None else "is not in native mode"
-                raise PlatformError(f"the XDP program {found} to {port} {when}")
+                state = "is not attached" if mode is None else "is not in native mode"
+                raise PlatformError(f"the XDP program {state} to {port} {when}")
 
 
 def _number(octets: Sequence[str]) -> int:
     """Parse a number that bpftool prints as a list of bytes in the host's order, such as ["0x01", "0x00"]."""
-    return int.from_bytes((int(each, 16) for each in octets), sys.byteorder)
+    return int.from_bytes((int(octet, 16) for octet in octets), sys.byteorder)

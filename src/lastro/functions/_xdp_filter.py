@@ -19,7 +19,7 @@ PASSED = "passed"
 _MOST_ADDRESSES = 10_000  # of xdp-filter's map
 _COUNTERS = {0: BROKEN, 1: "blocked", 2: PASSED}  # by enum xdp_action of linux/bpf.h: aborted, drop, pass
 _MAPS = "xdp-filter"
-# In a row, the function before may have attached a program to this port, which xdp-filter does not replace.
+# In a row of functions, the previous one may have attached a program to this port. xdp-filter does not replace it.
 _LOAD = """ip link set dev {port} xdpdrv off
 xdp-filter load --mode native --policy allow --features ipv4,tcp,udp {port}
 for port in {ports}; do xdp-filter port $port; done
@@ -49,7 +49,7 @@ def filtering(instance: Instance, blocked: BlockedFrames, port: str) -> Iterator
             f"xdp-filter has room for {_MOST_ADDRESSES} addresses, and this function blocks {n}",
             f'block {n - _MOST_ADDRESSES} addresses less, or use implementation = "kernel"',
         )
-    addresses = "".join(_ADDRESS.format(key=each.replace(".", " ")) for each in blocked.sources)
+    addresses = "".join(_ADDRESS.format(key=source.replace(".", " ")) for source in blocked.sources)
     script = _LOAD.format(port=port, ports=" ".join(map(str, blocked.ports)), addresses=addresses, n=n)
     program = XdpProgram("xdp-filter", instance, (port,), f"{_MAPS}/xdp_stats_map", _COUNTERS)
     with program.loaded(script):

@@ -1,11 +1,12 @@
 """Plain forwarding in XDP: our own program, on both ports of an instance (image/programs/xdp-forward.c).
 
-The kernel's routes and neighbours decide where a packet goes, so what the program cannot forward, it passes to the
-kernel, which does. Its counter `crossed` has only what the program forwarded itself, from the inside to the outside.
+The kernel's routes and neighbours decide where a packet goes. Packets that the program cannot forward, it passes to the
+kernel, which forwards them. Its counter `crossed` counts only packets that the program itself forwarded from the inside
+to the outside.
 
-A veth takes redirected frames only if its other end polls, which it does with an XDP program of its own. So there, a
-program is attached that passes everything. Since a redirected frame keeps its checksum as it is, this end also
-completes checksums. Neither is needed behind a virtual machine's card. Source: drivers/net/veth.c of Linux."""
+A veth accepts redirected frames only if its other end has an XDP program, too. So a program that passes everything is
+attached there. Since a redirected frame keeps its checksum as it is, the other end also completes checksums. Neither is
+needed behind a virtual machine's card. Source: drivers/net/veth.c of Linux."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ bpftool map update pinned {maps}/ports key 1 0 0 0 value {outside}
 bpftool net attach xdpdrv pinned {maps}/xdp_inside dev {path.inside} overwrite
 bpftool net attach xdpdrv pinned {maps}/xdp_outside dev {path.outside} overwrite
 """
-# Where functions of a row are joined directly, the other end may have a program already, which forwards.
-_RECEIVE = """end=$(ip -o link show | sed -n 's/^{index}: \\([^@:]*\\).*/\\1/p')
+# If functions of a row are joined directly, the other end may already have a program, which forwards.
+_PREPARE_OTHER_END = """end=$(ip -o link show | sed -n 's/^{index}: \\([^@:]*\\).*/\\1/p')
 ethtool --offload $end tx off
 ip link show dev $end | grep -q prog/xdp || ip link set dev $end xdpdrv object {file} program xdp_pass
 """
@@ -58,39 +59,39 @@ def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[XdpProgram]
     if instance.run(["test", "-e", f"/{_OBJECT}"], check=False).returncode != 0:
         programs(here(instance.testbed.host))
         raise Unavailable(f"the root filesystem has no {_OBJECT}", "use one that Lastro builds on this host")
-    links = {each["ifname"]: each for each in instance.links()}
+    links = {link["ifname"]: link for link in instance.links()}
     script = _LOAD.format(
         source=path.source,
         sink=path.sink,
         object=_OBJECT,
         maps=f"{PINNED}/{_MAPS}",
-        inside=_port(links[path.inside], path.ttl or (0, 255)),
-        outside=_port(links[path.outside], (0, 255)),
+        inside=_port_struct(links[path.inside], path.ttl or (0, 255)),
+        outside=_port_struct(links[path.outside], (0, 255)),
         path=path,
     )
     program = XdpProgram(f"lastro-{_NAME}", instance, (path.inside, path.outside), f"{_MAPS}/counters", _COUNTERS)
     with program.loaded(script):
-        if instance.shares_kernel:  # a card of a virtual machine has no other end of its kind
-            _receive(instance, path)
+        if instance.shares_kernel:  # the card of a virtual machine has no other end that is a veth
+            _prepare_other_ends(instance, path)
         yield program
 
 
-def _port(link: dict[str, Any], ttl: tuple[int, int]) -> str:
+def _port_struct(link: dict[str, Any], ttl: tuple[int, int]) -> str:
     """Return `struct port` of the program as bytes for bpftool: index and address of a link, and the TTLs to count."""
     octets = [*link["ifindex"].to_bytes(4, sys.byteorder), *bytes.fromhex(link["address"].replace(":", "")), *ttl]
     return " ".join(map(str, octets))
 
 
-def _receive(instance: Instance, path: ForwardingPath) -> None:
-    """Make the other ends of both ports take redirected frames and complete checksums. Raises: Unavailable."""
+def _prepare_other_ends(instance: Instance, path: ForwardingPath) -> None:
+    """Make the other ends of both ports accept redirected frames and complete checksums. Raises: Unavailable."""
     host, file = instance.testbed.host, instance.testbed.image.tree / _OBJECT
-    known = host.run_json(["ip", "-n", instance.netns, "-j", "netns", "list-id"])
-    names: dict[Any, str] = {each["nsid"]: each.get("name", "") for each in known}
-    for port in (each for each in instance.links() if each["ifname"] in (path.inside, path.outside)):
+    namespaces = host.run_json(["ip", "-n", instance.netns, "-j", "netns", "list-id"])
+    names: dict[Any, str] = {entry["nsid"]: entry.get("name", "") for entry in namespaces}
+    for port in (link for link in instance.links() if link["ifname"] in (path.inside, path.outside)):
         netns = names.get(port.get("link_netnsid"), instance.netns)
-        script = _RECEIVE.format(index=port["link_index"], file=quoted(file)[0])
+        script = _PREPARE_OTHER_END.format(index=port["link_index"], file=quoted(file)[0])
         try:
-            # With mounts of its own, since `ip` mounts a file system for programs that it loads.
+            # In a separate mount namespace, since `ip` mounts a file system for the programs that it loads.
             host.run(["nsenter", f"--net={NETNS_DIR / netns}", "unshare", "--mount", "sh", "-e"], stdin=script)
         except CommandFailed as error:
             raise Unavailable(

@@ -34,10 +34,10 @@ class Implementation:
     """A way to run functions: the kernel, Click, DPDK or XDP.
 
     `counts` is a noun phrase for messages: what counts the packets, such as 'its rules'. `condition` describes how the
-    links were measured, for the report. `packages` are Debian packages that the image needs; `versions` has, by the
-    name of each program, the command that prints its version. `programs` returns the paths, on a host, of programs of
-    our own to copy into the image; it raises Unavailable if they cannot be compiled there. `capabilities` are those
-    that an instance needs besides those of its functions."""
+    links were measured, for the report. `packages` are Debian packages that the image needs. `versions` maps the name
+    of each program to the command that prints its version. `programs` returns the paths, on a host, of our own programs
+    to copy into the image; it raises Unavailable if they cannot be compiled there. `capabilities` are those that an
+    instance needs besides the capabilities of its functions."""
 
     counts: str
     condition: Mapping[str, str] = field(default_factory=dict)
@@ -86,11 +86,11 @@ class Function(Part):
     remedy: ClassVar[str] = f"use a kernel with nftables, {IN_A_GUEST}"
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     crossings: ClassVar[tuple[str, ...]] = ("crossed",)  # counters of all packets of a flow
-    witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
+    witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must increase
     per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
     tracks: ClassVar[bool] = False  # whether its rules keep each connection in the table of its network namespace
     hook: ClassVar[str] = ""
-    passes: ClassVar[int] = 1  # how often its kernel forwards a packet, at most
+    passes: ClassVar[int] = 1  # how often its kernel forwards a packet at most
 
     def rules(self, path: ForwardingPath) -> str:
         """Return the nftables chains, sets and counters of the function; an empty text means plain forwarding."""
@@ -142,11 +142,11 @@ class Function(Part):
             forwarding = Function()
             with filtering(instance, self.xdp(path), path.inside) as program:
                 forwarding._load(instance, path)
-                # Read last, the program has passed what the kernel has forwarded.
+                # The program is read last, so it has passed all packets that the kernel has forwarded.
                 yield lambda: {**forwarding.counters(instance, path), **program.counted()}
         elif implementation == "dpdk" and not self.does_more(path):
             with _dpdk.forwarding(instance, path):
-                yield lambda: {"crossed": carried(instance, path)}
+                yield partial(interface_counters, instance, path)
         elif implementation == "dpdk":
             with _dpdk_filter.filtering(instance, path, self.openflow(path)) as switch:
                 yield switch.counted
@@ -178,7 +178,7 @@ class Function(Part):
     counter crossed {{ }}
     chain witness {{
         type filter hook forward priority -300; policy accept;
-        iifname "{path.inside}" oifname != "{path.inside}" {path.in_order}counter name crossed
+        iifname "{path.inside}" oifname != "{path.inside}" {path.ttl_match}counter name crossed
     }}
 {self.rules(path)}}}
 """
@@ -186,9 +186,9 @@ class Function(Part):
     def counters(self, instance: Instance, path: ForwardingPath = _USUAL_PATH) -> dict[str, CounterReading]:
         """Return the readings of the function's counters in the kernel, by name; empty if the instance has died.
 
-        If the instance's kernel has no nftables, the only counter is `crossed`, as `carried` returns it."""
+        If the instance's kernel has no nftables, they are `interface_counters`."""
         if not instance.has_nftables:
-            return {"crossed": carried(instance, path)}
+            return interface_counters(instance, path)
         done = instance.run(["nft", "-j", "list", "counters", "table", path.family, path.table], check=False)
         try:
             items = json.loads(done.text)["nftables"]
@@ -198,13 +198,14 @@ class Function(Part):
             return {}
 
 
-def carried(instance: Instance, path: ForwardingPath) -> CounterReading:
-    """Return an upper bound of the packets and bytes that crossed an instance from the inside to the outside.
+def interface_counters(instance: Instance, path: ForwardingPath) -> dict[str, CounterReading]:
+    """Return {'crossed': upper bound of the packets and bytes that crossed an instance from the inside to the outside}.
 
     It is the smaller of two counts: what the inside interface has received and what the outside one has sent so far."""
     stats = {link["ifname"]: link["stats64"] for link in instance.links()}
-    come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]
-    return CounterReading.of_frames(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
+    received, sent = stats[path.inside]["rx"], stats[path.outside]["tx"]
+    n_packets, n_bytes = (min(received[unit], sent[unit]) for unit in ("packets", "bytes"))
+    return {"crossed": CounterReading.of_frames(n_packets, n_bytes)}
 
 
 class Service(Part):

@@ -44,12 +44,13 @@ class Dpi(Function):
     def detoured(
         moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading], role: str = "function"
     ) -> int:
-        """Return how many packets took the other path: by Click's counter in `seen`, or else by the link in `moved`.
+        """Return how many packets took the other path, as Click's counter in `seen` or else the link in `moved` shows.
 
         `moved` has the increases of interface counters by '{role}.{interface}'. `role` is that of the function's
         instance."""
-        link = moved.get(f"{role}.{DETOUR[0]}", {}).get("tx_packets", 0)
-        return seen[_DETOURED].packets if _DETOURED in seen else link
+        if _DETOURED in seen:
+            return seen[_DETOURED].packets
+        return moved.get(f"{role}.{DETOUR[0]}", {}).get("tx_packets", 0)
 
     @property
     def _signatures(self) -> list[str]:
@@ -57,20 +58,20 @@ class Dpi(Function):
 
     def more_steps(self, path: ForwardingPath) -> Sequence[Step]:
         entry, exit_ = DETOUR
-        here, there = _DETOUR_ADDRESSES[path.version]
-        six = path.version == "6"
+        own_address, gateway = _DETOUR_ADDRESSES[path.version]
+        is_ipv6 = path.version == "6"
         links = f"""link add name {entry} type veth peer name {exit_} address {_DETOUR_MAC}
-address add {here}/{path.prefix} dev {entry}{" nodad" if six else ""}
+address add {own_address}/{path.prefix} dev {entry}{" nodad" if is_ipv6 else ""}
 link set {entry} up
 link set {exit_} up
-neigh add {there} lladdr {_DETOUR_MAC} dev {entry} nud permanent
-route add default via {there} dev {entry} table {_TABLE}
+neigh add {gateway} lladdr {_DETOUR_MAC} dev {entry} nud permanent
+route add default via {gateway} dev {entry} table {_TABLE}
 rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
 """
         search = f"-A PREROUTING -i {path.inside} -m string --algo kmp --string"
         lines = [f"{search} {signature} -j MARK --set-mark {_MARK}" for signature in self._signatures]
         inspection = "\n".join(["*mangle", *lines, "COMMIT", ""])
-        batch, restore = (("ip", "-6"), "ip6tables-nft-restore") if six else (("ip",), "iptables-nft-restore")
+        batch, restore = (("ip", "-6"), "ip6tables-nft-restore") if is_ipv6 else (("ip",), "iptables-nft-restore")
         return (Step((*batch, "-batch", "-"), links), Step((restore,), inspection))
 
     def click(self, path: ForwardingPath) -> str:
@@ -82,8 +83,8 @@ rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
         offsets = ", ".join(f"{offset}/{pattern}" for offset in range(_WINDOW))
         matches = " ".join(f"here[{offset}] -> [0]output;" for offset in range(_WINDOW))
         windows = [f"window{start}" for start in range(0, _MOST_BYTES - length + 1, _WINDOW)]
-        moves = "".join(f"{one}[1] -> {other}; " for one, other in pairwise(windows))
-        ends = "".join(f"{one}[0] -> suspect; {one}[2] -> clean; " for one in windows)
+        moves = "".join(f"{window}[1] -> {following}; " for window, following in pairwise(windows))
+        ends = "".join(f"{window}[0] -> suspect; {window}[2] -> clean; " for window in windows)
         return (
             f"elementclass Window {{ input -> here :: Classifier({offsets}, -); {matches} "
             f"here[{_WINDOW}] -> rest :: CheckLength({_WINDOW + length - 1}); rest[0] -> [2]output; "

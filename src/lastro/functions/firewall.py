@@ -1,7 +1,7 @@
 """A stateless firewall: it drops packets that match fixed patterns, and passes the rest.
 
-The size of its set of rules is a parameter of every benchmark of firewalls (RFC 3511, section 4.5). nftables compares a
-packet with one rule after the other, where a set of addresses or ports is one rule. Click makes one decision tree. XDP
+The number of rules is a parameter of every benchmark of firewalls (RFC 3511, section 4.5). nftables compares a
+packet with one rule after the other; a set of addresses or ports is one rule. Click makes one decision tree. XDP
 looks up each address in one hash table, so the number of rules does not matter; a blocked network is stored as all of
 its addresses."""
 
@@ -54,16 +54,16 @@ class Firewall(Function):
     def xdp(self, path: ForwardingPath) -> BlockedFrames:
         if path.version == "6":
             raise Unavailable("xdp-filter cannot block a network of IPv6", 'use ip = "4", or implementation = "kernel"')
-        networks = [str(each) for source in BLOCKED_SOURCES for each in ip_network(source)]
-        return BlockedFrames(BLOCKED_PORTS, [*networks, *self._hosts(path)])
+        addresses = [str(address) for network in BLOCKED_SOURCES for address in ip_network(network)]
+        return BlockedFrames(BLOCKED_PORTS, [*addresses, *self._hosts(path)])
 
     def openflow(self, path: ForwardingPath) -> list[str]:
         if path.version == "6":
-            ip, source, protocols, sources = "ipv6", "ipv6_src", ("tcp6", "udp6"), BLOCKED_SOURCES_6
+            ip, field, protocols, networks = "ipv6", "ipv6_src", ("tcp6", "udp6"), BLOCKED_SOURCES_6
         else:
-            ip, source, protocols, sources = "ip", "nw_src", ("tcp", "udp"), BLOCKED_SOURCES
+            ip, field, protocols, networks = "ip", "nw_src", ("tcp", "udp"), BLOCKED_SOURCES
         ports = [f"{protocol},tp_dst={port}" for protocol in protocols for port in BLOCKED_PORTS]
-        return [*ports, *(f"{ip},{source}={each}" for each in (*sources, *self._hosts(path)))]
+        return [*ports, *(f"{ip},{field}={source}" for source in (*networks, *self._hosts(path)))]
 
     def _hosts(self, path: ForwardingPath) -> Iterator[str]:
         """Yield one address to block for each further rule that the option asks for; no flow comes from them."""

@@ -21,14 +21,14 @@ MOST_PORTS = 128  # of one Squid: MAXTCPLISTENPORTS in its source
 _PLACE = "/var/tmp/lastro-proxy"  # on the instance's own disk on every platform
 _CONFIG, _LOG, _PID = f"{_PLACE}/squid.conf", f"{_PLACE}/access.log", f"{_PLACE}/pid"
 _USER = "proxy"
-# Squid has no way back to root and none of its rights. To start it in this way takes what every container may do.
+# Squid cannot become root again, and has none of its rights. Every container has the rights to start it in this way.
 _UNPRIVILEGED = (
     "setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
     "--no-new-privs",
 )  # fmt: skip
 _UNUSED = "error:transaction-end-before-headers"
 # Squid always makes shared memory. Bare processes would leave it on the host; some containers have no place for it.
-# Where mounts are allowed, it gets a /dev/shm of its own, which vanishes with it; elsewhere it uses the instance's.
+# If mounts are allowed, Squid gets its own /dev/shm, which vanishes with it; otherwise it uses that of the instance.
 _START = f"""echo $$ > {_PID}
 mkdir -p -m 1777 /dev/shm
 ! unshare --mount true 2>/dev/null || exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /dev/shm; exec "$@"' squid "$@"
@@ -45,7 +45,7 @@ class ProxyOptions:
     cache: bool = False
     memory_mb: int = 260
     largest_kb: int = 1024
-    clients: str = "198.18.0.0/15"  # who may ask
+    clients: str = "198.18.0.0/15"  # the addresses that may send requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class RunningProxy:
         done = self.instance.run(["sh", "-c", script])
         counts: dict[int, RequestCounts] = {}
         for count, client, port, result in (line.split() for line in done.text.splitlines()):
-            served = counts.setdefault(int(port), RequestCounts())
-            served.results[result] += int(count)
-            served.clients.add(client)
+            of_port = counts.setdefault(int(port), RequestCounts())
+            of_port.results[result] += int(count)
+            of_port.clients.add(client)
         return counts
 
 
@@ -93,20 +93,20 @@ class HttpProxy(Service):
     )  # fmt: skip
     version_argv: ClassVar[tuple[str, ...]] = ("squid", "--version")
 
-    def configuration(self, wanted: ProxyOptions) -> str:
+    def configuration(self, options: ProxyOptions) -> str:
         """Return the complete text of squid.conf."""
-        cache = "" if wanted.cache else "cache deny all\n"
-        ports = "\n".join(f"http_port {port}" for port in wanted.ports)
+        cache = "" if options.cache else "cache deny all\n"
+        ports = "\n".join(f"http_port {port}" for port in options.ports)
         return f"""# who may ask, and where
 {ports}
-acl clients src {wanted.clients}
+acl clients src {options.clients}
 http_access allow clients
 http_access deny all
 
 # objects are kept in memory alone: there is no cache_dir
-{cache}cache_mem {wanted.memory_mb} MB
-maximum_object_size {wanted.largest_kb} KB
-maximum_object_size_in_memory {wanted.largest_kb} KB
+{cache}cache_mem {options.memory_mb} MB
+maximum_object_size {options.largest_kb} KB
+maximum_object_size_in_memory {options.largest_kb} KB
 
 # every request, by time, client, port, what became of it, bytes sent, method and address; written at once
 logformat lastro %ts.%03tu %>a %lp %Ss/%03>Hs %<st %rm %ru
@@ -128,26 +128,26 @@ shutdown_lifetime 0 seconds
 """
 
     @contextmanager
-    def running(self, instance: Instance, wanted: ProxyOptions) -> Iterator[RunningProxy]:
+    def running(self, instance: Instance, options: ProxyOptions) -> Iterator[RunningProxy]:
         """Run the proxy inside the block. The proxy may not answer yet when the block begins."""
         prepare = f"rm -rf {_PLACE}; mkdir -p {_PLACE}; cat > {_CONFIG}; chown -R {_USER}:{_USER} {_PLACE}"
-        instance.run(["sh", "-ec", prepare], stdin=self.configuration(wanted))
+        instance.run(["sh", "-ec", prepare], stdin=self.configuration(options))
         argv = [*_UNPRIVILEGED, "squid", "-N", "-d", "1", "-f", _CONFIG]
         process = instance.spawn(["sh", "-ec", _START, "squid", *argv])
         try:
             yield RunningProxy(instance, process)
         finally:
-            # With a softer signal, Squid would take two seconds to end, and it has nothing to save.
+            # On another signal, Squid would take two seconds to end, and it has nothing to save.
             with suppress(LastroError):
                 instance.run(["sh", "-c", f"kill -KILL $(cat {_PID})"], check=False)
             process.stop()
 
 
 def judge_served(served: Mapping[str, int], requests: int, *, cache: bool, first: bool = True) -> list[str]:
-    """Return why a proxy's log is not as expected; empty if it is. `served` has the number of requests by result.
+    """Return why a proxy's log is not as expected; [] if it is. `served` has the number of requests by result.
 
     The proxy received `requests`: first a single one, then all others. With a cache, the first one is a miss, and all
-    others are hits in memory; without a cache, there are no hits. If `first` is false, there is no miss either, because
+    others are hits in memory. Without a cache, there are no hits. If `first` is false, there is no miss either, because
     the proxy shares its cache with a port that had requests before."""
     reasons = []
     if sum(served.values()) != requests:

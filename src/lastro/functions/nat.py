@@ -16,8 +16,8 @@ class NatFunction(Function):
     hook = "postrouting"
 
     def rules(self, path: ForwardingPath) -> str:
-        # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Everything that
-        # goes out is translated: over links that translate too, the flow does not come from the source's own address.
+        # The chain sees only the first packet of a flow; conntrack rewrites the headers of all others. All packets that
+        # go out are translated: if links translate, too, the flow does not come from the source's own address.
         return f"""    counter translated {{ }}
     chain translate {{
         type nat hook postrouting priority srcnat; policy accept;

@@ -13,7 +13,7 @@ from lastro.host.base import Host
 from lastro.platforms.base import AVAILABLE, Availability
 
 CAPABILITIES = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN")
-# With standard timers, a router holds its next LSA back for 5 s, and repeats an unanswered one after 5 s (RFC 2328,
+# With standard timers, a router delays its next LSA by 5 s, and retransmits an unacknowledged LSA after 5 s (RFC 2328,
 # appendix B). The fast timers are those that operators set where convergence matters.
 TIMERS = ("standard", "fast")
 NETWORK_TYPES = ("broadcast", "point-to-point")
@@ -31,7 +31,7 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True)
-class OspfDaemon:
+class OspfSettings:
     """OSPF settings that are the same on all routers of a network."""
 
     hello_s: int = 1
@@ -77,11 +77,11 @@ class Router(ABC):
     daemons: ClassVar[tuple[str, ...]]
     version_argv: ClassVar[tuple[str, ...]]
     home: ClassVar[str]
-    all_timers: ClassVar[bool] = False  # whether all of its timers can be fast, those of link-state updates included
+    all_timers: ClassVar[bool] = False  # whether all timers can be fast, including those of link-state updates
 
     @abstractmethod
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfDaemon
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfSettings
     ) -> dict[str, str]:
         """Return {file name: text} of the configuration files of the router with this number, counted from 0."""
 
@@ -93,12 +93,12 @@ class Router(ABC):
     def changes(self, log: str) -> Iterator[NeighbourChange]:
         """Yield the state changes of neighbours in the text of a router's log, in the log's order."""
 
-    def own_files(self, host: Host) -> tuple[str, ...]:
+    def program_files(self, host: Host) -> tuple[str, ...]:
         """Return the paths of the router's programs on this host, to copy into the image; empty if one is missing."""
         files = [file for program in self.programs if (file := host.which(program))]
         return tuple(files) if len(files) == len(self.programs) else ()
 
-    def there(self, host: Host) -> Availability:
+    def availability(self, host: Host) -> Availability:
         """Return whether the router's programs exist on this host, without checking that they work."""
         if missing := [program for program in self.programs if host.which(program) is None]:
             return Availability(f"this host has no program '{missing[0]}' of {self.title}", self.remedy)
@@ -117,18 +117,18 @@ class Router(ABC):
         """Return shell lines that print the name of every daemon that no longer runs.
 
         A zombie counts as ended: it remains where the first process of a container does not wait for its children."""
-        files = " ".join(f"{daemon}:{self.home}/{daemon}.pid" for daemon in self.daemons)
+        pid_files = " ".join(f"{daemon}:{self.home}/{daemon}.pid" for daemon in self.daemons)
         return (
-            f"for each in {files}; do pid=$(cat ${{each#*:}} 2>/dev/null)"
+            f"for each in {pid_files}; do pid=$(cat ${{each#*:}} 2>/dev/null)"
             " && grep -q '^State:[[:space:]]*[^ZX]' /proc/$pid/status 2>/dev/null || echo ${each%%:*}; done\n"
         )
 
 
-def until(answer: str) -> str:
-    """Return shell code that repeats the command `answer` until it succeeds, or exits with 1 after `_ANSWER_S`."""
-    return f"n=0; until {answer} >/dev/null 2>&1; do [ $((n += 1)) -lt {20 * _ANSWER_S} ] || exit 1; sleep 0.05; done"
+def wait_until_succeeds(command: str) -> str:
+    """Return shell code that repeats a command until it succeeds, or exits with 1 after `_ANSWER_S` seconds."""
+    return f"n=0; until {command} >/dev/null 2>&1; do [ $((n += 1)) -lt {20 * _ANSWER_S} ] || exit 1; sleep 0.05; done"
 
 
-def utc_s(stamp: str, form: str) -> float:
+def epoch_s(stamp: str, form: str) -> float:
     """Return a log's time stamp, in UTC and in the `strptime` format `form`, as seconds since the epoch."""
     return datetime.strptime(stamp, form).replace(tzinfo=UTC).timestamp()

@@ -27,6 +27,5 @@ class OspfRouter(Service):
 
         The user's programs are those of the chosen implementations only. The Debian packages are always those of all
         implementations, so that all run on the same files."""
-        return ImageAdditions(
-            cls.packages, tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].own_files(host))
-        )
+        files = tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].program_files(host))
+        return ImageAdditions(cls.packages, files)

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from lastro.errors import CommandFailed, CommandTimeout, LastroError, PlatformError, Unavailable
-from lastro.functions.base import CounterReading, ForwardingPath, Function, carried
+from lastro.functions.base import CounterReading, ForwardingPath, Function, interface_counters
 from lastro.host.base import Process
 from lastro.host.shell import quoted
 from lastro.image.functions import OPEN, PLACE, InstalledFunction, function_in
 from lastro.platforms.base import Instance
 
-_LOOK_S = 0.1  # between two checks whether it is ready
-_MOST_WORDS = 600
+_CHECK_PERIOD_S = 0.1  # between two checks whether the function is ready
+_MOST_CHARACTERS = 600  # of the function's own output in a message
 _NOT_FORWARDING = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.forwarding": "0"}
 
 
 class BroughtFunction(Function):
-    """A function that a study brings; `brought` makes its class. It needs an instance for itself.
+    """A function that a study brings; `brought_function` makes its class. It needs an instance for itself.
 
     It must decrement the TTL of each packet, as every hop does: the counter of the next function relies on that."""
 
@@ -45,41 +45,38 @@ class BroughtFunction(Function):
                 f"function '{self.name}' is a command, which does not run in {implementation}",
                 'use implementation = "kernel"',
             )
-        if (found := function_in(instance.testbed.original, self.name)) is None:
+        function = function_in(instance.testbed.original, self.name)
+        if function is None:
             raise Unavailable(f"the root filesystem has no function '{self.name}'", "run a study that brings it")
-        _mount_own_directories(instance, self.name, found)
-        by_kernel = found.forwarding == "kernel"
+        _mount_own_directories(instance, self.name, function)
+        by_kernel = function.forwarding == "kernel"
         if not by_kernel:
             instance.set_sysctls(_NOT_FORWARDING)
-        running = _started(self.name, instance, path, found)
+        running = _start(self.name, instance, path, function)
         try:
             running.wait()
             if by_kernel:
                 self._load(instance, path)  # now, since many rulesets begin with `flush ruleset`
             try:
-                yield partial(self.counters if by_kernel else _carried, instance, path)
+                yield partial(self.counters if by_kernel else interface_counters, instance, path)
             except LastroError:
-                running.require_alive("during the trial")  # then it is why
+                running.require_alive("during the trial")  # its end explains the error
                 raise
             running.require_alive("during the trial")
         finally:
             running.process.stop()
 
 
-def brought(name: str) -> type[BroughtFunction]:
+def brought_function(name: str) -> type[BroughtFunction]:
     """Return the class of a function that a study brings."""
     return type(name, (BroughtFunction,), {"name": name, "summary": "brought by the study"})
 
 
-def _carried(instance: Instance, path: ForwardingPath) -> dict[str, CounterReading]:
-    return {"crossed": carried(instance, path)}
-
-
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningFunction:
     """The running process of a function. `log` is the file in the instance with the function's output.
 
-    `enter` is prepended to each command that must run in the function's chroot and environment."""
+    `enter` is the prefix of each command that must run in the function's chroot and environment."""
 
     name: str
     instance: Instance
@@ -98,35 +95,35 @@ class _Running:
                 done = self.instance.run(check, timeout_s=max(1.0, deadline_s - time.monotonic()), check=False)
                 if done.returncode == 0:
                     return
-                found = (done.error_text or done.text).strip()[-_MOST_WORDS:] or f"exit code {done.returncode}"
+                result = (done.error_text or done.text).strip()[-_MOST_CHARACTERS:] or f"exit code {done.returncode}"
             except CommandTimeout:
-                found = "it did not end"
+                result = "it did not end"
             if time.monotonic() > deadline_s:
                 raise PlatformError(
-                    f"function '{self.name}' is not ready within {self.function.ready_s:g} s. Its check: {found}. "
-                    f"The function: {self._words() or 'no output'}",
+                    f"function '{self.name}' is not ready within {self.function.ready_s:g} s. Its check: {result}. "
+                    f"The function: {self._last_output() or 'no output'}",
                     "raise `ready_s` in the study, or correct what its check waits for",
                 )
-            time.sleep(_LOOK_S)
+            time.sleep(_CHECK_PERIOD_S)
 
     def require_alive(self, when: str) -> None:
         """Check that the function still runs. Raises: PlatformError with its last output when it has ended."""
         if not self.process.alive():
             code = self.process.stop().returncode
             raise PlatformError(
-                f"function '{self.name}' ended {when} with exit code {code}: {self._words() or 'no output'}",
+                f"function '{self.name}' ended {when} with exit code {code}: {self._last_output() or 'no output'}",
                 "its command must run until the trial ends: `exec sleep infinity` after a set-up that ends",
             )
 
-    def _words(self) -> str:
-        text = self.instance.run(["tail", "-c", str(_MOST_WORDS), self.log], check=False).text
+    def _last_output(self) -> str:
+        text = self.instance.run(["tail", "-c", str(_MOST_CHARACTERS), self.log], check=False).text
         return "; ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _mount_own_directories(instance: Instance, name: str, function: InstalledFunction) -> None:
     """Mount the instance's own /dev, /proc and others below the root of a function's files. Raises: Unavailable."""
     (root, directory) = quoted(f"/{PLACE}/{name}", f"/{PLACE}/{name}/{function.directory}")
-    mounts = [f"mount --rbind /{each} {root}/{each}\n" for each in OPEN]
+    mounts = [f"mount --rbind /{name} {root}/{name}\n" for name in OPEN]
     try:
         instance.run_with_rights(f"mkdir -p {directory} || :\n{''.join(mounts)}")
     except CommandFailed as error:
@@ -136,21 +133,21 @@ def _mount_own_directories(instance: Instance, name: str, function: InstalledFun
         ) from error
 
 
-def _started(name: str, instance: Instance, path: ForwardingPath, function: InstalledFunction) -> _Running:
+def _start(name: str, instance: Instance, path: ForwardingPath, function: InstalledFunction) -> _RunningFunction:
     root, log = f"/{PLACE}/{name}", f"{instance.memory_dir}/function.log"
-    variables = {**function.environment, **_ports(instance, path)}
+    variables = {**function.environment, **_port_variables(instance, path)}
     enter = [
         "/usr/bin/env", "-i", *(f"{key}={value}" for key, value in variables.items()),
         "/usr/bin/nsenter", f"--root={root}", f"--wd={root}/{function.directory}", "--",
     ]  # fmt: skip
     logged = ["sh", "-c", 'exec "$@" >"$0" 2>&1', log, *enter, *function.command]
-    return _Running(name, instance, function, instance.spawn(logged), enter, log)
+    return _RunningFunction(name, instance, function, instance.spawn(logged), enter, log)
 
 
-def _ports(instance: Instance, path: ForwardingPath) -> dict[str, str]:
-    """Return environment variables that describe both ports: name, addresses, and the next hop behind each.
+def _port_variables(instance: Instance, path: ForwardingPath) -> dict[str, str]:
+    """Return environment variables that describe both ports: name, addresses, and the next hop behind each port.
 
-    A ping makes the hardware address of each next hop known, for functions that do not use the kernel's neighbour
+    Pings make the hardware addresses of the next hops known, for functions that do not use the kernel's neighbour
     table."""
     source, sink = quoted(path.source, path.sink)
     ip = "ip -j -6" if path.version == "6" else "ip -j"
@@ -161,18 +158,18 @@ def _ports(instance: Instance, path: ForwardingPath) -> dict[str, str]:
 """
     text = instance.run(["sh", "-e"], stdin=script).text
     *routes, neighbours = (json.loads(line) for line in text.splitlines() if line.strip())
-    macs = {(each["dst"], each["dev"]): each.get("lladdr", "") for each in neighbours}
-    own = {each["ifname"]: each.get("address", "") for each in instance.links()}
-    found: dict[str, str] = {}
+    next_macs = {(entry["dst"], entry["dev"]): entry.get("lladdr", "") for entry in neighbours}
+    macs = {link["ifname"]: link.get("address", "") for link in instance.links()}
+    variables: dict[str, str] = {}
     for side, port, address, (route,) in zip(
         ("IN", "OUT"), (path.inside, path.outside), (path.inside_address, path.outside_address), routes, strict=True
     ):
-        following = route.get("gateway", route["dst"])
-        found |= {
+        next_hop = route.get("gateway", route["dst"])
+        variables |= {
             f"LASTRO_{side}": port,
             f"LASTRO_{side}_ADDRESS": f"{address}/{path.prefix}",
-            f"LASTRO_{side}_MAC": own.get(port, ""),
-            f"LASTRO_{side}_NEXT": following,
-            f"LASTRO_{side}_NEXT_MAC": macs.get((following, port), ""),
+            f"LASTRO_{side}_MAC": macs.get(port, ""),
+            f"LASTRO_{side}_NEXT": next_hop,
+            f"LASTRO_{side}_NEXT_MAC": next_macs.get((next_hop, port), ""),
         }
-    return found
+    return variables

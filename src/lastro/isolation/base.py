@@ -38,11 +38,11 @@ class MeasuredUse:
 class Profile:
     """The results of a calibration run.
 
-    needs: {role: what its instance used}. chain_cpus: how many CPUs the chain kept busy while it carried TCP, including
-    the kernel's work on packets, which no cgroup counts, but without other programs. block_device: the disk on which
-    rates are limited, or None. usable_cpus: the number of CPUs on which chain and neighbour may run; for a profile that
-    was stored without this number, that of this machine. least_memory_bytes: the memory that the platform needs to
-    start an instance."""
+    `needs` maps each role to what its instance used. `chain_cpus` is how many CPUs the chain kept busy while it carried
+    TCP. It includes the kernel's work on packets, which no cgroup counts, but not the work of other programs.
+    `block_device` is the disk on which rates are limited, or None. `usable_cpus` is the number of CPUs on which chain
+    and neighbour may run; a profile that was stored without it gets the number of this machine. `least_memory_bytes` is
+    the memory that the platform needs to start an instance."""
 
     needs: dict[str, MeasuredUse]
     chain_cpus: float
@@ -58,7 +58,7 @@ class Profile:
     def unmeasured(cls, testbed: Testbed) -> Profile:
         """Return a profile without measurements, only to check that limits take effect.
 
-        It gives the neighbour half of the CPUs: with the minimum, an instance would hardly start on an emulated CPU."""
+        It gives the neighbour half of the CPUs: with the minimum, an instance on an emulated CPU would hardly start."""
         n_cpus = len(testbed.usable_cpus)
         return cls({}, n_cpus / 2, block_device_of(testbed.scratch_dir, testbed.host), n_cpus)
 
@@ -72,11 +72,11 @@ class Isolation(Part):
         """Return `spec`, changed so that the instance is isolated. `profile` is not None if `needs_profile` is true."""
 
     def verify(self, instance: Instance) -> str | None:
-        """Return why an instance is not isolated, after a check inside it or in the host's kernel; None if it is."""
+        """Check inside the instance, or in the host's kernel; return why it is not isolated, or None if it is."""
         return None
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        """Start and verify an isolated instance, and return whether the platform can do that, with a reason if not."""
+        """Start and verify an isolated instance; return whether the platform can do that, with a reason if not."""
         profile = Profile.unmeasured(testbed).on(platform) if self.needs_profile else None
         spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
         try:

@@ -27,7 +27,7 @@ class Capabilities(Isolation):
         fields = capabilities.fields(instance.run(["cat", "/proc/self/status"]).text)
         allowed = capabilities.mask(instance.spec.security.capabilities)
         for name in _SETS:
-            if more := capabilities.names(int(fields[name], 16) & ~allowed):
-                shown = ", ".join(more[:3]) + (f" and {len(more) - 3} more" if len(more) > 3 else "")
+            if excess := capabilities.names(int(fields[name], 16) & ~allowed):
+                shown = ", ".join(excess[:3]) + (f" and {len(excess) - 3} more" if len(excess) > 3 else "")
                 return f"{name} of its processes still has {shown}"
         return None

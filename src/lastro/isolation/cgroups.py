@@ -29,7 +29,7 @@ _FLOOR_IOPS = 100
 _PROCESSES = 256
 _OPEN_FILES = 256  # of each process: with the processes, 65,536 in all
 _CONNECTIONS = 256
-_LINK_BPS = 2_000_000  # 4,000 of the smallest frames: twice the chain's own UDP flow, by default
+_LINK_BPS = 2_000_000  # 4,000 of the smallest frames: twice the default UDP flow of the chain
 
 
 class CgroupLimits(Isolation):
@@ -39,7 +39,7 @@ class CgroupLimits(Isolation):
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         assert profile is not None, "the cgroups isolation is calibrated before it is applied"
-        resources = _limits_of_a_neighbour(profile) if spec.role == NEIGHBOUR else _reservation(spec.role, profile)
+        resources = _neighbour_limits(profile) if spec.role == NEIGHBOUR else _reservation(spec.role, profile)
         return replace(spec, resources=resources)
 
     def verify(self, instance: Instance) -> str | None:
@@ -50,7 +50,7 @@ class CgroupLimits(Isolation):
             path = groups.root / file.format(name=instance.cgroup.strip("/"))
             try:
                 in_force = instance.testbed.host.read_text(str(path))
-            except OSError:  # the kernel lacks the controller, and the platform did not mind
+            except OSError:  # the kernel lacks the controller, and the platform ignored that
                 return f"{path} cannot be read"
             if not set(wanted.split()) <= set(in_force.split()):
                 return f"{file} is {in_force.strip()!r}, not {wanted!r}"
@@ -77,20 +77,20 @@ def _reservation(role: str, profile: Profile) -> Resources:
     )
 
 
-def _limits_of_a_neighbour(profile: Profile) -> Resources:
+def _neighbour_limits(profile: Profile) -> Resources:
     need = profile.needs.get("function", _IDLE)
 
-    def rate(used: float, floor: int) -> int | None:
+    def rate_limit(used: float, floor: int) -> int | None:
         return max(floor, round(used * HEADROOM)) if profile.block_device else None
 
     return Resources(
         cpus=max(_FLOOR_CPUS, round(profile.usable_cpus - profile.chain_cpus, 2)),
         cpu_weight=10,
         memory_bytes=_memory_bytes(need, profile),
-        read_bps=rate(need.read_bps, _FLOOR_BPS),
-        write_bps=rate(need.write_bps, _FLOOR_BPS),
-        read_iops=rate(need.read_iops, _FLOOR_IOPS),
-        write_iops=rate(need.write_iops, _FLOOR_IOPS),
+        read_bps=rate_limit(need.read_bps, _FLOOR_BPS),
+        write_bps=rate_limit(need.write_bps, _FLOOR_BPS),
+        read_iops=rate_limit(need.read_iops, _FLOOR_IOPS),
+        write_iops=rate_limit(need.write_iops, _FLOOR_IOPS),
         block_device=profile.block_device,
         pids=_PROCESSES,
         open_files=_OPEN_FILES,

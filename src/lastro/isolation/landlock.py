@@ -37,8 +37,8 @@ print STDERR "$ARGV[0]: $!\\n"; exit($!{ENOENT} ? 127 : 126);
 """
 _SCRIPT = _SCRIPT.replace("WRITABLE", " ".join(WRITABLE)).replace("UNSUPPORTED", str(_UNSUPPORTED)).strip()
 
-# Prints the errno of two attempts, 0 for a success: a directory in /etc, and a device node (null's) in /tmp.
-_TRY = """
+# Prints the errno of two attempts, 0 for a success: to make a directory in /etc, and a device node (null) in /tmp.
+_ATTEMPTS = """
 my @probe = ("/etc/lastro-probe", "/tmp/lastro-probe");
 print mkdir($probe[0]) ? rmdir($probe[0]) && 0 : $! + 0, " ";
 require Config;
@@ -56,15 +56,16 @@ class Landlock(Isolation):
         return spec.with_security(prefix=(*spec.security.prefix, "perl", "-e", _SCRIPT))
 
     def verify(self, instance: Instance) -> str | None:
-        done = instance.run(["perl", "-e", _TRY], check=False)
+        done = instance.run(["perl", "-e", _ATTEMPTS], check=False)
         if done.returncode == _UNSUPPORTED:
             return f"its kernel refuses Landlock ({done.error_text.strip()})"
         if done.returncode != 0:
             return f"it cannot be checked: {done.error_text.strip()[-200:]}"
-        etc, node = (int(word) for word in done.text.split())
-        if etc not in ({_EACCES, _EROFS} if instance.spec.security.read_only_root else {_EACCES}):
-            return f"making a directory in /etc {_outcome(etc)}"
-        return None if node == _EACCES else f"making a device node in /tmp {_outcome(node)}"
+        in_etc, device_node = (int(word) for word in done.text.split())
+        expected_in_etc = {_EACCES, _EROFS} if instance.spec.security.read_only_root else {_EACCES}
+        if in_etc not in expected_in_etc:
+            return f"making a directory in /etc {_outcome(in_etc)}"
+        return None if device_node == _EACCES else f"making a device node in /tmp {_outcome(device_node)}"
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         availability = super().probe(testbed, platform)

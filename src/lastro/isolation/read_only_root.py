@@ -9,7 +9,7 @@ from lastro.isolation.base import Isolation, Profile
 from lastro.platforms.base import Instance, InstanceSpec
 
 _WRITABLE = ("/tmp", "/run", "/var/tmp")
-_TRY = """LC_ALL=C; export LC_ALL
+_ATTEMPTS = """LC_ALL=C; export LC_ALL
 for place in / /etc /usr/bin /var; do
   words=$(mkdir "$place/lastro-probe" 2>&1) && { rmdir "$place/lastro-probe"; echo "$place can be written"; continue; }
   case $words in
@@ -31,6 +31,6 @@ class ReadOnlyRoot(Isolation):
         return spec.with_security(read_only_root=True)
 
     def verify(self, instance: Instance) -> str | None:
-        done = instance.run(["sh"], stdin=_TRY, check=False)
+        done = instance.run(["sh"], stdin=_ATTEMPTS, check=False)
         lines = (done.text + done.error_text).strip().splitlines()
         return lines[0] if lines else None

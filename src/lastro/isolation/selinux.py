@@ -13,7 +13,7 @@ from lastro.testbed import Testbed
 
 TYPE = "container_t"
 _ENFORCE = "/sys/fs/selinux/enforce"
-_KNOWS = 'printf %s "$1" >/sys/fs/selinux/context'  # the kernel refuses a context that its policy does not have
+_CHECK_CONTEXT = 'printf %s "$1" >/sys/fs/selinux/context'  # the kernel refuses a context that its policy does not have
 
 
 class SELinux(Isolation):
@@ -38,7 +38,7 @@ class SELinux(Isolation):
         if mode != "1":
             return Availability("SELinux is permissive on this host: it logs and denies nothing", "setenforce 1")
         try:
-            testbed.host.run(["sh", "-c", _KNOWS, "sh", f"system_u:system_r:{TYPE}:s0"])
+            testbed.host.run(["sh", "-c", _CHECK_CONTEXT, "sh", f"system_u:system_r:{TYPE}:s0"])
         except CommandFailed:
             return Availability(
                 f"the SELinux policy of this host has no type for containers ({TYPE}): Debian, for"

@@ -1,4 +1,4 @@
-"""A root without rights on the host: the instance's user ids map to ids of the host that nothing else uses.
+"""A root without rights on the host: the user IDs of the instance are mapped to IDs that nothing else on the host uses.
 
 A process that breaks out of its other namespaces owns no files of the host, may not signal processes of other users,
 and has capabilities only over objects of its user namespace, such as its network. But the kernel is still that of the
@@ -20,8 +20,8 @@ class UserNamespace(Isolation):
     def verify(self, instance: Instance) -> str | None:
         """Return why root inside may still be root of the host, or does not own its files; None if it is isolated.
 
-        It reads the kernel's maps of user and group ids. A line of a map is: first id inside, first id outside, number
-        of ids."""
+        The check reads the kernel's maps of user and group IDs. A line of a map is: first ID inside, first ID outside,
+        number of IDs."""
         if not instance.shares_kernel:
             return "it has a kernel, and therefore users, of its own"
         for file in ("uid_map", "gid_map"):

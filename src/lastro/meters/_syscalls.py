@@ -1,4 +1,4 @@
-"""System calls by number, and arguments that make each harmless to try, even as root on a bare host.
+"""System calls by number, and arguments with which each can be tried without harm, even as root on a bare host.
 
 Only calls in these tables are tried: a newer kernel may have others, which might do anything. The arguments are -1,
 which is not a valid file, process, address or set of flags, so that the kernel returns EBADF, ESRCH, EFAULT or EINVAL
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-# Runs of calls by the number of the first; the numbers from 424 on are the same on every architecture.
+# Consecutive calls, by the number of the first. The numbers from 424 on are the same on every architecture.
 _COMMON = {
     424: """
         pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount
@@ -125,12 +125,12 @@ _ALL_WRONG = "-1 -1 -1 -1 -1 -1"
 
 
 def table(machine: str) -> dict[int, str]:
-    """Return {number: name} of the system calls of `machine`, as `uname -m` names it; empty if they are not known."""
+    """Return {number: name} of the system calls of `machine`, a name as `uname -m` prints it; empty if unknown."""
     runs = TABLES.get(machine, {})
     return {first + place: name for first, names in runs.items() for place, name in enumerate(names.split())}
 
 
-def trials(machine: str) -> Iterator[str]:
+def harmless_calls(machine: str) -> Iterator[str]:
     """Yield a line with number, name and arguments for each system call that can be tried without harm."""
     for number, name in table(machine).items():
         if name not in NOT_TRIED:

@@ -1,6 +1,6 @@
 """A meter observes instances under load: it reads counters of the kernel before and after.
 
-It reads nothing in between, so that it does not affect the measurement."""
+It reads nothing in between, so that it does not disturb the measurement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lastro.testbed import Testbed
 class Meter(Part):
     kind = "meter"
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    whole_host: ClassVar[bool] = False  # it watches more than its instances
+    whole_host: ClassVar[bool] = False  # whether it watches more than its instances
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:
         """Create a meter of `instances`, which are {role: instance}."""

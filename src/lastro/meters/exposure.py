@@ -38,13 +38,11 @@ from lastro.testbed import Testbed
 
 _SCRIPT = Path(__file__).with_name("exposure.pl")
 _TIMEOUT_S = 120.0
-_DENIED = {"1": "EPERM", "38": "ENOSYS", "signal 31": "SIGSYS"}  # how a call that is not allowed may end
+_DENIED = {"1": "EPERM", "38": "ENOSYS", "signal 31": "SIGSYS"}  # how a denied call may end
 _WHOLE_MAP = "0 0 4294967295"  # of the initial user namespace
 _SECCOMP = {"0": "off", "1": "strict", "2": "filter"}
 _MOST_PATHS = 100  # in the notes
 _NAMESPACES = "cd /proc/self/ns; for kind in *; do echo $kind $(readlink $kind); done"
-
-Lines = Mapping[str, list[list[str]]]  # the other fields of each line, by the line's first field
 
 
 class ExposureMeter(Meter):
@@ -70,51 +68,52 @@ class ExposureMeter(Meter):
         """Examine the instance by a Perl script that runs inside it.
 
         Raises: PlatformError when the instance has no perl; InstrumentError when the script fails."""
-        asked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
-        if asked.returncode != 0:
-            words = f": {error}" if (error := asked.error_text.strip()[-200:]) else ""
+        checked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
+        if checked.returncode != 0:
+            error = checked.error_text.strip()[-200:]
+            words = f": {error}" if error else ""
             raise PlatformError(
                 f"the exposure meter found no perl in instance {self._instance.spec.name}{words}",
                 "use a root filesystem with perl-base, such as Debian's",
             )
-        self._machine = asked.text.split()[0]
+        self._machine = checked.text.split()[0]
         done = self._instance.run(["perl", "-"], stdin=_script(self._machine), timeout_s=_TIMEOUT_S, check=False)
-        found: dict[str, list[list[str]]] = defaultdict(list)
+        self._lines: dict[str, list[list[str]]] = defaultdict(list)  # the other fields of each line, by its first field
         for kind, *fields in (line.split("\t") for line in done.text.splitlines()):
-            found[kind].append(fields)
-        if "done" not in found:
+            self._lines[kind].append(fields)
+        if "done" not in self._lines:
             words = done.error_text.strip()[-200:] or f"exit code {done.returncode}"
             raise InstrumentError(f"the exposure meter did not finish: {words}")
-        self._found: Lines = found
         self._shared = self._shared_namespaces()
 
     def _shared_namespaces(self) -> dict[str, bool]:
         host = dict(line.split() for line in self.testbed.host.run(["sh", "-c", _NAMESPACES]).text.splitlines())
-        one_kernel = self._instance.shares_kernel  # otherwise the same number means something else
-        return {kind: one_kernel and host.get(kind) == link for kind, link in self._found["namespace"]}
+        one_kernel = self._instance.shares_kernel  # numbers of namespaces on different kernels are not comparable
+        return {kind: one_kernel and host.get(kind) == link for kind, link in self._lines["namespace"]}
 
     @property
     def _status(self) -> dict[str, str]:
-        return dict(self._found["status"])
+        return dict(self._lines["status"])
 
     def _single(self, kind: str) -> str:
-        return self._found[kind][0][0] if self._found[kind] else ""
+        return self._lines[kind][0][0] if self._lines[kind] else ""
 
     def _calls(self) -> dict[str, list[str]]:
-        """Return {how calls ended: names of these system calls}; the keys are 'allowed' and values of `_DENIED`."""
+        """Return {outcome: names of the system calls that ended so}; outcomes are 'allowed' and values of `_DENIED`."""
         calls: dict[str, list[str]] = defaultdict(list)
-        for name, outcome in self._found["call"]:
+        for name, outcome in self._lines["call"]:
             calls[_DENIED.get(outcome, "allowed")].append(name)
         return calls
 
     def read(self) -> dict[str, float]:
-        held = capabilities.names(int(self._status["CapBnd"], 16)) if self._single("uid_map") == _WHOLE_MAP else []
+        in_initial_namespace = self._single("uid_map") == _WHOLE_MAP
+        bounding_set = capabilities.names(int(self._status["CapBnd"], 16)) if in_initial_namespace else []
         values = {
             "exposure_host_kernel": int(self._instance.shares_kernel),
             "exposure_syscalls": len(self._calls()["allowed"]),
-            "exposure_capabilities": len(held),
-            "exposure_writable_proc_sys": len(self._found["writable"]),
-            "exposure_devices": len(self._found["device"]),
+            "exposure_capabilities": len(bounding_set),
+            "exposure_writable_proc_sys": len(self._lines["writable"]),
+            "exposure_devices": len(self._lines["device"]),
             "exposure_shared_namespaces": sum(self._shared.values()),
         }
         return {name: float(value) for name, value in values.items()}
@@ -123,11 +122,11 @@ class ExposureMeter(Meter):
         host, status, calls = self.testbed.host, self._status, self._calls()
         kernel, hostname = self._single("kernel"), self._single("hostname")
         known = set(_syscalls.table(self._machine).values())
-        paths = [path for (path,) in self._found["writable"]]
+        paths = [path for (path,) in self._lines["writable"]]
         return {
             "exposure": {
-                "kernel": {"release": kernel, "host's": kernel == _host(host, "osrelease")},
-                "host name": {"name": hostname, "host's": hostname == _host(host, "hostname")},
+                "kernel": {"release": kernel, "host's": kernel == _kernel_setting(host, "osrelease")},
+                "host name": {"name": hostname, "host's": hostname == _kernel_setting(host, "hostname")},
                 "processes seen": int(self._single("processes") or 0),
                 "user ids": self._single("uid_map"),
                 "label": self._single("label"),
@@ -138,11 +137,11 @@ class ExposureMeter(Meter):
                     "bounding": capabilities.names(int(status["CapBnd"], 16)),
                 },
                 "namespaces shared": [kind for kind, shared in self._shared.items() if shared],
-                "devices": [path for _, path, _ in self._found["device"]],
+                "devices": [path for _, path, _ in self._lines["device"]],
                 "writable": paths[:_MOST_PATHS] + ["…"] * (len(paths) > _MOST_PATHS),
                 "search cut short at": self._single("cut_short") or None,
                 "system calls": {
-                    "tried": len(self._found["call"]),
+                    "tried": len(self._lines["call"]),
                     **{word: calls[word] for word in _DENIED.values()},
                     "not tried": {name: why for name, why in _syscalls.NOT_TRIED.items() if name in known},
                 },
@@ -159,9 +158,9 @@ def _script(machine: str) -> str:
         raise InstrumentError(
             f"there is no table of the system calls of {machine}", "the exposure meter supports x86_64 and aarch64"
         )
-    data = [f"{numbers['faccessat']} {numbers['prctl']}", *_syscalls.trials(machine)]
+    data = [f"{numbers['faccessat']} {numbers['prctl']}", *_syscalls.harmless_calls(machine)]
     return _SCRIPT.read_text(encoding="utf-8") + "__END__\n" + "\n".join(data) + "\n"
 
 
-def _host(host: Host, file: str) -> str:
+def _kernel_setting(host: Host, file: str) -> str:
     return host.read_text(f"/proc/sys/kernel/{file}").strip()

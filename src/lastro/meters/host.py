@@ -21,14 +21,15 @@ class _MachineUnderGuest:
 
     def __init__(self, session: Session, rivals: frozenset[int]) -> None:
         self._session, self._rivals = session, rivals
-        self._before, self._own = self._look(), os.times()
+        self._before, self._lastro_before = self._look(), os.times()
 
     def stop(self) -> None:
-        now, own = self._look(), os.times()
-        self.totals, elapsed_s = now.totals.since(self._before.totals), now.at_s - self._before.at_s
-        own_s = own.user + own.children_user - self._own.user - self._own.children_user
-        foreign_s = now.foreign_user_s(self._before, self._session.pids() - self._rivals, own_s)
-        self.foreign_cpus = foreign_s / elapsed_s
+        now, lastro = self._look(), os.times()
+        self.totals = now.totals.since(self._before.totals)
+        before = self._lastro_before
+        lastro_s = lastro.user + lastro.children_user - before.user - before.children_user
+        foreign_s = now.foreign_user_s(self._before, self._session.pids() - self._rivals, lastro_s)
+        self.foreign_cpus = foreign_s / (now.at_s - self._before.at_s)
 
     def _look(self) -> ActivityReading:
         with self._session.host.recorded():
@@ -48,7 +49,7 @@ class HostMeter(Meter):
     )
 
     _under: _MachineUnderGuest | None = None  # only in a guest
-    hidden_s = 0.0  # CPU time that a hypervisor gave to the trial's own instances beside this host
+    hidden_s = 0.0  # CPU time that a hypervisor gave to the trial's instances that run beside this host
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance], own_cgroups: Sequence[str] = ()) -> None:
         """Create a meter of the host; `own_cgroups` are the cgroups of the platform's daemons."""
@@ -77,8 +78,8 @@ class HostMeter(Meter):
     def read(self, work_s: float | None = None) -> dict[str, float]:
         """Return {metric name: value}.
 
-        `host_cpus` is CPU time divided by `work_s`, the seconds that the work took, if the meter ran longer than that;
-        by default, it is divided by the time between `start` and `stop`."""
+        `host_cpus` is CPU time divided by `work_s`, the seconds that the work took; by default, by the time between
+        `start` and `stop`. Pass `work_s` if the meter ran longer than the work."""
         return {
             "host_cpus": self.busy_s / (work_s or self.elapsed_s),
             "host_steal": self.steal_percent,

@@ -8,7 +8,7 @@ from typing import Any
 from lastro.meters.base import Meter
 from lastro.platforms.base import Instance
 
-_COUNTED = [(way, what) for way in ("rx", "tx") for what in ("bytes", "packets", "dropped")]
+_COUNTERS = [(way, what) for way in ("rx", "tx") for what in ("bytes", "packets", "dropped")]
 Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets, rx_dropped, tx_bytes, …
 
 
@@ -24,13 +24,13 @@ def moved(before: Counters, after: Counters) -> Counters:
 class InterfaceMeter(Meter):
     """A meter of interfaces. Instances are read in order at the start, and in reverse order at the end.
 
-    So an instance cannot seem to have received more than an instance before it in this order has sent, even if that one
-    never stops sending."""
+    So the counters of an instance never show more received packets than an earlier instance has sent, even if that
+    instance sends all the time."""
 
     name = "interfaces"
     summary = "bytes and packets over every interface of every instance"
 
-    mtu: dict[str, int]  # by port, as in `moved`
+    mtu: dict[str, int]  # by interface, as in `moved`
 
     def start(self) -> None:
         self._before = self.now()
@@ -39,7 +39,7 @@ class InterfaceMeter(Meter):
         self.moved: Counters = moved(self._before, self._read(reversed([*self.instances.items()])))
 
     def now(self) -> Counters:
-        """Return the counters of all interfaces, which count since the interface was created."""
+        """Return the counters of all interfaces; each counts since its interface was created."""
         return self._read(self.instances.items())
 
     def _read(self, instances: Iterable[tuple[str, Instance]]) -> Counters:
@@ -49,11 +49,7 @@ class InterfaceMeter(Meter):
             for link in instance.links():
                 stats = link["stats64"]
                 self.mtu[f"{role}.{link['ifname']}"] = link["mtu"]
-                counters[f"{role}.{link['ifname']}"] = {
-                    f"{way}_{what}": stats[way][what]
-                    for way in ("rx", "tx")
-                    for what in ("bytes", "packets", "dropped")
-                }
+                counters[f"{role}.{link['ifname']}"] = {f"{way}_{what}": stats[way][what] for way, what in _COUNTERS}
         return counters
 
     def read(self) -> dict[str, float]:

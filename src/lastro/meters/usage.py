@@ -47,8 +47,8 @@ class UsageMeter(Meter):
     def read(self, work_s: float | None = None) -> dict[str, float]:
         """Return {metric name: value}.
 
-        CPU time is divided by `work_s`, the seconds that the work took, if the meter ran longer than that; by default,
-        it is divided by the time between `start` and `stop`."""
+        CPU time is divided by `work_s`, the seconds that the work took; by default, by the time between `start` and
+        `stop`. Pass `work_s` if the meter ran longer than the work."""
         elapsed_s = work_s or self.elapsed_s
         chain = {role: used for role, used in self.used.items() if role != _NEIGHBOUR}
         return {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from lastro import registry, validity
 from lastro.errors import InputError, LastroError, Unavailable
 from lastro.functions.base import Function
-from lastro.functions.own import brought
+from lastro.functions.own import brought_function
 from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import Isolation, parts_of
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lastro.testbed import Testbed
 
 _TIME = re.compile(r"(?<!_per)_s$")  # the name of a setting in seconds, such as limit_s, but not rate_per_s
-_STEPS = 4  # of a trial that may share one time limit, at most
-_SLOWER = 10.0  # times the expected duration that a trial may take
+_MOST_STEPS = 4  # of a trial to which one time limit may apply
+_SLOWER = 10.0  # how many times its expected duration a trial may take
 
 Config = Mapping[str, Level]  # the study's settings under the treatment's levels: all that a trial needs to know
 
@@ -70,7 +70,7 @@ def sysctls_of(config: Config) -> dict[str, str]:
 class CalibrationKind:
     """A kind of calibration. `shape` is the type of its value.
 
-    If it is `optional`, a trial can be valid although the calibration failed."""
+    If `optional` is true, a trial can be valid although the calibration failed."""
 
     shape: Any
     optional: bool = False
@@ -79,10 +79,11 @@ class CalibrationKind:
 class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
-    `parts` are the kinds of part that a study may choose. `usable` maps a kind to the classes of which its parts
-    must be. The key of a calibration begins with a name in `calibration_kinds`, followed by a slash. `figures` are
-    added to reports. If `sized` is a factor, reports show how metrics grow with it. The metrics in `leads` come
-    first where a study names no metrics."""
+    `parts` are the kinds of part that a study may choose. `usable` maps a kind to the base classes of the parts that
+    may be chosen. Parts of a kind in `combinable` may be joined by '+', and those of a kind in `chainable` by '>'. The
+    key of a calibration begins with a name in `calibration_kinds`, followed by a slash. `figures` are added to reports.
+    If `sized` is a factor, reports show how metrics grow with it. If a study names no metrics, those in `leads` come
+    first."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -100,7 +101,7 @@ class Declaration(ABC):
     calibration_kinds: ClassVar[Mapping[str, CalibrationKind]] = {}
     figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
     sized: ClassVar[SizedFactor | None] = None
-    roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a three-node testbed has more
+    roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that the scenario uses; a three-node testbed has more
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -150,7 +151,7 @@ class Declaration(ABC):
 
         Each setting in seconds may be the time limit of several steps of the trial, so it is added several times."""
         times = (float(value) for name, value in config.items() if _TIME.search(name))
-        return _SLOWER * cls.duration_s(config) + _STEPS * sum(times)
+        return _SLOWER * cls.duration_s(config) + _MOST_STEPS * sum(times)
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
@@ -167,7 +168,7 @@ class Declaration(ABC):
 
 
 class OnTestbed:
-    """The state of a scenario in a session: its testbed, and what it prepared there."""
+    """The state of a scenario in a session: its testbed, and the stack of what it has prepared there."""
 
     def __init__(self, testbed: Testbed | None) -> None:
         self._testbed = testbed
@@ -196,11 +197,11 @@ class OnTestbed:
     def judge_apparatus(self, outcome: Outcome) -> None:
         """Note Lastro's own CPU time and wake-ups during measurements since the last call; invalidate if too high."""
         windows = [] if self._testbed is None else self._testbed.apparatus_windows()
-        counted = [window for window in windows if window.wake_ups is not None and window.cpu_s is not None]
-        if counted:
-            measured_s = sum(window.elapsed_s for window in counted)
-            wake_ups = sum(window.wake_ups or 0 for window in counted)
-            cpu_s = sum(window.cpu_s or 0.0 for window in counted)
+        complete = [window for window in windows if window.wake_ups is not None and window.cpu_s is not None]
+        if complete:
+            measured_s = sum(window.elapsed_s for window in complete)
+            wake_ups = sum(window.wake_ups or 0 for window in complete)
+            cpu_s = sum(window.cpu_s or 0.0 for window in complete)
             note = {"measured_s": measured_s, "wake_ups": wake_ups, "cpus": cpu_s / measured_s}
             if killed := sum(window.killed for window in windows):
                 note["killed"] = killed
@@ -248,13 +249,15 @@ class Scenario(Declaration, OnTestbed):
         scenario = self.at(config)
         with scenario.with_its_parts():
             answer: object = scenario.availability(config)
-        if not isinstance(answer, Availability):
-            wrong: object = (answer,)
-        elif isinstance(answer.reason, str | None) and isinstance(answer.remedy, str | None):
-            return answer
+        if isinstance(answer, Availability):
+            contents: tuple[object, ...] = (answer.reason, answer.remedy)
+            if all(isinstance(text, str | None) for text in contents):
+                return answer
         else:
-            wrong = (answer.reason, answer.remedy)
-        return Availability(f"scenario {self.name} does not say whether it can run: {wrong!r}", "correct the scenario")
+            contents = (answer,)
+        return Availability(
+            f"scenario {self.name} does not say whether it can run: {contents!r}", "correct the scenario"
+        )
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:
@@ -385,11 +388,11 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
 
 
 def _class_of(kind: type[registry.P], name: str) -> type[registry.P]:
-    """Return the class of a part. An unknown function is one that the study brings, as made by `brought`."""
+    """Return the class of a part. An unknown function is one that the study brings."""
     info = registry.parts(kind.kind).get(name)
     is_function = info is not None and (info.cls is None or issubclass(info.cls, Function))
     if issubclass(kind, Function) and not is_function:
-        return cast(type[registry.P], brought(name))
+        return cast(type[registry.P], brought_function(name))
     return registry.get(kind, name)
 
 
@@ -408,7 +411,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         chainable=scenario.chainable,
         settings={setting.name: setting for setting in scenario.settings},
         metrics={metric.name: metric for metric in scenario.known_metrics()},
-        metrics_of={kind: found for kind in scenario.parts if (found := _metrics_of(kind, scenario))},
+        metrics_of={kind: metrics for kind in scenario.parts if (metrics := _metrics_of(kind, scenario))},
         metrics_by=scenario.metrics_by,
         leads=scenario.leads,
         placed={VARIANT.name: VARIANT} | ({GUEST.name: GUEST} if scenario.needs_root else {}),
@@ -419,14 +422,17 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
 
 def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]]:
     """Return {part: names of its metrics that the scenario itself does not have}, without parts that have none."""
-    own = {metric.name for metric in scenario.metrics}
-    infos = [info for info in registry.parts(kind).values() if info.name in scenario.part_names(kind)]
-    brought = {info.name: frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) for info in infos}
-    return {name: names - own for name, names in brought.items() if names - own}
+    usable, of_scenario = scenario.part_names(kind), {metric.name for metric in scenario.metrics}
+    further: dict[str, frozenset[str]] = {}
+    for info in registry.parts(kind).values():
+        names = frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) - of_scenario
+        if info.name in usable and names:
+            further[info.name] = names
+    return further
 
 
 def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting[Any]]]:
-    """Return {part: {option name: option}} for those of the named parts that have options."""
+    """Return {part: {option name: option}} for the parts in `names` that have options."""
     infos = [info for info in registry.parts(kind).values() if info.name in names]
     offered = {info.name: getattr(info.cls, "options", ()) for info in infos}
     return {name: {option.name: option for option in options} for name, options in offered.items() if options}

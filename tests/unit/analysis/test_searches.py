@@ -62,7 +62,7 @@ def value(levels: Levels, block: int, metric: str) -> float:
 
 
 def ended(levels: Levels, block: int) -> dict[str, Any]:
-    """As `memory_room.record_capacity` and its callers store it."""
+    """As `host_memory.record_capacity` and its callers store it."""
     outcome = Outcome()
     text = ENOUGH if is_bound(levels, block) else ROUTE.format(n=block + 40)
     if levels["platform"] == "kvm" and block == 2:

@@ -19,7 +19,7 @@ from lastro.host.base import Completed
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.runc import Runc
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.shared.flow import crossings
+from lastro.scenarios.shared.flow import crossing_reasons
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 
@@ -248,7 +248,7 @@ def test_without_click_it_says_where_lastro_looks(tmp_path: Path) -> None:
     ids=["counted", "nothing", "silent", "broken"],
 )
 def test_what_click_counted_is_a_witness(seen: dict[str, CounterReading], reason: str | None) -> None:
-    reasons = crossings("iperf3-tcp", cast(Any, SimpleNamespace(function=function("none"))), seen, 1_000_000)
+    reasons = crossing_reasons("iperf3-tcp", cast(Any, SimpleNamespace(function=function("none"))), seen, 1_000_000)
     assert (reason is None and reasons == []) or (reason and len(reasons) == 1 and reason in reasons[0])
 
 

@@ -132,9 +132,9 @@ def test_the_duts_own_interfaces_join_no_two_instances() -> None:
 
 def test_docker_is_told_the_published_port_when_an_instance_starts_and_others_learn_nothing() -> None:
     spec = InstanceSpec("p-1", "proxy")
-    assert hosting("docker-nat").announced(spec, 1, 3128, OUTSIDE).published == f"{OUTSIDE}:3129:3128"
+    assert hosting("docker-nat").published_spec(spec, 1, 3128, OUTSIDE).published == f"{OUTSIDE}:3129:3128"
     assert hosting("docker-nat").endpoint(hosted(1), OUTSIDE) == (OUTSIDE, 3129)
-    assert hosting("nat").announced(spec, 1, 3128, OUTSIDE) == spec
+    assert hosting("nat").published_spec(spec, 1, 3128, OUTSIDE) == spec
 
 
 def test_only_docker_has_its_own_network(tmp_path: Path) -> None:
@@ -159,5 +159,5 @@ COMMIT
 def test_connections_are_counted_by_dockers_own_rules(tmp_path: Path) -> None:
     snmp = "Ip: Forwarding ForwDatagrams\nIp: 1 900\n"
     host = RecordingHost(lambda argv: answer(SAVED if "iptables-save" in argv else snmp))
-    found = hosting("docker-nat").carried(recording_testbed(host, tmp_path))
+    found = hosting("docker-nat").traffic_counters(recording_testbed(host, tmp_path))
     assert found == {"routed": 900, "published": 7, "translated": 2}

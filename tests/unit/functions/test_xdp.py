@@ -22,7 +22,7 @@ from lastro.functions.firewall import BLOCKED_PORTS, Firewall
 from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.shared.flow import crossings
+from lastro.scenarios.shared.flow import crossing_reasons
 from lastro.scenarios.shared.function_row import EACH, TOGETHER, in_row
 
 from ...support.recording import RecordingHost, answer, recording_testbed
@@ -126,7 +126,7 @@ def test_a_program_that_was_detached_during_the_trial_is_an_error(tmp_path: Path
 @pytest.mark.parametrize(("passed", "reasons"), [(1_500_000, 0), (1_400_000, 0), (1_399_999, 1)])
 def test_a_program_that_passed_less_than_the_kernel_forwarded_was_detached(passed: int, reasons: int) -> None:
     seen = {"crossed": CounterReading(30, 1_400_000), "passed": CounterReading(1000, passed)}
-    found = crossings("iperf3-tcp", cast(Any, SimpleNamespace(function=Firewall())), seen, 1_000_000)
+    found = crossing_reasons("iperf3-tcp", cast(Any, SimpleNamespace(function=Firewall())), seen, 1_000_000)
     assert len(found) == reasons
     assert all("forwarded 1400000 bytes, and the XDP program passed 1399999" in each for each in found)
 
@@ -242,7 +242,7 @@ def test_functions_in_a_row_have_ports_and_so_instances_of_their_own(names: tupl
 
 def test_a_program_in_a_row_that_was_detached_is_noticed() -> None:
     seen = {"function2.crossed": CounterReading(10, 1000), "function2.passed": CounterReading(9, 900)}
-    (reason,) = crossings(
+    (reason,) = crossing_reasons(
         "ping", cast(Any, SimpleNamespace(function=SimpleNamespace(crossings=(), witnesses=()))), seen, 1
     )
     assert "forwarded 1000 bytes, and the XDP program passed 900" in reason

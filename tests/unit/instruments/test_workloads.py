@@ -174,19 +174,21 @@ def test_arrays_that_do_not_fit_the_instance_are_unavailable_before_any_trial(mo
     """The short version would fit."""
     monkeypatch.setattr(_memory, "last_level_cache_bytes", lambda host, cpuset: 256 << 20)
     probes = WorkloadProbes(SimpleNamespace(host=None))  # type: ignore[arg-type]
-    found = probes._room(Stream(), Resources(cpuset="0", memory_bytes=1 << 30))
+    found = probes._fits_into_memory(Stream(), Resources(cpuset="0", memory_bytes=1 << 30))
     assert found.reason == "stream needs 3.0 GiB, but the instance has 1.0 GiB of memory"
     assert found.remedy and 'memory = "3219M"' in found.remedy
-    assert probes._room(Stream(), Resources(memory_bytes=3219 << 20))
-    assert not probes._room(Stream(), Resources(memory_bytes=3218 << 20))
-    assert probes._room(Stream(array="128M"), Resources(memory_bytes=1 << 30))
-    assert not probes._room(Mbw(array=1000), Resources(memory_bytes=1 << 30))
-    assert not probes._room(Mbw(), Resources(cpuset="0", memory_bytes=2 << 30))
-    assert probes._room(Mbw(), Resources(cpuset="0", memory_bytes=3 << 30))
-    assert not probes._room(SysbenchMemory(block="0"), Resources(cpuset="0", memory_bytes=1 << 30))
-    assert probes._room(SysbenchMemory(block="0"), Resources(cpuset="0", memory_bytes=2 << 30))
-    assert not probes._room(SysbenchMemory(block="0", scope="local", threads=2), Resources(memory_bytes=2 << 30))
-    assert probes._room(SysbenchCpu(), Resources(memory_bytes=128 << 20))
+    assert probes._fits_into_memory(Stream(), Resources(memory_bytes=3219 << 20))
+    assert not probes._fits_into_memory(Stream(), Resources(memory_bytes=3218 << 20))
+    assert probes._fits_into_memory(Stream(array="128M"), Resources(memory_bytes=1 << 30))
+    assert not probes._fits_into_memory(Mbw(array=1000), Resources(memory_bytes=1 << 30))
+    assert not probes._fits_into_memory(Mbw(), Resources(cpuset="0", memory_bytes=2 << 30))
+    assert probes._fits_into_memory(Mbw(), Resources(cpuset="0", memory_bytes=3 << 30))
+    assert not probes._fits_into_memory(SysbenchMemory(block="0"), Resources(cpuset="0", memory_bytes=1 << 30))
+    assert probes._fits_into_memory(SysbenchMemory(block="0"), Resources(cpuset="0", memory_bytes=2 << 30))
+    assert not probes._fits_into_memory(
+        SysbenchMemory(block="0", scope="local", threads=2), Resources(memory_bytes=2 << 30)
+    )
+    assert probes._fits_into_memory(SysbenchCpu(), Resources(memory_bytes=128 << 20))
 
 
 def test_a_plan_counts_the_cache_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from lastro.scenarios.shared.chain import ROLES, Chain, _segments
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.function_row import EACH, FunctionRow, in_row
 from lastro.scenarios.shared.point_to_point import JoinedPair
-from lastro.scenarios.shared.topology import BuiltTopology, Plug, note_load, note_meter
+from lastro.scenarios.shared.topology import BuiltTopology, PluggedPort, note_load, note_meter
 from lastro.scenarios.uplink.ends import FlowEnd
 from lastro.scenarios.uplink.ends import note_topology as note_joined
 from lastro.study.topology import grid
@@ -291,7 +291,7 @@ def test_a_link_that_the_platform_made_is_read_from_the_kernel(tmp_path: Path) -
     bed = recording_testbed(RecordingHost(look), tmp_path)
     names["dut"] = bed.dut
     found: Any = BuiltTopology(bed)
-    found.link("docker-nat", Plug("proxy", bed, "proxy", "eth0", ""), Plug("dut", bed, "", "", ""))
+    found.link("docker-nat", PluggedPort("proxy", bed, "proxy", "eth0", ""), PluggedPort("dut", bed, "", "", ""))
     outcome = Outcome()
     found.note(outcome)
     (made,) = noted(outcome).links

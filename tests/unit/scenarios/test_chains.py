@@ -23,7 +23,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.probing import _Hops
 from lastro.scenarios.shared.chain import _segments, deployed, hops_of
-from lastro.scenarios.shared.flow import crossings
+from lastro.scenarios.shared.flow import crossing_reasons
 from lastro.scenarios.shared.function_row import EACH, TOGETHER, FunctionRow, in_row
 from lastro.scenarios.shared.on_chain import OnChain, functions_level, hosts_levels, starts_s
 from lastro.study.design import treatments
@@ -273,7 +273,7 @@ def seen(**crossed: int) -> dict[str, CounterReading]:
 )
 def test_every_function_of_a_row_accounts_for_the_flow(counted: dict[str, CounterReading], reason: str | None) -> None:
     chain = SimpleNamespace(function=row("none>none>firewall"))
-    found = crossings("tcp", cast(Any, chain), counted, FLOW_BYTES)
+    found = crossing_reasons("tcp", cast(Any, chain), counted, FLOW_BYTES)
     assert found == [] if reason is None else [reason in each for each in found] == [True]
 
 

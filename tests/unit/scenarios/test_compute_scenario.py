@@ -21,15 +21,15 @@ from lastro.meters.host import HostMeter
 from lastro.results.samples import Outcome, Reading, Remark
 from lastro.scenarios import compute
 from lastro.scenarios.compute import ComputeScenario, WorkloadProbes
-from lastro.scenarios.shared.accounts import BY_HOST, METRICS, GuestAccount, with_account
+from lastro.scenarios.shared.accounts import BY_HOST, METRICS, GuestCounters, with_usage_metrics
 from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
 from lastro.scenarios.shared.resources import (
     _allowed,
     check_cpuset,
     expected_cpus,
     has_memory,
+    require_no_limits,
     resources,
-    without_limits,
 )
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.testbed import Testbed
@@ -98,7 +98,7 @@ def test_a_list_of_cpus_is_checked_before_anything_runs() -> None:
 
 def test_an_isolation_with_limits_of_its_own_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="sets limits"):
-        without_limits([CgroupLimits()])
+        require_no_limits([CgroupLimits()])
 
 
 # On a remote host
@@ -196,10 +196,10 @@ def test_what_the_host_timed_stays_whatever_the_guests_clock_did() -> None:
     assert outcome.notes["really"] == {"clock of the tool": "its own, which ran wrong: no metric depends on it"}
 
 
-ACCOUNT = with_account(
+ACCOUNT = with_usage_metrics(
     Reading({"time_host": 2.0, "gzip_rate": 10.0}),
     Usage(cpu_s=3.0, memory_peak_bytes=64 << 20), 2.0,
-    GuestAccount(1.0, 0.0, 0, 10.0), GuestAccount(2.0, 0.0, 32 << 20, 12.0),
+    GuestCounters(1.0, 0.0, 0, 10.0), GuestCounters(2.0, 0.0, 32 << 20, 12.0),
 )  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under:
     window = MeasuredWindow(nothing, {"instance": nothing}, DEFAULTS, workload="instance")
     window.host, window.fresh_peak = host, True
     window.usage.before, window.usage.used = {"instance": Usage()}, {"instance": Usage(cpu_s=2.1, user_s=2.0)}
-    window.guest, window.guest_after = GuestAccount(1.0, 0.0, 0, 10.0), GuestAccount(4.0, 0.0, 0, 14.0)
+    window.guest, window.guest_after = GuestCounters(1.0, 0.0, 0, 10.0), GuestCounters(4.0, 0.0, 0, 14.0)
     vars(window).update(seen)
     monkeypatch.setattr(compute, "MeasuredWindow", lambda *around, workload: window)
     monkeypatch.setattr(tool, "run", lambda *how: reading)
@@ -344,7 +344,7 @@ def test_a_workload_too_short_for_the_hosts_clock_is_told() -> None:
 
 
 def test_two_readings_of_a_guest_are_seconds_between_them_and_memory_at_the_second() -> None:
-    found = GuestAccount(12.0, 0.5, 7 << 20, 33.0).since(GuestAccount(10.5, 0.25, 9 << 20, 31.0))
+    found = GuestCounters(12.0, 0.5, 7 << 20, 33.0).since(GuestCounters(10.5, 0.25, 9 << 20, 31.0))
     assert found == {"busy_s": 1.5, "stolen_s": 0.25, "elapsed_s": 2.0, "used_bytes": 7 << 20}
 
 
@@ -423,11 +423,11 @@ def guest(text: str, *, shares_kernel: bool = False, **more: Any) -> Any:
 
 def test_a_guests_own_account() -> None:
     text = "61.25 118.00\ncpu  100 20 30 4000 50 6 7 8 0 0\nMemTotal:  1000 kB\nMemAvailable:  400 kB\n"
-    found = GuestAccount.of(guest(text))
-    assert found == GuestAccount(busy_s=1.63, stolen_s=0.08, used_bytes=600 << 10, up_s=61.25)
-    assert GuestAccount.of(guest("")) is None
-    assert GuestAccount.of(guest("1.0 2.0\ncpu a b\nMemTotal: x\nMemAvailable: y\n")) is None
-    assert GuestAccount.of(guest("1.0 2.0\ncpu 1 2 3 4 5 6 7 8\nMemTotal:\nMemAvailable:\n")) is None
-    assert GuestAccount.of(guest(text, shares_kernel=True)) is None
+    found = GuestCounters.of(guest(text))
+    assert found == GuestCounters(busy_s=1.63, stolen_s=0.08, used_bytes=600 << 10, up_s=61.25)
+    assert GuestCounters.of(guest("")) is None
+    assert GuestCounters.of(guest("1.0 2.0\ncpu a b\nMemTotal: x\nMemAvailable: y\n")) is None
+    assert GuestCounters.of(guest("1.0 2.0\ncpu 1 2 3 4 5 6 7 8\nMemTotal:\nMemAvailable:\n")) is None
+    assert GuestCounters.of(guest(text, shares_kernel=True)) is None
     nothing = "1.0 2.0\ncpu  0 0 0 0 0 0 0 0 0 0\nMemTotal:  1000 kB\nMemAvailable:  400 kB\n"
-    assert GuestAccount.of(guest(nothing)) is None, "a kernel that does not count is not an idle one"
+    assert GuestCounters.of(guest(nothing)) is None, "a kernel that does not count is not an idle one"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.attachments._offloads import made_by, script
+from lastro.attachments._offloads import links_made_by, switch_off_script
 from lastro.attachments.base import BatchLinks, Segment
 from lastro.functions.base import CounterReading
 from lastro.image.rootfs import ImageAdditions
@@ -46,12 +46,12 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_the_links_of_a_batch_are_found_with_their_namespaces(name: str) -> None:
     testbed: Any = SimpleNamespace(dut="dut")
-    assert made_by(attachment(name).batches(testbed, chain_of())) == MADE[name]
+    assert links_made_by(attachment(name).batches(testbed, chain_of())) == MADE[name]
 
 
 def test_taps_are_links_too_and_nothing_else_is() -> None:
     lines = ["tuntap add dev hub-aa mode tap", "link set hub-aa up", "route add 198.18.0.0/24 dev hub-aa"]
-    assert made_by([("dut", lines)]) == {"dut": ["hub-aa"]}
+    assert links_made_by([("dut", lines)]) == {"dut": ["hub-aa"]}
 
 
 class _Plain(BatchLinks):
@@ -85,7 +85,11 @@ def test_offloads_are_switched_off_by_one_command_before_the_instances_get_their
         for netns, name in (("N1", "out0"), ("N2", "in0"))
     ]
     assert told == ["".join(lines)]
-    assert inside == [(["sh", "-e"], f"for link in out0; do {EACH}; done\n")] == [(["sh", "-e"], script(["out0"]))]
+    assert (
+        inside
+        == [(["sh", "-e"], f"for link in out0; do {EACH}; done\n")]
+        == [(["sh", "-e"], switch_off_script(["out0"]))]
+    )
 
 
 @pytest.mark.parametrize(

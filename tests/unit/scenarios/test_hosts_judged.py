@@ -37,10 +37,10 @@ class Counted(RecordingHost):
         return {"/proc/stat": STAT.format(user=self.user, steal=self.steal)}
 
 
-def wire(client: Counted, dut: Counted, server: Counted) -> Any:
+def nodes(client: Counted, dut: Counted, server: Counted) -> Any:
     place = lambda host: SimpleNamespace(testbed=SimpleNamespace(host=host, cgroups=None, near=None))  # noqa: E731
     found = SimpleNamespace(client=place(client), dut=place(dut), server=place(server))
-    found.places = (found.client, found.dut, found.server)
+    found.all = (found.client, found.dut, found.server)
     return found
 
 
@@ -72,7 +72,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_disturbed_client_on_a_host_of_its_own_makes_the_trial_invalid(clock: list[float]) -> None:
     client, dut, server = (Counted(name, remote=True) for name in ("client-host", "dut-host", "server-host"))
     everyone: Any = {"client": Using(client), "proxy0": Using(dut), "server": Using(server)}
-    beds = [place.testbed for place in wire(client, dut, server).places]
+    beds = [place.testbed for place in nodes(client, dut, server).all]
     meters = Meters(beds[1], everyone, elsewhere=beds)
     with meters:
         client.user, dut.user, server.user, clock[0] = 900, 100, 100, 110.0
@@ -86,7 +86,7 @@ def test_a_disturbed_client_on_a_host_of_its_own_makes_the_trial_invalid(clock: 
 def test_one_machine_for_all_roles_is_judged_once(clock: list[float]) -> None:
     one = Counted("here", remote=True)
     everyone: Any = {"client": Using(one), "server": Using(one)}
-    beds = [place.testbed for place in wire(one, one, one).places]
+    beds = [place.testbed for place in nodes(one, one, one).all]
     meters = Meters(beds[1], everyone, elsewhere=beds)
     with meters:
         one.user, one.steal, clock[0] = 250, 500, 110.0
@@ -101,7 +101,7 @@ def test_time_that_the_trials_own_domains_took_is_not_stolen_by_others(clock: li
     for used_s, reasons in ((4.8, ()), (1.0, ("the host was disturbed: 80.0 % of CPU time stolen",))):
         here = Counted("here")
         domain: Any = Domain(here)
-        meters = Meters(wire(here, here, here).dut.testbed, {"router": domain})
+        meters = Meters(nodes(here, here, here).dut.testbed, {"router": domain})
         with meters:
             here.steal, clock[0], domain.used_s = 500, clock[0] + 10.0, used_s
         found = meters.judged(LIMITS).invalid_because
@@ -120,7 +120,7 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
     told = "while the proxies started, the host was disturbed: other processes used 0.62 CPUs (limit 0.3)"
     for used_s, reasons in ((3.0, ()), (1.0, (told,))):
         here.user, children_s[0], clock[0] = 0, 0.0, 100.0
-        window, proxy = StartsWindow(wire(here, here, here), Using(here), ()), Using(here)  # type: ignore[arg-type]
+        window, proxy = StartsWindow(nodes(here, here, here), Using(here), ()), Using(here)  # type: ignore[arg-type]
         with window:
             here.user, children_s[0], clock[0], proxy.used_s = 500, 1.5, 104.0, used_s
             window.add({"proxy0": proxy})  # type: ignore[dict-item]
@@ -136,7 +136,7 @@ def test_in_a_guest_foreign_load_is_that_of_the_machine_below(
     monkeypatch.setattr("lastro.meters.host._MachineUnderGuest", lambda near, rivals: under)
     guest = Counted("the guest", remote=True)
     place = SimpleNamespace(testbed=SimpleNamespace(host=guest, cgroups=None, near=object(), rivals=frozenset()))
-    nodes: Any = SimpleNamespace(dut=place, places=(place, place, place))
+    nodes: Any = SimpleNamespace(dut=place, all=(place, place, place))
     window = StartsWindow(nodes, Using(guest), ())  # type: ignore[arg-type]
     with window:
         guest.user, clock[0] = 400, 110.0

@@ -62,8 +62,8 @@ def test_an_impairment_is_that_of_a_treatment_and_is_read_back() -> None:
     chosen = configured(ChainScenario, **{"link.delay_ms": 10.0, "link.loss": 1.0, "link.rate": "100M"})
     assert Impairment.of(chosen) == ALL and str(ALL) == "10 ms delay, 1 % loss, 100 Mbit/s"
     assert not Impairment.of(configured(LoadScenario)), "without a setting, a link is as it is"
-    assert Impairment.shown(SHOWN).is_close_to(ALL) and not Impairment.shown(SHOWN[1:]).is_close_to(ALL)
-    assert Impairment.shown([{"kind": "noqueue", "handle": "0:", "root": True, "options": {}}]) == Impairment()
+    assert Impairment.from_tc(SHOWN).is_close_to(ALL) and not Impairment.from_tc(SHOWN[1:]).is_close_to(ALL)
+    assert Impairment.from_tc([{"kind": "noqueue", "handle": "0:", "root": True, "options": {}}]) == Impairment()
 
 
 @pytest.mark.parametrize("text", ["0", "99k", "101G", "fast", "100 MB"])

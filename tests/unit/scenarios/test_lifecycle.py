@@ -14,7 +14,7 @@ from lastro.results.samples import Outcome
 from lastro.scenarios import lifecycle
 from lastro.scenarios.base import schemas
 from lastro.scenarios.lifecycle import Footprint, LifecycleScenario, _record_lifecycles
-from lastro.scenarios.shared.memory_room import require_room
+from lastro.scenarios.shared.host_memory import require_room
 from lastro.scenarios.shared.timing import InstanceTimes
 from lastro.study.design import treatments
 from lastro.study.load import load

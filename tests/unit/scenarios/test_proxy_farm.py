@@ -45,7 +45,7 @@ class Started:
 
 def farm_of(
     platform: str, links: Any, monkeypatch: pytest.MonkeyPatch, *, shared: bool = False
-) -> tuple[proxies.Farm, list[tuple[int, ...]]]:
+) -> tuple[proxies.ProxyStarter, list[tuple[int, ...]]]:
     """With the ports of each server that it has started."""
     servers: list[tuple[int, ...]] = []
 
@@ -64,20 +64,20 @@ def farm_of(
         addresses={"client": "198.19.1.1", "server": "198.19.2.1"},
         spec=lambda *of: SimpleNamespace(name=f"proxy-{next(numbers)}"),
     )
-    wire, client = SimpleNamespace(dut=dut), SimpleNamespace()
-    made: Any = (wire, Started(platform), links, client, PAGE, ProxyOptions(), Resources())
-    return proxies.Farm(*made, shared=shared), servers
+    nodes, client = SimpleNamespace(dut=dut), SimpleNamespace()
+    made: Any = (nodes, Started(platform), links, client, PAGE, ProxyOptions(), Resources())
+    return proxies.ProxyStarter(*made, shared=shared), servers
 
 
 def test_two_bare_proxies_may_be_two_ports_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    farm, servers = farm_of("native", HostNetwork(), monkeypatch, shared=True)
+    starter, servers = farm_of("native", HostNetwork(), monkeypatch, shared=True)
     with ExitStack() as stack:
-        two = farm.add(stack, 2)
-        more = farm.add(stack, 1)
+        two = starter.add(stack, 2)
+        more = starter.add(stack, 1)
     assert servers == [(3128, 3129), (3130,)]
     assert [str(proxy.endpoint) for proxy in (*two, *more)] == [f"198.19.1.1:{port}" for port in (3128, 3129, 3130)]
     assert two[0].running is two[1].running and two[0].instance is two[1].instance
-    standing = proxy_measure.RunningProxies(*[None] * 7, proxies=[*two, *more], farm=farm)  # type: ignore
+    standing = proxy_measure.RunningProxies(*[None] * 7, proxies=[*two, *more], starter=starter)  # type: ignore
     assert [name for name in standing.everyone if name.startswith("proxy")] == ["proxy0", "proxy2"]
 
 
@@ -101,16 +101,16 @@ def test_starts_that_others_disturbed_make_the_trial_invalid(monkeypatch: pytest
         def judged(self, config: Any) -> Reading:
             return Reading({}, invalid_because=("disturbed",))
 
-    farm: Any = SimpleNamespace(add=lambda stack, n: steps.append(f"add {n}") or [proxy] * n)
-    started: Any = proxy_module._started
-    proxies, found = started(ExitStack(), farm, Window(), config(proxies=2))
+    starter: Any = SimpleNamespace(add=lambda stack, n: steps.append(f"add {n}") or [proxy] * n)
+    started: Any = proxy_module._start_proxies
+    proxies, found = started(ExitStack(), starter, Window(), config(proxies=2))
     assert steps == ["start", "add 2", "stop"] and proxies == [proxy, proxy] and found.invalid_because == ("disturbed",)
-    assert started(ExitStack(), farm, Window(), config(proxies=0))[0] == []
+    assert started(ExitStack(), starter, Window(), config(proxies=0))[0] == []
 
 
 def test_each_instance_starts_only_where_there_is_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for all of them: those that start take the room of those that follow."""
-    farm, _ = farm_of("runc", HostNetwork(), monkeypatch)
+    starter, _ = farm_of("runc", HostNetwork(), monkeypatch)
     monkeypatch.setattr(proxies, "_AT_ONCE", 1)
     rooms = iter([True, True, False])
 
@@ -120,19 +120,19 @@ def test_each_instance_starts_only_where_there_is_room_for_it(monkeypatch: pytes
 
     monkeypatch.setattr(proxies, "require_room", require_room)
     with ExitStack() as stack, pytest.raises(PlatformError, match="memory left"):
-        farm.add(stack, 5)
+        starter.add(stack, 5)
     assert next(rooms, None) is None
 
 
 def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None:
     instance = SimpleNamespace(spec=SimpleNamespace(name="p"))
     proxies: Any = [SimpleNamespace(instance=instance, start_s=1.0, answer_s=answer_s) for answer_s in (2.0, 2.5, 3.0)]
-    farm: Any = SimpleNamespace(began_s=0.0, ended_s=3.0)
-    stands = proxy_measure.RunningProxies(*[None] * 7, proxies=proxies, farm=farm)  # type: ignore
+    starter: Any = SimpleNamespace(began_s=0.0, ended_s=3.0)
+    stands = proxy_measure.RunningProxies(*[None] * 7, proxies=proxies, starter=starter)  # type: ignore
     host = SimpleNamespace(read=dict, totals=HostTotals({"softirq": 0.0, "irq": 0.0}, {}), elapsed_s=1.0)
     window: Any = SimpleNamespace(host=host, usage=SimpleNamespace(used={"proxy0": Usage()}))
     outcome = Outcome(notes={"http": {"shares": [10]}})
-    proxy_measure._account(stands, window, outcome)
+    proxy_measure._record_usage(stands, window, outcome)
     assert outcome.measurements["proxy_answer"] == 2000 and outcome.measurements["proxies_up"] == 3000
 
 
@@ -145,31 +145,31 @@ def test_idle_instances_have_addresses_and_run_nothing(monkeypatch: pytest.Monke
         yield
 
     monkeypatch.setattr(HostNetwork, "hosted", hosted)
-    farm, servers = farm_of("native", HostNetwork(), monkeypatch)
+    starter, servers = farm_of("native", HostNetwork(), monkeypatch)
     with ExitStack() as stack:
-        farm.stand_by(stack, 2)
+        starter.start_idle(stack, 2)
         assert servers == [] and len(linked) == 2
-        farm.add(stack, 1)
+        starter.add(stack, 1)
     assert len(servers) == 1 and len(set(linked)) == 3
 
 
 def test_more_bare_proxies_than_one_server_has_room_for_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    farm, servers = farm_of("native", HostNetwork(), monkeypatch, shared=True)
+    starter, servers = farm_of("native", HostNetwork(), monkeypatch, shared=True)
     with ExitStack() as stack:
-        found = farm.add(stack, 130)
+        found = starter.add(stack, 130)
     assert sorted(map(len, servers)) == [2, 128] and len({str(proxy.endpoint) for proxy in found}) == 130
 
 
 @pytest.mark.parametrize("platform", ["native", "runc"])
 def test_two_proxies_at_the_hosts_own_address_are_two_servers(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    farm, servers = farm_of(platform, HostNetwork(), monkeypatch)
+    starter, servers = farm_of(platform, HostNetwork(), monkeypatch)
     with ExitStack() as stack:
-        one, other = farm.add(stack, 2)
+        one, other = starter.add(stack, 2)
     assert sorted(servers) == [(3128,), (3129,)] and one.instance is not other.instance
 
 
 class Counting:
-    """A farm that makes proxies until the host has no room, and no more than a few together."""
+    """A starter that makes proxies until the host has no room, and no more than a few together."""
 
     def __init__(self, room: int, at_once: int) -> None:
         self.room, self.at_once = room, at_once
@@ -200,13 +200,13 @@ def test_what_lastro_has_no_room_for_ends_the_search_and_not_the_trial(monkeypat
     assert "Too many open files" in outcome.notes["capacity"]["stopped_by"]  # type: ignore[index]
 
 
-def filled(farm: Any, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> Outcome:
+def filled(starter: Any, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> Outcome:
     """What a search tells that began with one proxy."""
     monkeypatch.setattr(capacity, "ask_all", lambda *of: None)
-    monkeypatch.setattr(capacity, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(capacity, "used_memory_bytes", lambda host: 0)
     outcome, place = Outcome(), SimpleNamespace(dut=SimpleNamespace(testbed=SimpleNamespace(host=None)))
     stands: Any = SimpleNamespace(
-        wire=place, proxies=[object()], farm=farm, client=None, origin=SimpleNamespace(page=None)
+        nodes=place, proxies=[object()], starter=starter, client=None, origin=SimpleNamespace(page=None)
     )
     capacity.fill_up(stands, config(**limits), outcome)
     return outcome
@@ -238,11 +238,11 @@ def test_an_answer_is_timed_without_the_wait_for_other_instances(monkeypatch: py
     monkeypatch.setattr(proxies.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(proxies, "_first_answer", lambda *of: clock.__setitem__(0, 103.0))
     dut = SimpleNamespace(addresses={"client": "198.19.1.1", "server": "198.19.2.1"})
-    wire: Any = SimpleNamespace(dut=dut)
+    nodes: Any = SimpleNamespace(dut=dut)
     nothing: Any = None
-    farm = proxies.Farm(wire, nothing, NatAttachment(), nothing, PAGE, ProxyOptions(), Resources())
-    monkeypatch.setattr(farm, "_running", lambda hosted: nullcontext(SimpleNamespace(require_alive=lambda: None)))
-    with farm._answering([HostedInstance(0, nothing, 3128)], InstanceTimes(began_s=0.0, create_s=1.5, port_s=0.5)) as (
-        proxy,
-    ):
+    starter = proxies.ProxyStarter(nodes, nothing, NatAttachment(), nothing, PAGE, ProxyOptions(), Resources())
+    monkeypatch.setattr(starter, "_running", lambda hosted: nullcontext(SimpleNamespace(require_alive=lambda: None)))
+    with starter._answering(
+        [HostedInstance(0, nothing, 3128)], InstanceTimes(began_s=0.0, create_s=1.5, port_s=0.5)
+    ) as (proxy,):
         assert (proxy.start_s, proxy.answer_s) == (2.0, 5.0)

@@ -154,17 +154,17 @@ def test_nothing_is_marked_when_nothing_is_known() -> None:
 
 def standing(links: Any) -> Any:
     """Of all that stands, what counts: the links, and one proxy."""
-    stands = SimpleNamespace(links=links, wire=SimpleNamespace(dut=SimpleNamespace(testbed=None)), proxies=[object()])
-    stands.carried = partial(proxy_measure.RunningProxies.carried, stands)
+    stands = SimpleNamespace(links=links, nodes=SimpleNamespace(dut=SimpleNamespace(testbed=None)), proxies=[object()])
+    stands.traffic_counters = partial(proxy_measure.RunningProxies.traffic_counters, stands)
     return stands
 
 
 def test_without_proxies_no_counter_of_what_hosts_them_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NatAttachment, "carried", lambda self, testbed: COUNTED)
+    monkeypatch.setattr(NatAttachment, "traffic_counters", lambda self, testbed: COUNTED)
     stands = standing(NatAttachment())
-    assert stands.carried() == COUNTED
+    assert stands.traffic_counters() == COUNTED
     stands.proxies = []
-    assert stands.carried() == {} and proxy_measure.carried_reasons(stands, {}, Outcome()) == []
+    assert stands.traffic_counters() == {} and proxy_measure.carried_reasons(stands, {}, Outcome()) == []
 
 
 def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_roles_on_its_machine() -> None:
@@ -177,11 +177,11 @@ def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_ro
         "server": (at(object()), Usage(cpu_s=100.0)),  # on a machine of its own
     }
     stands: Any = SimpleNamespace(
-        proxies=[object()], wire=SimpleNamespace(dut=at(here)), before=proxy_measure.MemoryInUse(2 << 20, 1 << 20)
+        proxies=[object()], nodes=SimpleNamespace(dut=at(here)), before=proxy_measure.MemoryInUse(2 << 20, 1 << 20)
     )
     outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
     window = windowed(8.5, 0.5, used)  # 3 s more than roles and Lastro: the kernel's
-    proxy_measure._account_dut(stands, window, outcome)
+    proxy_measure._record_dut_usage(stands, window, outcome)
     assert outcome.measurements == {
         "requests_per_s": 50.0, "dut_cpu_time": 50.0, "dut_cpus": 2.5, "dut_memory": 2.0, "dut_swap": 0.0,
     }  # fmt: skip
@@ -202,10 +202,10 @@ def test_a_host_without_swap_has_no_value_that_a_claim_could_take_for_alike() ->
     here: Any = SimpleNamespace(read_text={"/proc/meminfo": meminfo}.__getitem__)
     dut = SimpleNamespace(testbed=SimpleNamespace(host=here))
     stands: Any = SimpleNamespace(
-        proxies=[object()], wire=SimpleNamespace(dut=dut), before=proxy_measure.MemoryInUse.on(here)
+        proxies=[object()], nodes=SimpleNamespace(dut=dut), before=proxy_measure.MemoryInUse.on(here)
     )
     outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
-    proxy_measure._account_dut(stands, windowed(1.0, 0.0, {}), outcome)
+    proxy_measure._record_dut_usage(stands, windowed(1.0, 0.0, {}), outcome)
     assert "dut_swap" not in outcome.measurements and outcome.notes["dut_swap"] == "the host has no swap"
     assert outcome.measurements["dut_memory"] == 0.0
 
@@ -227,7 +227,7 @@ def test_counters_that_moved_before_the_load_and_not_in_it_carried_nothing(
     moved: dict[str, int], still: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = {name: count + moved.get(name, 0) for name, count in COUNTED.items()}
-    monkeypatch.setattr(NatAttachment, "carried", lambda self, testbed: now)
+    monkeypatch.setattr(NatAttachment, "traffic_counters", lambda self, testbed: now)
     outcome = Outcome()
     reasons = proxy_measure.carried_reasons(standing(NatAttachment()), COUNTED, outcome)
     assert [reason.split("'")[1] for reason in reasons] == still
@@ -258,11 +258,11 @@ def logging(
         for n, found in enumerate(served)
     ]
     count = lambda: Counter({(address(n), 200, 1000): next(looks) if not n else 0 for n in range(len(served))})  # noqa: E731
-    rest: Any = dict.fromkeys(("platform", "native", "client", "server", "farm"))
+    rest: Any = dict.fromkeys(("platform", "native", "client", "server", "starter"))
     place: Any = SimpleNamespace(dut=SimpleNamespace(testbed=None), client=SimpleNamespace(address="198.19.1.10"))
-    links: Any = SimpleNamespace(carried=lambda testbed: {})
+    links: Any = SimpleNamespace(traffic_counters=lambda testbed: {})
     origin: Any = SimpleNamespace(asked=count, page=PAGE)
-    stands = proxy_measure.RunningProxies(wire=place, links=links, origin=origin, proxies=proxies, **rest)  # type: ignore[arg-type]
+    stands = proxy_measure.RunningProxies(nodes=place, links=links, origin=origin, proxies=proxies, **rest)  # type: ignore[arg-type]
     logs.judge_logs(stands, config(cache=cache), outcome)
     return outcome
 
@@ -295,7 +295,7 @@ def test_the_logs_of_proxies_are_waited_for_as_the_servers_is(monkeypatch: pytes
 
 def test_an_instrument_that_does_not_tell_its_shares_is_an_error() -> None:
     with pytest.raises(InstrumentError, match="did not report how many requests"):
-        proxy_measure.sent_in_all(Outcome())
+        proxy_measure.total_sent(Outcome())
 
 
 def test_what_is_told_of_the_whole_host_says_of_when_and_no_published_study_takes_it_for_the_requests() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lastro import registry
 from lastro.attachments.base import Segment
 from lastro.errors import InputError, StudyError
-from lastro.functions.ospf import Interface, NeighbourChange, OspfDaemon, router_id
+from lastro.functions.ospf import Interface, NeighbourChange, OspfSettings, router_id
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Port
@@ -26,7 +26,7 @@ from lastro.scenarios.base import schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.flow import count_lost
-from lastro.scenarios.routing.network import _differences, last_full, shortened, table
+from lastro.scenarios.routing.network import _differences, last_full, parse_table, shortened
 from lastro.scenarios.routing.topology_file import read_topology
 from lastro.study.load import parse
 
@@ -50,7 +50,7 @@ BIRD_LOG = """\
 
 
 def test_frr_is_told_every_timer_and_cost() -> None:
-    files = FRR.configuration("r0-0", 0, PORTS, OspfDaemon(5, 20))
+    files = FRR.configuration("r0-0", 0, PORTS, OspfSettings(5, 20))
     assert files["zebra.conf"] == "hostname r0-0\n!\n"
     assert files["ospfd.conf"] == (
         "hostname r0-0\nlog file /run/frr/ospf.log notifications\nlog timestamp precision 6\n!\n"
@@ -60,20 +60,20 @@ def test_frr_is_told_every_timer_and_cost() -> None:
         " ip ospf dead-interval 20\n ip ospf cost 3\n!\n"
         "router ospf\n ospf router-id 0.0.0.1\n log-adjacency-changes detail\n maximum-paths 64\n!\n"
     )
-    fast = FRR.configuration("r0-0", 0, PORTS, OspfDaemon(timers="fast"))["ospfd.conf"]
+    fast = FRR.configuration("r0-0", 0, PORTS, OspfSettings(timers="fast"))["ospfd.conf"]
     assert " timers throttle lsa all 100\n" in fast and " ip ospf retransmit-interval 1\n" in fast
 
 
 def test_bird_is_told_the_same() -> None:
-    text = BIRD.configuration("r0-0", 299, PORTS, OspfDaemon(10, 40, "point-to-point"))["bird.conf"]
+    text = BIRD.configuration("r0-0", 299, PORTS, OspfSettings(10, 40, "point-to-point"))["bird.conf"]
     assert 'interface "eth1" { type ptp; hello 10; dead 40; cost 3; };' in text
     assert "router id 0.0.1.44;" in text and text.count("interface") == 2
 
 
 @pytest.mark.parametrize("timers", ["standard", "fast"])
 def test_quagga_takes_the_files_of_frr_but_for_what_it_does_not_know(timers: str) -> None:
-    ours = FRR.configuration("r0-0", 0, PORTS, OspfDaemon(timers=timers))
-    theirs = QUAGGA.configuration("r0-0", 0, PORTS, OspfDaemon(timers=timers))
+    ours = FRR.configuration("r0-0", 0, PORTS, OspfSettings(timers=timers))
+    theirs = QUAGGA.configuration("r0-0", 0, PORTS, OspfSettings(timers=timers))
     assert theirs["zebra.conf"] == ours["zebra.conf"]
     lines = [line for line in ours["ospfd.conf"].splitlines() if not re.match(r" (maximum-paths|timers .*lsa) ", line)]
     assert theirs["ospfd.conf"].splitlines() == [line.replace("/run/frr/", "/run/quagga/") for line in lines]
@@ -111,7 +111,7 @@ def test_quagga_is_unavailable_where_the_user_has_not_got_all_of_it(programs: tu
 
 def test_the_image_gets_what_the_study_s_implementations_need() -> None:
     host = RecordingHost(programs=("zebra", "ospfd"))
-    assert QUAGGA.there(host) and FRR.there(RecordingHost())
+    assert QUAGGA.availability(host) and FRR.availability(RecordingHost())
     configs = [{"implementation": name} for name in ("quagga", "frr", "quagga")]
     assert RoutingScenario.image_needs(host, configs).files == ("/usr/bin/zebra", "/usr/bin/ospfd")
     assert RoutingScenario.image_needs(host, configs[1:2]) == ImageAdditions(("bird2", "frr"))
@@ -169,9 +169,9 @@ def test_tables_are_read_with_all_next_hops_and_without_own_subnets() -> None:
         ]
     )
     near, far = ipaddress.IPv4Network("198.18.0.4/30"), ipaddress.IPv4Network("198.18.0.8/30")
-    assert table(text) == {near: {"198.18.0.2"}, far: {"198.18.0.2", "198.18.0.6"}}
-    assert table("") == table("no JSON") == {}
-    assert _differences(table(text), {near: frozenset({"198.18.0.2"})}) == [
+    assert parse_table(text) == {near: {"198.18.0.2"}, far: {"198.18.0.2", "198.18.0.6"}}
+    assert parse_table("") == parse_table("no JSON") == {}
+    assert _differences(parse_table(text), {near: frozenset({"198.18.0.2"})}) == [
         "198.18.0.8/30 goes over 198.18.0.2 and 198.18.0.6, but should go nowhere"
     ]
     assert _differences({}, {near: frozenset({"198.18.0.2"})}) == [

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import CommandTimeout, PlatformError
-from lastro.functions.ospf import Interface, OspfDaemon, host_name
+from lastro.functions.ospf import Interface, OspfSettings, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu
@@ -21,12 +21,12 @@ from lastro.results.samples import Outcome
 from lastro.scenarios import routing
 from lastro.scenarios.routing import RoutingScenario, boot, convergence, flow, phase_recorder
 from lastro.scenarios.routing import network as router_network
-from lastro.scenarios.routing.convergence import Run, wait_for_routes
+from lastro.scenarios.routing.convergence import LifecycleRun, wait_for_routes
 from lastro.scenarios.routing.flow import Flow, answers, count_lost, outage_s
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
 from lastro.scenarios.routing.network import RouterNetwork
 from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, Capture, Packet
-from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
+from lastro.scenarios.routing.phase_recorder import PhaseRecorder, quiet_suffices
 from lastro.study.topology import grid, parse
 from lastro.validity import ClockSample
 
@@ -131,7 +131,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
         read_clocks=lambda: None, now_s=lambda: 1000.2,
         watch=SimpleNamespace(packets=[], last_update_s=0.0, last_route_s=0.0, count=lambda a, b: {4: 0}),
     )  # fmt: skip
-    return Run(network, work)
+    return LifecycleRun(network, work)
 
 
 def pinging(text: str) -> Any:
@@ -145,17 +145,17 @@ def flow_of(text: str) -> Flow:
 
 def test_what_is_lost_lies_between_answers_on_both_sides_of_the_failure(run: Any) -> None:
     run._record_flow("failure", flow_of(printed([1, 2, 8, 11, 12])))
-    assert run.work.outcome.measurements == {
+    assert run.recorder.outcome.measurements == {
         "failure_lost": 7, "failure_outage": pytest.approx(140),
     }  # fmt: skip
-    assert run.work.outcome.valid
+    assert run.recorder.outcome.valid
 
 
 @pytest.mark.parametrize("numbers", [[], [1, 2, 3]])
 def test_a_flow_that_is_not_answered_any_more_makes_no_best_value(run: Any, numbers: list[int]) -> None:
     run._record_flow("failure", flow_of(printed(numbers)))
-    assert run.work.outcome.measurements == {}
-    assert run.work.outcome.invalid_because == [
+    assert run.recorder.outcome.measurements == {}
+    assert run.recorder.outcome.invalid_because == [
         "the flow across the failure got no answer after the failure, with right routes"
     ]
 
@@ -192,11 +192,11 @@ def seen(*packets: Packet) -> Capture:
 def test_a_convergence_without_an_update_that_was_seen_has_no_time_of_its_last(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Run, "_wait_for_convergence", lambda *arguments, **options: None)
+    monkeypatch.setattr(LifecycleRun, "_wait_for_convergence", lambda *arguments, **options: None)
     run.network.instances = [SimpleNamespace(spawn=lambda argv: Ping(printed([1])))] * 4
     run._initial()
-    assert "initial_last_update" not in run.work.outcome.measurements
-    (reason,) = run.work.outcome.invalid_because
+    assert "initial_last_update" not in run.recorder.outcome.measurements
+    (reason,) = run.recorder.outcome.invalid_because
     assert reason.startswith("no link-state update was seen")
 
 
@@ -206,13 +206,13 @@ def test_a_convergence_without_an_update_that_was_seen_has_no_time_of_its_last(
 def test_an_update_after_the_end_tells_that_it_was_none(run: Any, at_s: float, kind: int, late: bool) -> None:
     run.network.watch = seen(Packet(at_s, "far0", kind))
     run._judge_end("initial convergence", 996.0)
-    assert any("had not ended: 1 link-state updates" in words for words in run.work.outcome.invalid_because) == late
+    assert any("had not ended: 1 link-state updates" in words for words in run.recorder.outcome.invalid_because) == late
 
 
 def test_a_link_state_that_is_only_refreshed_is_no_late_update(run: Any) -> None:
     run.network.watch, run.network.marks["begin"] = seen(Packet(960.0, "far0", UPDATE)), 50.0
     run._judge_end("initial convergence", 200.0)
-    assert run.work.outcome.valid
+    assert run.recorder.outcome.valid
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_quiet_must_outlast_every_pause_of_the_protocol(
         "failure": failure,
         "hello_s": hello_s,
     }
-    found = patient({**config, "quiet_s": least_s})
+    found = quiet_suffices({**config, "quiet_s": least_s})
     assert not found and found.remedy == f"set quiet_s to more than {least_s}"
-    assert patient({**config, "quiet_s": least_s + 0.5})
+    assert quiet_suffices({**config, "quiet_s": least_s + 0.5})
 
 
 def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,11 +255,11 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
 
     for name in ("cut", "mend"):
         setattr(run.network, name, lambda *a, name=name, **k: moved(name))
-    run.work.phase = Cpu
-    run.work.record_quiet = lambda ended_s: events.append("quiet")
+    run.recorder.phase = Cpu
+    run.recorder.record_quiet = lambda ended_s: events.append("quiet")
     run.network.instances = [pinging(printed([1, 12]))] * 4
     monkeypatch.setattr(convergence, "rest", lambda duration_s: events.append("rest"))
-    monkeypatch.setattr(Run, "_wait_for_convergence", lambda *arguments, **options: events.append("converged"))
+    monkeypatch.setattr(LifecycleRun, "_wait_for_convergence", lambda *arguments, **options: events.append("converged"))
     run._failure()
     assert events == [
         "rest", "failure begins", "cut", "converged", "failure ends", "rest", "rest",
@@ -276,7 +276,7 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
 def test_the_host_is_judged_in_each_phase_that_is_read(
     monkeypatch: pytest.MonkeyPatch, phase: str, used_s: float, valid: bool
 ) -> None:
-    monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(phase_recorder, "used_memory_bytes", lambda host: 0)
     outcome, used, moments = Outcome(), iter((0.0, used_s)), itertools.count(step=4)  # four seconds, all of them busy
 
     def glance(paths: Any) -> FileReadings:
@@ -285,8 +285,8 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
 
     testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=glance), near=None)
     at_s = itertools.count()
-    course = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
-    work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
+    timeline = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
+    work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), timeline)
     if phase == "boot":
         work.record_boot(0.0, 1.0, 0.0)
     else:
@@ -303,15 +303,15 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
 def test_a_course_has_a_value_for_each_second_and_means_over_phases() -> None:
     cpus = 4
     read = iter([HostReading(10, 5, 0), HostReading(13, 5 + 3 * cpus / 2, 300), HostReading(12, 6, 200)])
-    course = HostTimeline(lambda: next(read), cpus)
+    timeline = HostTimeline(lambda: next(read), cpus)
     for _ in range(3):
-        course.take()
-    busy = course.cpu_percent(10, 13)
+        timeline.take()
+    busy = timeline.cpu_percent(10, 13)
     assert len(busy) == 3 and sum(busy) == pytest.approx(150) and busy[0] == pytest.approx(busy[1])
-    assert course.taken_bytes(10, 12.9) == (100, 200)
-    assert course.mean_taken_bytes(10, 13) == pytest.approx(150)
-    assert course.mean_taken_bytes(11, 12) == pytest.approx(150)
-    assert course.mean_taken_bytes(12, 12) == pytest.approx(200)
+    assert timeline.taken_bytes(10, 12.9) == (100, 200)
+    assert timeline.mean_taken_bytes(10, 13) == pytest.approx(150)
+    assert timeline.mean_taken_bytes(11, 12) == pytest.approx(150)
+    assert timeline.mean_taken_bytes(12, 12) == pytest.approx(200)
 
 
 def guests(rate: float, step_s: float = 0.0) -> Any:
@@ -468,7 +468,7 @@ def test_a_name_that_is_no_plain_word_gets_into_no_script(name: str) -> None:
     assert host_name(name, 7) == "router-7"
     for router, plain in itertools.product(ROUTERS.values(), ("r1-1", "b.example_1")):
         assert host_name(plain, 7) == plain
-        files = router.configuration(host_name(name, 7), 7, [Interface("eth0", 10)], OspfDaemon())
+        files = router.configuration(host_name(name, 7), 7, [Interface("eth0", 10)], OspfSettings())
         assert name not in router.start_script(files)
 
 
@@ -482,7 +482,7 @@ def test_a_network_with_names_of_cities_is_configured_by_plain_ones() -> None:
     network: Any = SimpleNamespace(
         topology=parse(text, "x.toml"), router=ROUTERS["frr"], instances=[SimpleNamespace(run=run)] * 2
     )
-    boot._start_daemons(network, OspfDaemon())
+    boot._start_daemons(network, OspfSettings())
     assert sorted(line for script in scripts for line in script.splitlines() if line.startswith("hostname")) == [
         "hostname router-0", "hostname router-0", "hostname router-1", "hostname router-1",
     ]  # fmt: skip

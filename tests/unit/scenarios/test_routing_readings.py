@@ -23,7 +23,7 @@ from lastro.platforms.oci import OciInstance
 from lastro.results.samples import GIVEN_BACK, Outcome
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.routing import RoutingScenario, host_timeline, phase_recorder
-from lastro.scenarios.routing.convergence import Run
+from lastro.scenarios.routing.convergence import LifecycleRun
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, Observers, _sample
 from lastro.scenarios.routing.network import RouterNetwork
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, fallen_s
@@ -33,7 +33,7 @@ from lastro.validity import ClockReading, ClockSample
 def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(phase_recorder, "used_memory_bytes", lambda host: 0)
     moments = count()
     idle = lambda paths: FileReadings(next(moments), {"/proc/stat": "cpu  0 0 0 0 0 0 0 0\n"}, OwnCpu())  # noqa: E731
     testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=idle), near=None)
@@ -43,8 +43,8 @@ def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     taken = iter((HostReading(at_s, busy_s, 3 << 20, commands_s) for at_s, busy_s, commands_s in (
         (0.0, 10.0, 1.0), (6.0, 12.1, 2.0), (10.0, 20.0, 7.0), (14.0, 22.0, 7.4),
     )))  # fmt: skip
-    course = HostTimeline(lambda: next(taken), cpus=2)
-    work = PhaseRecorder(testbed, limits, outcome, (), course)
+    timeline = HostTimeline(lambda: next(taken), cpus=2)
+    work = PhaseRecorder(testbed, limits, outcome, (), timeline)
     work.record_boot(1.0, 5.0, 0.1)
     with work.phase("recovery"):
         pass
@@ -89,9 +89,9 @@ def test_a_time_series_of_a_host_that_is_lost_ends_with_that_error(monkeypatch: 
     monkeypatch.setattr(host_timeline, "_sample", sample)
     monkeypatch.setattr(host_timeline, "_EVERY_S", 0.01)
     observers: Any = SimpleNamespace(cpus=lambda: 2)
-    with pytest.raises(ConnectionLost, match="gone"), host_timeline.recorded_timeline(observers) as course:
+    with pytest.raises(ConnectionLost, match="gone"), host_timeline.recorded_timeline(observers) as timeline:
         time.sleep(0.2)
-        assert course.taken_bytes(1.0, 1.0) == ()
+        assert timeline.taken_bytes(1.0, 1.0) == ()
 
 
 def test_a_meter_of_a_remote_host_leaves_out_the_shells_and_servers_of_the_connection() -> None:
@@ -116,7 +116,7 @@ def test_memory_grows_from_phase_to_phase_and_the_boot_is_over_once_the_cpu_stay
     work: Any = object.__new__(PhaseRecorder)
     work.outcome = outcome
     busy = (100.0, 90.0, 2.0, 60.0, 4.0, 1.0, 8.0, 1.0, 1.0, 1.0)
-    work.course = SimpleNamespace(cpu_percent=lambda from_s, until_s: busy)
+    work.timeline = SimpleNamespace(cpu_percent=lambda from_s, until_s: busy)
     work.record_growth(0.0, 10.0)
     found = {name: outcome.measurements[name] for name in ("memory_growth", "memory_growth_failure", "memory_spread")}
     assert found == {
@@ -133,7 +133,7 @@ def test_memory_once_all_is_quiet_is_compared_with_that_of_regular_operation() -
     work: Any = object.__new__(PhaseRecorder)
     work.outcome, work.config, work._empty_bytes = Outcome({"memory_regular": 200.0}), {"quiet_s": 8.0}, 50 << 20
     asked = []
-    work.course = SimpleNamespace(mean_taken_bytes=lambda *period: asked.append(period) or (256 << 20))
+    work.timeline = SimpleNamespace(mean_taken_bytes=lambda *period: asked.append(period) or (256 << 20))
     work.record_quiet(100.0)
     assert asked == [(92.0, 100.0)]
     assert work.outcome.measurements["memory_growth_after"] == pytest.approx(3.0)
@@ -144,7 +144,7 @@ def test_a_growth_that_other_programs_hid_is_dropped_with_the_reason() -> None:
     work: Any = object.__new__(PhaseRecorder)
     work.outcome, work.config, work._empty_bytes = Outcome(), {"quiet_s": 8.0}, 256 << 20
     work.outcome.measurements |= {"memory_booted": 4.0, "memory_regular": 5.0, "memory_failure": -1.0}
-    work.course = SimpleNamespace(mean_taken_bytes=lambda *period: 253 << 20)
+    work.timeline = SimpleNamespace(mean_taken_bytes=lambda *period: 253 << 20)
     work.record_growth(0.0, 10.0)
     work.record_quiet(100.0)
     remarks = list(remarks_of(work.outcome.notes))
@@ -163,7 +163,7 @@ def test_what_other_programs_took_meanwhile_is_left_when_the_network_is_gone() -
     work: Any = object.__new__(PhaseRecorder)
     work.outcome, work._empty_bytes = Outcome({"memory_regular": 200.0}), 50 << 20
     taken = {(7.0, 7.0): 30 << 20}
-    work.course = SimpleNamespace(
+    work.timeline = SimpleNamespace(
         take=lambda: HostReading(7.0, 0.0, 0.0), mean_taken_bytes=lambda *period: taken[period]
     )
     work.record_drift()
@@ -181,7 +181,7 @@ def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(st
         marks={"begin": 1.0, "created": 1.5, "linked": 9.0, "booted": 10.0},
         instances=[SimpleNamespace(starts_on_links=starts_on_links)] * 2,
     )
-    Run(network, work)._record_boot()
+    LifecycleRun(network, work)._record_boot()
     apart = {"created": 0.5, "links_made": 7500.0}
     assert outcome.measurements == {"boot": 9.0, **({} if starts_on_links else apart)}
     assert set(outcome.notes) == (set(apart) if starts_on_links else set())

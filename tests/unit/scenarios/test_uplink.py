@@ -25,7 +25,7 @@ from lastro.scenarios.base import schemas
 from lastro.scenarios.shared.clock_policy import judge_clock
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.scenarios.uplink.ends import require_host_address
-from lastro.scenarios.uplink.offered_load import check_offered, judge_generator, share_of, with_rate
+from lastro.scenarios.uplink.offered_load import capacity_fraction, check_offered, judge_generator, with_rate
 from lastro.study.load import parse
 from lastro.validity import ClockDrift
 
@@ -249,7 +249,7 @@ def test_a_plan_counts_two_starts_and_the_flow() -> None:
 @pytest.mark.parametrize(("text", "share"), [("50%", 0.5), ("120 %", 1.2), ("1G", None), ("0.5%", 0.005)])
 def test_a_rate_is_absolute_or_a_share(text: str, share: float | None) -> None:
     check_offered(text)
-    assert share_of(text) == share
+    assert capacity_fraction(text) == share
 
 
 @pytest.mark.parametrize("text", ["%", "0%", "-5%", "9999%", "1G%", "fast"])

@@ -54,9 +54,9 @@ class ApplicationScenario(ComputeScenario):
 
     def availability(self, config: Config) -> Availability:
         if CLIENT.of(config) == _PEER:
-            found = self._probes.attachment(LINK.of(config), platform_level(config))
-            if not found:
-                return found
+            availability = self._probes.attachment(LINK.of(config), platform_level(config))
+            if not availability:
+                return availability
         return super().availability(config)
 
     @classmethod
@@ -72,16 +72,16 @@ class ApplicationScenario(ComputeScenario):
         return (*super()._daemons(config, platform), *links)
 
     @contextmanager
-    def _started(
+    def _start_all(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
     ) -> Iterator[tuple[dict[str, Instance], BuiltTopology]]:
         if CLIENT.of(config) != _PEER:
-            with super()._started(config, platform, spec, tool) as found:
-                yield found
+            with super()._start_all(config, platform, spec, tool) as instances_and_topology:
+                yield instances_and_topology
             return
         assert isinstance(tool, SysbenchOltp)
         links = self.attachments.get(LINK.of(config))
         with joined(self.testbed, self.pool.native, platform, links, spec) as pair:
             tool.set_client(pair.peer, INSTANCE_ADDRESS)
-            same = {"isolation": isolation_level(config)}
-            yield pair.everyone, pair.built(self.testbed, links.name, platform_level(config), **same)
+            isolation = isolation_level(config)
+            yield pair.everyone, pair.built(self.testbed, links.name, platform_level(config), isolation=isolation)

@@ -20,7 +20,7 @@ from lastro.scenarios.shared.awake import CPUS_IDLE
 from lastro.scenarios.shared.flow import rest
 from lastro.study.model import Level, Setting
 
-TRANSACTIONS = ((RR_S, SockperfRr), (CRR_S, Ab))  # with the length of each, which may be 0
+TRANSACTIONS = ((RR_S, SockperfRr), (CRR_S, Ab))  # (length, which may be 0, and instrument)
 PING, IRTT = Ping.name, Irtt.name
 LATENCY_TOOL = Setting(
     "latency_tool", PING, "what measures latency on the idle link", choices=(PING, IRTT), by_profile=True
@@ -75,7 +75,7 @@ def signable(config: Config) -> Availability:
 def missed_redirections(reading: Reading, redirected: int, config: Config) -> list[str]:
     """Return a reason if the function redirected too few of the requests with its signature; else [].
 
-    `redirected` is how many it redirected. Requests that were lost need not be among them."""
+    `redirected` is how many it redirected. Lost requests may be missing among them."""
     n, marked = echo_requests(signed(config))
     n_lost = round(n * reading.measurements.get("ping_loss", 0.0) / 100)
     if redirected >= marked - n_lost:

@@ -1,4 +1,4 @@
-"""The measuring part of a chain's trial: instruments one after the other, with meters and witnesses around them."""
+"""The measurements of a chain's trial: instruments one after the other, with meters and witnesses around them."""
 
 from __future__ import annotations
 
@@ -193,8 +193,8 @@ def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> N
 def _work_s(watch: Meters, windows: Sequence[validity.Window]) -> float:
     """Return the CPU seconds that the chains took, without Lastro's.
 
-    `windows` are the times of the commands on the chains. Each counts all of Lastro's CPU time, so the largest is
-    used."""
+    `windows` are the times of the commands on the chains. Each contains all CPU time of Lastro meanwhile, so the
+    largest value is used."""
     return watch.work_s(max((each.cpu_s or 0.0 for each in windows), default=0.0))
 
 

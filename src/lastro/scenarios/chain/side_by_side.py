@@ -1,4 +1,4 @@
-"""Measurements on several chains at the same time, and what the host carries on all of them.
+"""Measurements on several chains at the same time, and the total throughput of the host.
 
 Each chain has its own client and server; `shared.simultaneous` starts their commands together."""
 

@@ -69,7 +69,7 @@ def workload(config: Config) -> Workload:
     return chosen_part(Workload, config)
 
 
-Started = Callable[[Workload], AbstractContextManager[Instance]]
+InstanceStarter = Callable[[Workload], AbstractContextManager[Instance]]
 
 
 class WorkloadProbes:
@@ -81,37 +81,37 @@ class WorkloadProbes:
         self._testbed = testbed
         self._probed: dict[Hashable, Availability] = {}
 
-    def availability(self, where: Hashable, tool: Workload, limits: Resources, started: Started) -> Availability:
+    def availability(self, where: Hashable, tool: Workload, limits: Resources, start: InstanceStarter) -> Availability:
         """Return whether a workload fits into memory and its short version runs; each combination is tried once.
 
-        `where` identifies the platform and isolation. `started` starts an instance there, as a trial would. `limits`
-        are the instance's resources."""
-        if not (found := self._room(tool, limits)):
-            return found
+        `where` identifies the platform and isolation. `start` starts an instance there, as a trial would. `limits` are
+        the instance's resources."""
+        if not (availability := self._fits_into_memory(tool, limits)):
+            return availability
         key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
         if key not in self._probed:
-            self._probed[key] = self._probe(tool, started)
+            self._probed[key] = self._probe(tool, start)
         return self._probed[key]
 
-    def _room(self, tool: Workload, limits: Resources) -> Availability:
-        """Return whether the full workload fits into memory, which its short version would not show.
+    def _fits_into_memory(self, tool: Workload, limits: Resources) -> Availability:
+        """Return whether the full workload fits into memory; its short version would not show that.
 
-        On every platform, memory for the kernel of a virtual machine is set aside, so that all platforms run the same
+        On every platform, memory is set aside for the kernel of a virtual machine, so that all platforms run the same
         task."""
         needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
         if memory_bytes is None or needed <= memory_bytes * 63 // 64 - KERNEL_BYTES:
             return AVAILABLE
-        whole = math.ceil((needed + KERNEL_BYTES) * 64 / 63 / MIB)
+        least_mib = math.ceil((needed + KERNEL_BYTES) * 64 / 63 / MIB)
         return Availability(
             f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
-            f'set memory = "{whole}M" or more, or choose a smaller task for the instrument',
+            f'set memory = "{least_mib}M" or more, or choose a smaller task for the instrument',
         )
 
-    def _probe(self, tool: Workload, started: Started) -> Availability:
+    def _probe(self, tool: Workload, start: InstanceStarter) -> Availability:
         try:
             tool.require(here(self._testbed.host))
             brief = tool.brief()
-            with started(brief) as instance, brief.prepared(instance):
+            with start(brief) as instance, brief.prepared(instance):
                 brief.run(instance, brief.probe_limit_s)
         except LastroError as error:
             return unavailable(error)
@@ -172,7 +172,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
         """Estimate the seconds of the probes as for any scenario, plus short versions of workloads on each platform."""
-        found: dict[tuple[object, ...], float] = {}
+        brief_s: dict[tuple[object, ...], float] = {}  # by place and short version
         for config in configs:
             try:
                 brief = cls.tool(config).brief()
@@ -180,23 +180,26 @@ class ComputeScenario(OnPlatforms):
                 continue
             work_s = brief.expected_s(expected_cpus(config), slowdown(config))
             place = platform_level(config), isolation_level(config), CPUS.of(config)
-            found[(*place, brief.name, *brief.chosen.values())] = start_s(config) + _AROUND_S + work_s
-        return super().probing_s(configs) + sum(found.values())
+            brief_s[(*place, brief.name, *brief.chosen.values())] = start_s(config) + _AROUND_S + work_s
+        return super().probing_s(configs) + sum(brief_s.values())
 
     def availability(self, config: Config) -> Availability:
         level = platform_level(config)
-        if not (found := self.parts_available(config)):
-            return found
+        if not (availability := self.parts_available(config)):
+            return availability
         try:
             platform, tool = self.pool.get(level), self.tool(config)
             spec = limited_spec(config, self.testbed, _ROLE)
         except LastroError as error:
             return unavailable(error)
-        found = self._workloads.availability(
-            self._place(config), tool, spec.resources, lambda brief: self._probed(config, platform, spec, brief)
+        availability = self._workloads.availability(
+            self._place(config),
+            tool,
+            spec.resources,
+            lambda brief: self._start_for_probe(config, platform, spec, brief),
         )
-        self.pool.residuals(level)  # read once, and not by the first trial, which would then take longer
-        return found
+        self.pool.residuals(level)  # read now, so that the first trial does not take longer than others
+        return availability
 
     @classmethod
     def _place(cls, config: Config) -> tuple[Level, ...]:
@@ -204,9 +207,11 @@ class ComputeScenario(OnPlatforms):
         return platform_level(config), isolation_level(config)
 
     @contextmanager
-    def _probed(self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload) -> Iterator[Instance]:
+    def _start_for_probe(
+        self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload
+    ) -> Iterator[Instance]:
         """Start the instance for a probe inside the block, as for a trial."""
-        with self._started(config, platform, spec, brief) as (everyone, _):
+        with self._start_all(config, platform, spec, brief) as (everyone, _):
             yield everyone[_ROLE]
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
@@ -215,7 +220,7 @@ class ComputeScenario(OnPlatforms):
         isolations, tool = isolations_of(config), self.tool(config)
         with (
             clock_kept(self.testbed, config, outcome),
-            self._started(config, platform, spec, tool) as (everyone, built),
+            self._start_all(config, platform, spec, tool) as (everyone, built),
         ):
             instance = everyone[_ROLE]
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
@@ -239,7 +244,7 @@ class ComputeScenario(OnPlatforms):
         return platform.own_cgroups
 
     @contextmanager
-    def _started(
+    def _start_all(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
     ) -> Iterator[tuple[dict[str, Instance], BuiltTopology]]:
         """Start all instances of the workload inside the block; yield ({role: instance}, their topology)."""

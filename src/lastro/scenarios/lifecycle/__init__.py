@@ -20,11 +20,11 @@ from lastro.platforms.native import Native
 from lastro.results.samples import Metric, Outcome, Series
 from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config, chosen_class, links_level, part_name, platform_level, start_s
-from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
+from lastro.scenarios.lifecycle.peer_links import MOST, PeerLinks, linked_peer
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity, require_room
+from lastro.scenarios.shared.host_memory import ENOUGH, record_capacity, require_room, used_memory_bytes
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
@@ -49,13 +49,13 @@ class Footprint:
     processes: int
 
     def since(self, earlier: Footprint) -> Footprint:
-        return Footprint(*(getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)))
+        return Footprint(*(getattr(self, field.name) - getattr(earlier, field.name) for field in fields(self)))
 
     @classmethod
     def of(cls, testbed: Testbed) -> Footprint:
         disk_bytes, disk_used_bytes = _disk(testbed)
         return cls(
-            taken_bytes=memory_taken(testbed.host),
+            taken_bytes=used_memory_bytes(testbed.host),
             charged_bytes=testbed.cgroups.usage(testbed.session.cgroup).memory_bytes,
             disk_bytes=disk_bytes,
             disk_used_bytes=disk_used_bytes,
@@ -63,7 +63,7 @@ class Footprint:
         )
 
     def per_instance(self, n: int) -> dict[str, float]:
-        """Return measurements by metric, when this is the difference that `n` instances made between two footprints."""
+        """Return measurements by metric; this footprint is the difference that `n` instances made."""
         return {
             "memory": self.charged_bytes / n / MIB,
             "memory_host": self.taken_bytes / n / MIB,
@@ -144,46 +144,47 @@ class LifecycleScenario(OnPlatforms):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
-        clocked, n = TimedPlatform(platform), INSTANCES.of(config)
+        timed, n = TimedPlatform(platform), INSTANCES.of(config)
         native, attachment, together = self.pool.native, links_level(config), PARALLEL.of(config)
         with (
             clock_kept(self.testbed, config, outcome),
-            meeting_place(self.testbed, native, attachment, n, together=together) as place,
+            linked_peer(self.testbed, native, attachment, n, together=together) as links,
         ):
-            rest(SETTLE_S.of(config))  # meanwhile, the kernel frees what an earlier trial left to it
-            own_cgroups = (*platform.own_cgroups, *place.own_cgroups)
+            rest(SETTLE_S.of(config))  # meanwhile, the kernel frees memory of an earlier trial
+            own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
             window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
             before = Footprint.of(self.testbed)
             with ExitStack() as stack:
                 with window:
-                    window.add({instance.spec.name: instance for instance in place.fill(stack, clocked)})
+                    window.add({instance.spec.name: instance for instance in links.start_instances(stack, timed)})
                     rest(SETTLE_S.of(config))
                 taken = Footprint.of(self.testbed).since(before)
                 _record_footprint(outcome, taken, [*window.usage.used.values()])
-                self._note_topology(config, place, outcome)
+                self._note_topology(config, links, outcome)
                 window.judge(outcome)
                 if MAX_INSTANCES.of(config):
                     self._fill_up(config, platform, n, before, outcome)
-        _record_lifecycles(outcome, list(clocked.times_by_name.values()), together=together)
+        _record_lifecycles(outcome, list(timed.times_by_name.values()), together=together)
         return outcome
 
-    def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
-        """Note the topology with one instance in place of all, and their count: instances and links are all alike."""
-        assert place.first is not None
-        testbed, segment = place.first
+    def _note_topology(self, config: Config, links: PeerLinks, outcome: Outcome) -> None:
+        """Note the topology with one instance for all, and their count: all instances and links are alike."""
+        assert links.first is not None
+        testbed, segment = links.first
         built = BuiltTopology(self.testbed)
-        built.add("peer", place.peer, Native.name)
+        built.add("peer", links.peer, Native.name)
         built.add("instance", segment.ports[1].instance, platform_level(config), count=INSTANCES.of(config))
         built.join(links_level(config), [segment], testbed)
         built.note(outcome)
 
     def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:
-        """Double the number of instances until one does not start, memory runs short, or a study's limit is reached.
+        """Double the number of instances until one does not start, memory runs short, or the study sets a limit.
 
-        `n` instances run already; `empty` is the footprint before them. Record the number that ran as `capacity`."""
+        `n` instances run already; `empty` is the footprint before them. The number that ran in the end is recorded as
+        `capacity`."""
         deadline_s = time.monotonic() + CAPACITY_S.of(config)
         most, goal = MAX_INSTANCES.of(config), 2 * n
-        more: list[tuple[Instance, bool]] = []  # each with whether it had processes
+        more: list[tuple[Instance, bool]] = []  # (instance, whether it had processes when it had started)
         steps = []
         stopped_by = f"{ENOUGH}: max_instances = {most}"
         with ExitStack() as stack:
@@ -200,28 +201,33 @@ class LifecycleScenario(OnPlatforms):
                     stopped_by = error.message
                     break
                 finally:
-                    taken_bytes = memory_taken(self.testbed.host) - empty.taken_bytes
+                    taken_bytes = used_memory_bytes(self.testbed.host) - empty.taken_bytes
                     steps.append({"instances": n + len(more), "memory_total": round(taken_bytes / MIB, 1)})
                 goal *= 2
-            running = n + sum(bool(instance.pids()) or not had for instance, had in more)
+            n_ended = sum(had_processes and not instance.pids() for instance, had_processes in more)
+            running = n + len(more) - n_ended
         record_capacity(outcome, SearchEnd("instances", running, stopped_by, steps))
 
 
-def _record_lifecycles(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:
+def _record_lifecycles(outcome: Outcome, all_times: Sequence[InstanceTimes], *, together: bool) -> None:
     """Add the mean times of the instances to `outcome`, and series with the times of each instance, in ms.
 
-    `together` is true if the instances were started at the same time. It decides how `start_all` is computed."""
+    `together` is true if the instances were started at the same time; `start_all` depends on it."""
     for name in ("start", "first_command", "first_packet", "stop"):
-        values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
+        values = tuple(1000 * float(getattr(times, f"{name}_s")) for times in all_times)
         outcome.measurements[name] = math.fsum(values) / len(values)
         outcome.series.append(Series(name, "ms", values))
     for name in ("create", "port", "command", "packet"):
-        outcome.series.append(Series(name, "ms", tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)))
+        outcome.series.append(
+            Series(name, "ms", tuple(1000 * float(getattr(times, f"{name}_s")) for times in all_times))
+        )
     if together:
-        created_s = max(life.began_s + life.create_s for life in lives) - min(life.began_s for life in lives)
-        outcome.measurements["start_all"] = 1000 * (created_s + max(life.port_s for life in lives))
+        created_s = max(times.began_s + times.create_s for times in all_times) - min(
+            times.began_s for times in all_times
+        )
+        outcome.measurements["start_all"] = 1000 * (created_s + max(times.port_s for times in all_times))
     else:
-        outcome.measurements["start_all"] = 1000 * math.fsum(life.start_s for life in lives)
+        outcome.measurements["start_all"] = 1000 * math.fsum(times.start_s for times in all_times)
 
 
 def _record_footprint(outcome: Outcome, footprint: Footprint, usage: Sequence[Usage]) -> None:

@@ -144,8 +144,8 @@ class LoadScenario(OnChain):
             _require_supported(config, self.testbed.usable_cpus)
         except LastroError as error:
             return unavailable(error)
-        if not (found := super().availability(config)):
-            return found
+        if not (availability := super().availability(config)):
+            return availability
         level, links = platform_level(config), links_level(config)
         return self._probes.generator(part_name(config, "instrument"), links, level, self.ip_of(config))
 

@@ -24,7 +24,7 @@ _FROM_DUE = N_("round trips, each from when its packet was due; an answer for on
 _AXIS = N_("round trip in µs")
 _NAMES = tuple(name for name, _ in QUANTILES)
 _NS_PER_US, _KPPS = 1000.0, 1000.0
-_USUAL: dict[str, Level] = {each.name: each.default for each in (EXCEED_PERCENT, OWN_GOAL)}
+_USUAL: dict[str, Level] = {setting.name: setting.default for setting in (EXCEED_PERCENT, OWN_GOAL)}
 
 
 def figures_of(settings: Mapping[str, Level], at: object) -> tuple[ScenarioFigure, ...]:

@@ -4,9 +4,9 @@ A kernel asks again for the address of a neighbour every half minute or so (RFC 
 such a request like a frame of the load. So a request can look like a lost frame, or hide one, where a goal allows none.
 The ping through the chain has made all neighbours known; here, their entries become permanent.
 
-An end that only receives then sends nothing. A switch forgets the end's address after five minutes, and from then on
-sends frames for it to every port. So a `Prober` pings now and then between two probes. If one probe may last nearly
-five minutes, entries are not made permanent."""
+An end that only receives then sends nothing at all. A switch forgets the address of such an end after five minutes, and
+from then on sends frames for it to every port. So a `Prober` pings now and then between two probes. If one probe may
+last nearly five minutes, entries are not made permanent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lastro.testbed import Testbed
 
 LONGEST_S = 200.0  # of a probe
 _CONDITION = "hardware addresses"
-_SETTLED = frozenset({"FAILED", "INCOMPLETE", "NOARP", "PERMANENT"})  # not known, or never asked for
+_UNCHANGED = frozenset({"FAILED", "INCOMPLETE", "NOARP", "PERMANENT"})  # unknown addresses, or never asked for again
 
 _Ip = Callable[[Sequence[str], str | None], str]  # words for `ip` and its standard input -> what it prints
 
@@ -48,9 +48,9 @@ def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
 def _make_permanent(ip: _Ip, version: str) -> None:
     neighbours = json.loads(ip([f"-{version}", "-j", "neigh", "show"], None) or "[]")
     lines = [
-        f"neigh replace {each['dst']} lladdr {each['lladdr']} dev {each['dev']} nud permanent\n"
-        for each in neighbours
-        if "lladdr" in each and _SETTLED.isdisjoint(each["state"])
+        f"neigh replace {entry['dst']} lladdr {entry['lladdr']} dev {entry['dev']} nud permanent\n"
+        for entry in neighbours
+        if "lladdr" in entry and _UNCHANGED.isdisjoint(entry["state"])
     ]
     if lines:
         ip(["-batch", "-"], "".join(lines))

@@ -15,7 +15,7 @@ from lastro.testbed import Testbed
 
 _FEW_FPS, _SHORT_S = 100.0, 0.1  # a probe with hardly any frames; sockperf makes it last a second
 _REPEATS = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
-_SENDERS = ("source", "sink")  # the latter if the load has both directions
+_SENDERS = ("source", "sink")  # the sink sends only if the load has both directions
 COST = Metric(
     "frames_per_cpu_s",
     "1/s",
@@ -51,7 +51,7 @@ def measure_cost(
     Starting a generator takes CPU time, too, on one platform more than on another. A probe with hardly any frames
     measures that time first, so that it can be subtracted. If the generator does not hold the rate, the cost is
     measured at the highest rate that it sent in a few tries, and a condition reports this."""
-    prober.refresh()  # not among what is measured
+    prober.refresh()  # now, so that it does not happen during the measurement
     few, meters = _with_meters(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
     start = spent(few, meters)
     carried: list[tuple[Probe, Meters]] = []
@@ -104,10 +104,10 @@ def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpen
     the chain is divided by the duration of the load. The CPU time of the neighbour, other processes and Lastro is
     divided by the duration of the meters."""
     host, usage = meters.host, meters.usage
-    load_s, found = probe.lasted_s, spent(probe, meters)
-    work_s = found.work_s - start.work_s
+    load_s, cpu = probe.lasted_s, spent(probe, meters)
+    work_s = cpu.work_s - start.work_s
     values = {**host.read(load_s), **usage.read(load_s)}
-    values["host_cpus"] = max(0.0, work_s + found.waited_s) / load_s + found.beside_s / host.elapsed_s
+    values["host_cpus"] = max(0.0, work_s + cpu.waited_s) / load_s + cpu.beside_s / host.elapsed_s
     values |= {f"{role}_cpus": _cpu_s(meters, role) / load_s for role in _SENDERS}
     values["source_cpus"] += probe.kernel_s / load_s
     frames = probe.received - (few.received if few else 0)

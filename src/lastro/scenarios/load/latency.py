@@ -188,7 +188,7 @@ def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:
 def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
     """Mark latencies at percentages of the PDR as lower bounds. Call this if the PDR itself is a lower bound.
 
-    The loads were then smaller percentages of the true PDR, and latency grows with load."""
+    In this case, the loads were smaller percentages of the true PDR, and latency grows with load."""
     relative_loads = [load for load in loads if load.fraction is not None]
     names = [load.metric(name) for load in relative_loads for name in STATISTICS]
     names += [load.one_way_metric(name) for load in relative_loads for name in STATISTICS]

@@ -82,7 +82,7 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     step_s = chosen_class(LoadGenerator, config).step_s
     warm_up_s, first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
-        for seconds in (each.of(config) for each in (WARM_UP_S, FIRST_PROBE_S, PROBE_S, DECIDING_S))
+        for seconds in (setting.of(config) for setting in (WARM_UP_S, FIRST_PROBE_S, PROBE_S, DECIDING_S))
     )
     return Bounds(
         least_fps=LEAST_FPS.of(config),
@@ -165,7 +165,7 @@ def _judge_path(
     counted, new_flows = difference(last, after), difference(first, after)  # flows of the search may go on
     counted |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
     note_load(outcome, generator, chain.source.spec.role, chain.sink.spec.role)
-    roles = [each.spec.role for each in chain.instances.values()]
+    roles = [instance.spec.role for instance in chain.instances.values()]
     note_witness(outcome, "interfaces", "frames sent and received at every hop", roles)
     carried_bytes = prober.carried_bytes(chain.path.chain)
     judge_crossings(generator, chain, counted, carried_bytes, implementation, outcome)
@@ -179,7 +179,7 @@ def _judge_probes(prober: Prober, generator: str, outcome: Outcome) -> None:
 
 
 def _record_side_by_side(n: int, pdr_fps: float, at_pdr: Probe, outcome: Outcome) -> None:
-    """Add what `n` chains side by side carried, with the remarks on the values from which it is computed."""
+    """Add PDR and memory per chain, and the largest loss of a chain; extend remarks on the PDR to the PDR per chain."""
     memory_mib = outcome.measurements["chain_memory"]
     outcome.measurements |= {
         PDR_PER_CHAIN.name: pdr_fps / n,
@@ -208,7 +208,7 @@ def _judge_overlap(generator: str, probes: Sequence[Probe], final_s: float, conf
 def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
     """Mark the metrics that need a PDR as dropped. Call this if no load meets the goal PDR.
 
-    Without the mark, a mean over the other trials would be one over a selection."""
+    Without the mark, a mean over the other trials would look like a mean over all trials."""
     needing = (
         *COST_METRICS,
         *(metric for metric in SIDE_BY_SIDE if metric is not OVERLAP),
@@ -229,16 +229,16 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
     noted, and is in no series."""
     open_intervals = [interval for interval in searched.intervals if interval.upper_fps is None]
     steps = [probe.as_note() for probe in searched.probes]
-    for each in searched.intervals:
-        name, end = each.goal.name, _ending(each, searched, queue)
-        outcome.measurements[name] = each.lower_fps
-        if each.upper_fps is not None:
-            outcome.measurements[f"{name}_upper"] = each.upper_fps
-        outcome.measurements[f"{name}_conditional"] = each.conditional_fps
-        if each.exceed_ratio is not None:
-            outcome.measurements[f"{name}_exceed"] = 100 * each.exceed_ratio
-        outcome.notes |= SearchEnd("frames a second", int(each.lower_fps), end, []).as_notes(name)
-        if each.upper_fps is None:
+    for interval in searched.intervals:
+        name, end = interval.goal.name, _ending(interval, searched, queue)
+        outcome.measurements[name] = interval.lower_fps
+        if interval.upper_fps is not None:
+            outcome.measurements[f"{name}_upper"] = interval.upper_fps
+        outcome.measurements[f"{name}_conditional"] = interval.conditional_fps
+        if interval.exceed_ratio is not None:
+            outcome.measurements[f"{name}_exceed"] = 100 * interval.exceed_ratio
+        outcome.notes |= SearchEnd("frames a second", int(interval.lower_fps), end, []).as_notes(name)
+        if interval.upper_fps is None:
             outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional", f"{name}_upper")))
     for missed in searched.unmet:
         names = tuple(f"{missed.goal.name}{end}" for end in ("", "_upper", "_conditional", "_exceed"))
@@ -254,9 +254,9 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
     outcome.series += _series(searched.probes)
 
 
-def _ending(each: GoalInterval, searched: SearchResult, queue: int) -> str:
-    if each.upper_fps is not None:
-        return each.goal.missed_at(each.upper_fps) + _queued(each.lower_fps, searched.probes, queue)
+def _ending(interval: GoalInterval, searched: SearchResult, queue: int) -> str:
+    if interval.upper_fps is not None:
+        return interval.goal.missed_at(interval.upper_fps) + _queued(interval.lower_fps, searched.probes, queue)
     if searched.limited:
         return f"the generator did not hold more than {searched.most_fps:,.0f} frames a second"
     return f"the study offers {searched.most_fps:,.0f} frames a second at most"

@@ -80,7 +80,7 @@ _SLACK = 100  # frames of a sender that its generator does not report: a ping, s
 _REFRESH_S = 30.0  # a switch forgets an address that sends nothing for five minutes
 # Frames of others at a receiver: none where hardware addresses are permanent; elsewhere, a kernel asks for one.
 _OTHERS, _OTHERS_PER_S = 5, 0.1
-_REPEATS = 2  # of a probe that received the frames that a function had held
+_REPEATS = 2  # of a probe that received frames that a function had held back
 _TOLERANCE = 0.05  # of frames that the sender's interface counted and its generator did not
 _HEADERS_BYTES = 14  # of Ethernet, which the counters of a function do not include
 _SIZE_TOLERANCE = 0.02  # of the mean size of frames
@@ -92,10 +92,10 @@ class TooManyFrames(InstrumentError):
 
 @dataclass(frozen=True, slots=True)
 class _Hops:
-    """The ports on the path of one direction, as (port, "tx" or "rx": the counter of the direction's frames).
+    """The path of the frames of one direction: pairs (port, "tx" or "rx": the counter that counts these frames there).
 
     Ports are as in `hops_of`, with the trial's names of roles. `chain` is the number of the chain, from 0. `forward` is
-    whether the direction is from source to sink."""
+    true if the direction is from source to sink."""
 
     ports: Sequence[tuple[str, str]]
     chain: int = 0
@@ -145,7 +145,7 @@ class _Hops:
 
 
 class Prober:
-    """A maker of probes of a chain and its copies by one kind of generator.
+    """Probes a chain and its copies with one kind of generator.
 
     `directions` is "forward", or "both" with half of a chain's rate each. `delay_s` is the delay of a chain's impaired
     link."""
@@ -226,7 +226,7 @@ class Prober:
         return whole
 
     def _begin(self, each_fps: float) -> Counters:
-        """Wait until the queues have no frames of the last probe; return the counters' reading from then."""
+        """Wait until the queues hold no frames of the last probe, and return a reading of the counters."""
         if time.monotonic() - self._refreshed_s > _REFRESH_S:
             self.refresh()
         now = self._meter.now()
@@ -284,9 +284,10 @@ class Prober:
 
 
 def mean_bytes(moved: Mapping[str, Mapping[str, int]], *ports: str) -> float | None:
-    counted = [moved[port] for port in ports if port in moved]
-    n_packets = sum(each["rx_packets"] for each in counted)
-    return sum(each["rx_bytes"] for each in counted) / n_packets if n_packets else None
+    """Return the mean size of the frames that these ports received; None if they received none."""
+    counters = [moved[port] for port in ports if port in moved]
+    n_packets = sum(counts["rx_packets"] for counts in counters)
+    return sum(counts["rx_bytes"] for counts in counters) / n_packets if n_packets else None
 
 
 def _counted_probe(

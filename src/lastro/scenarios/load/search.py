@@ -166,11 +166,11 @@ class SearchResult:
 
     def of(self, goal: str) -> GoalInterval | None:
         """Return the interval of the goal with this name; None if no load met it."""
-        return next((each for each in self.intervals if each.goal.name == goal), None)
+        return next((interval for interval in self.intervals if interval.goal.name == goal), None)
 
 
 class _GeneratorLimit(Exception):
-    """The generator sent only `fps`, less than the rate of a probe: the search must begin again with lower loads."""
+    """The generator sent only `fps`, less than a probe's rate, so the search must begin again with lower loads."""
 
     def __init__(self, fps: float) -> None:
         self.fps = fps
@@ -224,7 +224,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
             continue
         (stat,) = lower.target_to_stat.values()
         long_s = stat.good_long + stat.bad_long
-        several = bounds.sum_s - bounds.final_s > goal.exceed_ratio * bounds.sum_s  # probes must meet it
+        several = bounds.sum_s - bounds.final_s > goal.exceed_ratio * bounds.sum_s  # whether one probe cannot decide
         exceed = stat.bad_long / long_s if long_s and several else None
         upper_fps = None if upper is None else float(upper)
         ends.append(GoalInterval(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
@@ -300,7 +300,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             most = _BELOW**n_limits * limit.fps
             continue
         intervals = tuple(end for end in ends if isinstance(end, GoalInterval))
-        if n_limits or most == bounds.most_fps or all(each.upper_fps for each in intervals):
+        if n_limits or most == bounds.most_fps or all(interval.upper_fps for interval in intervals):
             unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
             return SearchResult(intervals, tuple(probes), most, bool(n_limits), unmet, warm_up)
         most = min(2 * most, bounds.most_fps)

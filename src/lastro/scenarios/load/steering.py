@@ -1,8 +1,8 @@
 """The CPUs on which the kernel works for the function: its own CPUs, or the CPU of the sender.
 
-A packet over a veth pair is forwarded by the kernel on the CPU that sends it, before the sender may send the next one.
-Such a function loses nothing: it slows its generator down, as no wire could. Receive packet steering gives the packets
-that reach the function to other CPUs, with a queue that overflows. Source: networking/scaling.rst of Linux.
+The kernel forwards a packet over a veth pair on the CPU that sends it, before the sender can send the next packet. So
+no packet is lost: a slow function slows its generator down, unlike on a real wire. Receive packet steering moves the
+packets that reach the function to other CPUs, whose queues can overflow. Source: networking/scaling.rst of Linux.
 
 Behind a real wire, the interrupts of a network card choose the CPU, and nothing is steered."""
 
@@ -41,7 +41,7 @@ GENERATOR_CPU = Setting(
 _FUNCTION_CPUS = "CPUs of the function's kernel"  # a condition
 _LARGEST_BUFFER, _LONGEST_QUEUE = "/proc/sys/net/core/wmem_max", "/proc/sys/net/core/netdev_max_backlog"
 _FRAME_IN_KERNEL_BYTES = 768  # of the smallest
-# A runtime that gives its container a read-only /sys makes the file system of this namespace read-only everywhere.
+# A runtime that gives its container a read-only /sys makes this namespace's sysfs read-only in all of its mounts.
 _SCRIPT = """mount -t sysfs sysfs /sys
 mode=ro; ! [ -w /sys/class/net ] || mode=rw
 mount -o remount,rw /sys
@@ -70,22 +70,22 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     """Choose the CPUs that process packets for the functions, as `steering` asks; return the condition to record."""
     if chain.attachment.wired:
         return {_FUNCTION_CPUS: "those that the interrupts of its network cards choose"}
-    functions = {role: each for role, each in chain.instances.items() if role.startswith(FUNCTION)}
-    here = {role: each for role, each in functions.items() if each.shares_kernel and not each.takes_taps}
-    others = [each for each in chain.source.testbed.usable_cpus if each != generator_cpu(chain.source)]
-    by_sender = steering == SENDER or not others
-    where = "the one that sends" if by_sender else f"{', '.join(map(str, others))}, by receive packet steering"
-    if len(here) < len(functions):
-        other = ", ".join(role for role in functions if role not in here)
-        where = f"{where}; {other}: its own" if here else "its own"
-    found = {_FUNCTION_CPUS: where}
+    functions = {role: instance for role, instance in chain.instances.items() if role.startswith(FUNCTION)}
+    on_host = {role: one for role, one in functions.items() if one.shares_kernel and not one.takes_taps}
+    cpus = [cpu for cpu in chain.source.testbed.usable_cpus if cpu != generator_cpu(chain.source)]
+    by_sender = steering == SENDER or not cpus
+    where = "the one that sends" if by_sender else f"{', '.join(map(str, cpus))}, by receive packet steering"
+    if len(on_host) < len(functions):
+        other = ", ".join(role for role in functions if role not in on_host)
+        where = f"{where}; {other}: its own" if on_host else "its own"
+    condition = {_FUNCTION_CPUS: where}
     if by_sender:
-        return found
+        return condition
     files = [f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
-    for each in here.values():
-        enter = ["nsenter", f"--net={NETNS_DIR / each.netns}", "unshare", "--mount", "sh", "-e"]
-        each.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
-    return found
+    for instance in on_host.values():
+        enter = ["nsenter", f"--net={NETNS_DIR / instance.netns}", "unshare", "--mount", "sh", "-e"]
+        instance.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(cpus), files=" ".join(files)))
+    return condition
 
 
 def queue_frames(chains: Sequence[Chain]) -> int:

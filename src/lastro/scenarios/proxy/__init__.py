@@ -40,8 +40,8 @@ from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.expected import CAPACITY_S, INSTANCES, MAX_PROXIES, PROXIES, SETTLE_S, expected_s, load_of
 from lastro.scenarios.proxy.measure import CACHE, MemoryInUse, RunningProxies
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, VERSION_ARGV, serving
-from lastro.scenarios.proxy.proxies import Farm, Proxy, StartsWindow, ask, ask_all
-from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
+from lastro.scenarios.proxy.proxies import Proxy, ProxyStarter, StartsWindow, ask, ask_all
+from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, three_node_testbed
 from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared import resources
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
@@ -49,7 +49,7 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, ANOMALY_WORKERS, NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
-from lastro.scenarios.shared.resources import check_resources, limits_of, without_limits
+from lastro.scenarios.shared.resources import check_resources, limits_of, require_no_limits
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
 from lastro.testbed import beside
@@ -74,15 +74,13 @@ CPUS = replace(
     by_profile=False,
 )
 MEMORY = replace(resources.MEMORY, default="4G", summary="memory of a proxy's instance, in whole MiB")
-_STRAIGHT = "straight"  # to the server, without a proxy
-# A load on the DUT takes CPUs from the proxies. Where one machine plays all roles, the load must not take them from
-# clients and server, which would have machines of their own. Without a load these have no such weight, because it would
-# make a proxy on the same CPUs wait, and requests take half as long again (benches/http_load.py).
-_FIRST = Resources(cpu_weight=10_000)
+_DIRECT = "straight"  # the calibration with requests directly to the server, without a proxy
+# An anomaly on the DUT takes CPUs from the proxies. If one machine has all roles, the anomaly must not take CPUs from
+# clients and server, which would otherwise be machines of their own: so these get this weight. Without an anomaly they
+# do not, because a proxy on the same CPUs would wait, and requests take half as long again (benches/http_load.py).
+_PREFERRED = Resources(cpu_weight=10_000)
 _MOST_DRIFT = 0.001  # of the clock of a remote host, which times the requests; the default of other scenarios
-
-
-# Of the neighbour: the tool of the study of 2018, and its load.
+# Settings of the neighbour whose defaults are the tool and the load of the study of 2018.
 _AS_PUBLISHED: dict[str, Setting[Any]] = {
     ANOMALY_WORKERS.name: replace(ANOMALY_WORKERS, default=12),
     ANOMALY_TOOL.name: replace(ANOMALY_TOOL, default="stress"),
@@ -97,7 +95,7 @@ class ProxyScenario(OnLinks):
     combinable = frozenset({"isolation"})
     roles = ROLES
     # Without it, trials are valid, but the report cannot flag generator-limited ones.
-    calibration_kinds = {_STRAIGHT: CalibrationKind(dict[str, float], optional=True)}
+    calibration_kinds = {_DIRECT: CalibrationKind(dict[str, float], optional=True)}
     settings = (
         PROXIES, BARE_PROXIES, INSTANCES, CACHE, CACHE_MB, CACHE_OBJECT_KB, ORIGIN, OBJECT_BYTES, CLIENTS, REQUESTS,
         WARM_UP, CPUS, MEMORY, *(_AS_PUBLISHED.get(setting.name, setting) for setting in NEIGHBOUR_SETTINGS),
@@ -113,8 +111,8 @@ class ProxyScenario(OnLinks):
     def known_metrics(cls) -> tuple[Metric, ...]:
         """Return all metrics. Those of the load generators' requests come first, as the most important ones."""
         kinds = [registry.get(Instrument, name) for name in sorted(cls.part_names("instrument"))]
-        found = {metric.name: metric for kind in kinds for metric in kind.metrics}
-        return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
+        of_requests = {metric.name: metric for kind in kinds for metric in kind.metrics}
+        return tuple((of_requests | {metric.name: metric for metric in cls.metrics}).values())
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
@@ -130,10 +128,10 @@ class ProxyScenario(OnLinks):
     def availability(self, config: Config) -> Availability:
         level, links, isolation = platform_level(config), links_level(config), isolation_level(config)
         parts = (self._probes.isolation(part, level) for part in parts_of(isolation))
-        if not (usable := first_unavailable(chain([self.pool.availability(level)], parts))):
-            return usable
+        if not (availability := first_unavailable(chain([self.pool.availability(level)], parts))):
+            return availability
         try:
-            without_limits(isolations_of(config))
+            require_no_limits(isolations_of(config))
             load_of(config).require(self.testbed.at(CLIENT).host)
             require_own_link(config, "there is no chain here whose link the neighbour could flood")
             self._resources(config)
@@ -172,9 +170,9 @@ class ProxyScenario(OnLinks):
             MAX_PROXIES.name: 0,
             "isolation": NONE,
         }
-        straight = {**on_bare_host(config), **without_proxies}
+        direct = {**on_bare_host(config), **without_proxies}
         without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
-        return {calibration_key(_STRAIGHT, straight, ("attachment", "instrument"), without): straight}
+        return {calibration_key(_DIRECT, direct, ("attachment", "instrument"), without): direct}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         return measure.rates(outcome)
@@ -197,7 +195,7 @@ class ProxyScenario(OnLinks):
                 outcome.invalidate(not_in_force(isolations_of(config), {"proxy": proxy.instance}))
             bare = {CLIENT: standing.client, SERVER: standing.server}
             how = (platform_level(config), links_level(config), isolation_level(config))
-            note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
+            note_topology(outcome, standing.nodes, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
             rest(SETTLE_S.of(config))
             measure.measure(standing, config, disturbance, outcome)
             ask_all(standing.client, standing.origin.page, standing.proxies)
@@ -205,7 +203,7 @@ class ProxyScenario(OnLinks):
             if MAX_PROXIES.of(config):
                 fill_up(standing, config, outcome)
             clocks.judge(outcome, _MOST_DRIFT)
-        measure.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
+        measure.judge_generator(calibrated(calibrations, _DIRECT), outcome)
         return outcome
 
     def _deploy(self, stack: ExitStack, config: Config) -> RunningProxies:
@@ -216,37 +214,37 @@ class ProxyScenario(OnLinks):
         links, native = self.attachments.get(links_level(config)), self.pool.native
         assert isinstance(links, HostingAttachment)
         bed = stack.enter_context(beside(self.testbed, "trial-dut")) if links.own_dut else self.testbed
-        wire = stack.enter_context(line(bed))
-        weight = None if part_name(config, "anomaly") == NONE else _FIRST
-        client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("client", weight)))
-        server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
+        nodes = stack.enter_context(three_node_testbed(bed))
+        weight = None if part_name(config, "anomaly") == NONE else _PREFERRED
+        client = stack.enter_context(native.start(nodes.client.testbed, nodes.client.spec("client", weight)))
+        server = stack.enter_context(native.start(nodes.server.testbed, nodes.server.spec("server", weight)))
         kind, n_bytes = ORIGIN.of(config), OBJECT_BYTES.of(config)
-        origin = stack.enter_context(serving(server, kind, wire.server.address, n_bytes))
-        if PROXIES.of(config):  # it may let through only what is hosted
-            stack.enter_context(links.base_network(wire.dut.testbed, platform))
-        wanted = ProxyOptions(
+        origin = stack.enter_context(serving(server, kind, nodes.server.address, n_bytes))
+        if PROXIES.of(config):  # without proxies, such a network might block the requests to the server
+            stack.enter_context(links.base_network(nodes.dut.testbed, platform))
+        options = ProxyOptions(
             cache=CACHE.of(config) == "on", memory_mb=CACHE_MB.of(config), largest_kb=CACHE_OBJECT_KB.of(config)
         )
         shared = platform.bare and links.inside_dut and BARE_PROXIES.of(config) == "ports"
         confined = partial(isolate, isolations=isolations_of(config), profile=None)
-        farm = Farm(
-            wire,
+        starter = ProxyStarter(
+            nodes,
             platform,
             links,
             client,
             origin.page,
-            wanted,
+            options,
             self._resources(config),
             shared=shared,
             confined=confined,
         )
-        before = MemoryInUse.on(wire.dut.testbed.host)
+        before = MemoryInUse.on(nodes.dut.testbed.host)
         if idle := max(0, INSTANCES.of(config) - PROXIES.of(config)):
-            farm.stand_by(stack, idle)
-        proxies, started = _started(stack, farm, StartsWindow(wire, server, platform.own_cgroups), config)
+            starter.start_idle(stack, idle)
+        proxies, started = _start_proxies(stack, starter, StartsWindow(nodes, server, platform.own_cgroups), config)
         if not proxies:
             ask(client, origin.page, None)
-        return RunningProxies(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
+        return RunningProxies(nodes, platform, links, native, client, server, origin, proxies, starter, started, before)
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         origins = sorted({ORIGIN.of(config) for config in configs})
@@ -262,11 +260,13 @@ class ProxyScenario(OnLinks):
         yield "image_tools", {name: tool.require(host) for name, tool in sorted(tools.items())}
 
 
-def _started(stack: ExitStack, farm: Farm, window: StartsWindow, config: Config) -> tuple[list[Proxy], Reading]:
+def _start_proxies(
+    stack: ExitStack, starter: ProxyStarter, window: StartsWindow, config: Config
+) -> tuple[list[Proxy], Reading]:
     """Start the proxies; return them, and a reading with reasons if other processes disturbed their timed starts."""
     if not PROXIES.of(config):
         return [], Reading({})
     with window:
-        proxies = farm.add(stack, PROXIES.of(config))
+        proxies = starter.add(stack, PROXIES.of(config))
         window.add({proxy.instance.spec.name: proxy.instance for proxy in proxies})
     return proxies, window.judged(config)

@@ -13,7 +13,7 @@ from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.expected import CAPACITY_S, MAX_PROXIES
 from lastro.scenarios.proxy.measure import RunningProxies
 from lastro.scenarios.proxy.proxies import ask_all
-from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity
+from lastro.scenarios.shared.host_memory import ENOUGH, record_capacity, used_memory_bytes
 from lastro.units import MIB
 
 CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered; limited by host or study")
@@ -27,8 +27,8 @@ def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
     longer doubled, and each failure halves the step. The search ends when a single further proxy fails, or at a limit
     of the study."""
     deadline_s = time.monotonic() + CAPACITY_S.of(config)
-    most, host = MAX_PROXIES.of(config), standing.wire.dut.testbed.host
-    proxies, empty_bytes = list(standing.proxies), memory_taken(host)
+    most, host = MAX_PROXIES.of(config), standing.nodes.dut.testbed.host
+    proxies, empty_bytes = list(standing.proxies), used_memory_bytes(host)
     steps: list[dict[str, Any]] = []
     stopped_by, n_more = "", max(1, len(proxies))
     with ExitStack() as stack:
@@ -39,9 +39,9 @@ def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
             n_more = max(1, min(n_more, _MOST_AT_ONCE, most - len(proxies)))
             with ExitStack() as batch:
                 try:
-                    added = standing.farm.add(batch, n_more)
+                    added = standing.starter.add(batch, n_more)
                     ask_all(standing.client, standing.origin.page, [*proxies, *added])
-                    taken = (memory_taken(host) - empty_bytes) / MIB
+                    taken = (used_memory_bytes(host) - empty_bytes) / MIB
                 except (LastroError, OSError) as error:  # OSError: Lastro itself cannot open more files
                     stopped_by = getattr(error, "message", str(error))
                     steps.append({"proxies": len(proxies) + n_more, "broke": stopped_by})

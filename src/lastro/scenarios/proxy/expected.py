@@ -19,7 +19,7 @@ MAX_PROXIES = Setting(
 )
 CAPACITY_S = Setting("capacity_s", 120.0, "time after which no more proxies are added", 1, DAY_S)
 _AROUND_S = 2.5  # what a trial takes besides its requests, roughly
-_HEAVIER = 1.8  # an emulated processor slows forwarding down even more than computing: 18 times against 5 were measured
+_HEAVIER = 1.8  # exponent: an emulated processor slows down forwarding more than computing, 18 times instead of 5 times
 
 
 def load_of(config: Config) -> type[HttpLoad]:

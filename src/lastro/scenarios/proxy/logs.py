@@ -1,4 +1,4 @@
-"""Checks of the logs of proxies and server over the whole trial: each must have a line for every request."""
+"""Checks of the logs of proxies and server over the whole trial: they must have a line for every request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from lastro.functions.http_proxy import RequestCounts, judge_served
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
-from lastro.scenarios.proxy.measure import OWN_REQUESTS, RunningProxies, is_cached, sent_by_proxy, sent_in_all
+from lastro.scenarios.proxy.measure import OWN_REQUESTS, RunningProxies, is_cached, sent_by_proxy, total_sent
 from lastro.scenarios.proxy.origin import LoggedRequest
 
 _LOG_S = 3.0  # servers and proxies write to their logs after they have answered
@@ -21,13 +21,13 @@ def judge_logs(standing: RunningProxies, config: Config, outcome: Outcome) -> No
     Each request must be in the log of its proxy. It must also be in the server's log, unless the proxy's cache had the
     object. Addresses of clients and proxies in the logs must be right, too."""
     n, cached = len(standing.proxies), is_cached(standing, config)
-    sent = sent_in_all(outcome) + (OWN_REQUESTS * n if n else 1)  # directly to the server: only one before the load
-    expected = len(standing.firsts) if cached else sent
+    sent = total_sent(outcome) + (OWN_REQUESTS * n if n else 1)  # directly to the server: only one before the load
+    expected = len(standing.first_of_each_instance) if cached else sent
     asked, served = _wait_for_logs(standing, expected, sent if n else 0)
     outcome.notes["logs"] = {
         "server": {f"{client} {status} {n_bytes}": count for (client, status, n_bytes), count in asked.items()},
-        "proxies": {str(number): dict(found.results) for number, found in served.items()},
-        "links": standing.carried(),
+        "proxies": {str(number): dict(requests.results) for number, requests in served.items()},
+        "links": standing.traffic_counters(),
     }
     reasons = _served_reasons(standing, served, sent_by_proxy(outcome), cached) if n else []
     reasons += _client_reasons(standing, served)
@@ -49,30 +49,30 @@ def _wait_for_logs(
     deadline_s = time.monotonic() + _LOG_S
     while True:
         asked, served = standing.origin.asked(), _read_proxy_logs(standing)
-        n_served = sum(found.results.total() for found in served.values())
+        n_served = sum(requests.results.total() for requests in served.values())
         if (asked.total() >= of_server and n_served >= of_proxies) or time.monotonic() > deadline_s:
             return asked, served
         time.sleep(0.05)
 
 
 def _served_reasons(
-    standing: RunningProxies, served: Mapping[int, RequestCounts], shares: Sequence[int], cached: bool
+    standing: RunningProxies, served: Mapping[int, RequestCounts], sent: Sequence[int], cached: bool
 ) -> list[str]:
     """Return why the proxies' logs do not account for the requests; [] if they do.
 
-    `served` maps a proxy's number to its log. `shares` has how many requests the load sent through each proxy.
-    `cached` is true if the proxies have a cache."""
-    firsts = {proxy.hosted.number for proxy in standing.firsts}
+    `served` maps a proxy's number to its log. `sent` has how many requests the load sent through each proxy. `cached`
+    is true if the proxies have a cache."""
+    first_numbers = {proxy.hosted.number for proxy in standing.first_of_each_instance}
     return [
-        f"proxy {number}: {why}"
-        for (number, found), share in zip(served.items(), shares, strict=True)
-        for why in judge_served(found.results, share + OWN_REQUESTS, cache=cached, first=number in firsts)
+        f"proxy {number}: {reason}"
+        for (number, requests), n_sent in zip(served.items(), sent, strict=True)
+        for reason in judge_served(requests.results, n_sent + OWN_REQUESTS, cache=cached, first=number in first_numbers)
     ]
 
 
 def _read_proxy_logs(standing: RunningProxies) -> dict[int, RequestCounts]:
     """Return {proxy number: requests in its log}. Proxies that share a log are distinguished by their ports."""
-    by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
+    by_server = {first.instance.spec.name: first.running.served() for first in standing.first_of_each_instance}
     return {
         proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, RequestCounts())
         for proxy in standing.proxies
@@ -83,17 +83,17 @@ def _client_reasons(standing: RunningProxies, served: Mapping[int, RequestCounts
     """Return a reason for each proxy whose log has another client address than that of the client's role.
 
     This includes published proxies: publishing a port changes the destination of a request, not its source."""
-    own = standing.wire.client.address
+    client = standing.nodes.client.address
     return [
-        f"requests came to proxy {number} from {sorted(found.clients)} instead of {own}"
-        for number, found in served.items()
-        if found.clients - {own}
+        f"requests came to proxy {number} from {sorted(requests.clients)} instead of {client}"
+        for number, requests in served.items()
+        if requests.clients - {client}
     ]
 
 
 def _source_reasons(standing: RunningProxies, seen: set[str]) -> list[str]:
     """Return a reason unless `seen`, the addresses in the server's log, are exactly those expected; else [].
 
-    Expected are `Proxy.seen_as` of all proxies or, without proxies, the client's address."""
-    known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
+    `Proxy.seen_as` of all proxies are expected or, without proxies, the client's address."""
+    known = {proxy.seen_as for proxy in standing.proxies} or {standing.nodes.client.address}
     return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]

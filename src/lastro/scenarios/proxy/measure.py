@@ -19,11 +19,11 @@ from lastro.platforms.base import Instance, Platform
 from lastro.results.samples import Metric, Outcome, Reading, Series
 from lastro.scenarios.base import Config, chosen_part
 from lastro.scenarios.proxy.origin import Origin
-from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
+from lastro.scenarios.proxy.proxies import ROLE, Proxy, ProxyStarter
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.calibration import judge_ceiling
 from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
-from lastro.scenarios.shared.memory_room import memory_taken, swap_taken
+from lastro.scenarios.shared.host_memory import used_memory_bytes, used_swap_bytes
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
@@ -56,9 +56,9 @@ METRICS = (
     ),
     Metric("proxies_up", "ms", "lower", "from the start of the first proxy until all have answered"),
 )
-# Metrics that show what limits. For an open loop only its time does: its rate is the one that was asked for.
+# Metrics that show the bottleneck. For an open loop, only its times do: its rate is the one that was asked for.
 TIMES, RATE = ("request_time", "request_cycle", "open_request_time"), "requests_per_s"
-# These include JMeter's own start and warm-up, and the requests besides the load, so no study of a paper uses them.
+# These include JMeter's own start and warm-up, and requests besides the load, so no study of a paper uses them.
 HOST_METRICS = tuple(
     replace(metric, summary=f"{metric.summary}; from the instrument's start to its end") for metric in HostMeter.metrics
 )
@@ -75,7 +75,7 @@ class MemoryInUse:
 
     @classmethod
     def on(cls, host: Host) -> Self:
-        return cls(memory_taken(host), swap_taken(host))
+        return cls(used_memory_bytes(host), used_swap_bytes(host))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class RunningProxies:
 
     `before` is the memory in use on the DUT's host before the proxies were started."""
 
-    wire: ThreeNodeTestbed
+    nodes: ThreeNodeTestbed
     platform: Platform
     links: HostingAttachment
     native: Platform
@@ -92,39 +92,39 @@ class RunningProxies:
     server: Instance
     origin: Origin
     proxies: Sequence[Proxy]
-    farm: Farm
+    starter: ProxyStarter
     started: Reading = field(default_factory=lambda: Reading({}))  # what disturbed the proxies' starts
     before: MemoryInUse = MemoryInUse()
 
     @property
-    def firsts(self) -> list[Proxy]:
+    def first_of_each_instance(self) -> list[Proxy]:
         """The first proxy of each instance, since bare proxies may share an instance."""
-        found: dict[str, Proxy] = {}
+        by_instance: dict[str, Proxy] = {}
         for proxy in self.proxies:
-            found.setdefault(proxy.instance.spec.name, proxy)
-        return list(found.values())
+            by_instance.setdefault(proxy.instance.spec.name, proxy)
+        return list(by_instance.values())
 
-    def carried(self) -> dict[str, int]:
+    def traffic_counters(self) -> dict[str, int]:
         """Return the counters of the attachment that hosts the proxies, by name; {} without proxies."""
-        return self.links.carried(self.wire.dut.testbed) if self.proxies else {}
+        return self.links.traffic_counters(self.nodes.dut.testbed) if self.proxies else {}
 
     @property
     def everyone(self) -> dict[str, Instance]:
         """All instances by role: 'client', 'server', and 'proxyN', with the number N of the instance's first proxy."""
-        numbered = {f"proxy{proxy.hosted.number}": proxy.instance for proxy in self.firsts}
+        numbered = {f"proxy{proxy.hosted.number}": proxy.instance for proxy in self.first_of_each_instance}
         return {"client": self.client, "server": self.server, **numbered}
 
 
 @contextmanager
 def disturbed(standing: RunningProxies, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
     """Run the anomaly as bare processes on the DUT inside the block; yield None if the anomaly does nothing."""
-    dut = standing.wire.dut
-    demanded_load = demanded(config, dut.testbed, timeout_s)
-    if demanded_load is None:
+    dut = standing.nodes.dut
+    load = demanded(config, dut.testbed, timeout_s)
+    if load is None:
         yield None
         return
-    anomaly, demand = demanded_load
-    # A group weighs as much as one process. On the paper's host, each process had its own weight, without a group.
+    anomaly, demand = load
+    # By default, a cgroup weighs as much as one process. On the paper's host, each process had its own weight.
     weight = Resources(cpu_weight=min(_MOST_WEIGHT, _USUAL_WEIGHT * demand.n_workers))
     spec = bounded(dut.spec("neighbour", weight), dut.testbed, demand)
     with ExitStack() as stack:
@@ -139,12 +139,12 @@ def measure(standing: RunningProxies, config: Config, disturbance: Disturbance |
     everyone = dict(standing.everyone)
     if disturbance:
         everyone["neighbour"] = disturbance.neighbour.instance
-    dut, beds = standing.wire.dut.testbed, [place.testbed for place in standing.wire.places]
+    dut, beds = standing.nodes.dut.testbed, [node.testbed for node in standing.nodes.all]
     own_cgroups = standing.platform.own_cgroups
     window = MeasuredWindow(dut, everyone, config, own_cgroups, disturbance=disturbance, elsewhere=beds)
     witness = InterfaceMeter(dut, {"client": standing.client, "server": standing.server})
     witness.start()
-    carried = standing.carried()
+    counters = standing.traffic_counters()
     with window:
         reading = tool.measure(LoadOrigin.beside(standing.client), load)
     witness.stop()
@@ -158,14 +158,14 @@ def measure(standing: RunningProxies, config: Config, disturbance: Disturbance |
         (SERVER, ROLE) if standing.proxies else (SERVER,),
     )
     outcome.notes["witness"] = witness.moved
-    outcome.invalidate(carried_reasons(standing, carried, outcome))
+    outcome.invalidate(carried_reasons(standing, counters, outcome))
     outcome.invalidate(
-        _path(tool.name, standing.wire, witness.moved, reading.payload_bytes, is_cached(standing, config))
+        _path_reasons(tool.name, standing.nodes, witness.moved, reading.payload_bytes, is_cached(standing, config))
     )
-    _account(standing, window, outcome)
-    _account_dut(standing, window, outcome)
+    _record_usage(standing, window, outcome)
+    _record_dut_usage(standing, window, outcome)
     window.judge(outcome)
-    for proxy in standing.firsts:
+    for proxy in standing.first_of_each_instance:
         proxy.running.require_alive()
 
 
@@ -173,11 +173,13 @@ def is_cached(standing: RunningProxies, config: Config) -> bool:
     return bool(standing.proxies) and CACHE.of(config) == "on"
 
 
-def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_bytes: int, cached: bool) -> list[str]:
+def _path_reasons(
+    tool: str, nodes: ThreeNodeTestbed, moved: Mapping[str, Any], payload_bytes: int, cached: bool
+) -> list[str]:
     """Return reasons unless the payload crossed the clients' link and, without a cache, the server's link; else []."""
-    hops = [(f"client.{wire.client.links['dut']}", "rx_bytes")]
+    hops = [(f"client.{nodes.client.links['dut']}", "rx_bytes")]
     if not cached:
-        hops.insert(0, (f"server.{wire.server.links['dut']}", "tx_bytes"))
+        hops.insert(0, (f"server.{nodes.server.links['dut']}", "tx_bytes"))
     return validity.path_reasons(tool, moved, payload_bytes, hops)
 
 
@@ -186,13 +188,14 @@ def carried_reasons(standing: RunningProxies, before: Mapping[str, int], outcome
 
     The increase of each counter since `before` is noted. A counter in `lasting` need only be above 0, since requests
     before the load may have opened all connections."""
-    now, lasting = standing.carried(), standing.links.lasting
+    now = standing.traffic_counters()
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
-    still = [name for name, count in now.items() if count <= (0 if name in lasting else before[name])]
+    least = {**before, **dict.fromkeys(standing.links.lasting, 0)}
+    still = [name for name, count in now.items() if count <= least[name]]
     return [f"the attachment did not carry the requests: its counter '{name}' stood still" for name in still]
 
 
-def sent_in_all(outcome: Outcome) -> int:
+def total_sent(outcome: Outcome) -> int:
     """Return how many requests the instrument has sent, including requests that it does not measure."""
     return sum(sent_by_proxy(outcome))
 
@@ -207,41 +210,41 @@ def sent_by_proxy(outcome: Outcome) -> list[int]:
     return list(http["shares"])
 
 
-def _account(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
-    host, used, elapsed_s, sent = window.host, window.usage.used, window.host.elapsed_s, sent_in_all(outcome)
+def _record_usage(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
+    host, used, elapsed_s, sent = window.host, window.usage.used, window.host.elapsed_s, total_sent(outcome)
     outcome.measurements |= host.read()
     interrupts_s = host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]
     outcome.measurements["softirq_time"] = 1000 * interrupts_s / max(1, sent)
-    proxies = [each for role, each in used.items() if role.startswith("proxy")]
-    usage = {role: asdict(each) for role, each in used.items() if not role.startswith("proxy")}
+    proxies = [proxy_usage for role, proxy_usage in used.items() if role.startswith("proxy")]
+    usage = {role: asdict(role_usage) for role, role_usage in used.items() if not role.startswith("proxy")}
     if proxies:
         usage["proxies"] = asdict(total(proxies))
     outcome.notes |= {"usage": usage, "elapsed_s": elapsed_s}
     if not proxies:
         return
-    cpu_s = sum(each.cpu_s for each in proxies)
-    starts_ms = tuple(1000 * proxy.start_s for proxy in standing.firsts)
-    # Only the first of the proxies that share a server: when the others are asked, the server has long been up.
-    answers_ms = tuple(1000 * proxy.answer_s for proxy in standing.firsts)
+    cpu_s = sum(proxy_usage.cpu_s for proxy_usage in proxies)
+    starts_ms = tuple(1000 * proxy.start_s for proxy in standing.first_of_each_instance)
+    # Only the first of proxies that share a server: when the others get their first request, the server is long up.
+    answers_ms = tuple(1000 * proxy.answer_s for proxy in standing.first_of_each_instance)
     outcome.measurements |= {
         "proxy_cpu_time": 1000 * cpu_s / max(1, sent),
         "proxy_cpus": cpu_s / max(1, sent) * _rate_per_s(outcome, sent / elapsed_s),
-        "proxy_memory": sum(each.memory_peak_bytes for each in proxies) / len(proxies) / MIB,
+        "proxy_memory": sum(proxy_usage.memory_peak_bytes for proxy_usage in proxies) / len(proxies) / MIB,
         "proxy_start": sum(starts_ms) / len(starts_ms),
         "proxy_answer": sum(answers_ms) / len(answers_ms),
-        "proxies_up": 1000 * (standing.farm.ended_s - standing.farm.began_s),
+        "proxies_up": 1000 * (standing.starter.ended_s - standing.starter.began_s),
     }
     outcome.series += [Series("proxy_start", "ms", starts_ms), Series("proxy_answer", "ms", answers_ms)]
 
 
-def _account_dut(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
+def _record_dut_usage(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
     """Record the DUT's CPU time and memory for the proxies; do nothing without proxies.
 
     They include work of the DUT's kernel that no instance is charged for. The CPU time of Lastro, and of the
     instances of other roles on the same machine, is not included."""
     if not standing.proxies:
         return
-    here, sent = standing.wire.dut.testbed.host, max(1, sent_in_all(outcome))
+    here, sent = standing.nodes.dut.testbed.host, max(1, total_sent(outcome))
     instances, host = window.usage.instances, window.host
     others_s = sum(
         used.cpu_s
@@ -271,9 +274,9 @@ def rates(outcome: Outcome) -> dict[str, float]:
     return {name: outcome.measurements[name] for name in (*TIMES, RATE) if name in outcome.measurements}
 
 
-def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> None:
+def judge_generator(direct: Mapping[str, float] | None, outcome: Outcome) -> None:
     """Flag a generator-limited trial: the clients' result is within a tenth of their result without proxies.
 
-    `straight` has that result by metric, or is None. The trial stays valid. A closed loop is judged by its rate; an
+    `direct` has that result by metric, or is None. The trial stays valid. A closed loop is judged by its rate; an
     open loop, whose rate is fixed, by its request times."""
-    judge_ceiling(outcome, straight, rates=(RATE,), times=("open_request_time",))
+    judge_ceiling(outcome, direct, rates=(RATE,), times=("open_request_time",))

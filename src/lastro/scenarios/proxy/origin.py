@@ -58,7 +58,7 @@ def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iter
     instance.run(["sh", "-ec", make], stdin=configuration(server, address))
     process = instance.spawn(_ARGV[server])
     try:
-        # It only has to accept a connection: no request is sent, so its log is still empty.
+        # The server only has to accept a connection: no request is sent, so its log stays empty.
         wait_for_answer(instance, process, ["nc", "-z", address, "80"], "the HTTP server", _ANSWER_S)
         yield Origin(instance, page(address, n_bytes), process)
     finally:

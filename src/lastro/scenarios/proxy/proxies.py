@@ -22,18 +22,18 @@ from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.results.samples import Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
+from lastro.scenarios.shared.host_memory import require_room
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.window import Meters
 from lastro.testbed import Testbed
 
 ROLE = "proxy"
-MOST = 4096  # their addresses are in one network
+MOST = 4096  # proxies: their addresses are in one network
 _ANSWER_S = 180.0  # a guest without hardware support may take long
 _AT_ONCE = 16
 _CANNOT_CONNECT, _REFUSED = 7, "Connection refused"  # an exit code of curl, and one of its causes
-_TRIES, _ONE_ANSWER_S = 50, 60  # in a row; seconds
+_TRIES, _ONE_ANSWER_S = 50, 60  # attempts by one command; time limit of one attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Proxy:
         return self.hosted.instance
 
 
-class _WithRoom(TimedPlatform):
+class _MemoryCheckedPlatform(TimedPlatform):
     """A platform that checks the host's free memory before each start."""
 
     @contextmanager
@@ -65,21 +65,21 @@ class _WithRoom(TimedPlatform):
             yield instance
 
 
-class Farm:
-    """A maker of proxies on the DUT. The base network of `links` must be up.
+class ProxyStarter:
+    """Starts proxies on the DUT. The base network of `links` must be up.
 
-    `client` is the instance that sends the first requests, and `page` the expected answer. `wanted` and `resources`
+    `client` is the instance that sends the first requests, and `page` the expected answer. `options` and `resources`
     apply to each proxy. With `shared`, for bare proxies only, proxies are ports of one server. `confined` returns an
     instance's specification with its isolation added."""
 
     def __init__(
-        self, wire: ThreeNodeTestbed, platform: Platform, links: HostingAttachment, client: Instance,
-        page: RequestedPage, wanted: ProxyOptions, resources: Resources, *, shared: bool = False,
+        self, nodes: ThreeNodeTestbed, platform: Platform, links: HostingAttachment, client: Instance,
+        page: RequestedPage, options: ProxyOptions, resources: Resources, *, shared: bool = False,
         confined: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
     ) -> None:  # fmt: skip
-        self._wire, self._platform, self._links = wire, platform, links
-        self._client, self._page, self._wanted, self._resources = client, page, wanted, resources
-        self._most = MOST_PORTS if shared else 1  # proxies of one instance
+        self._nodes, self._platform, self._links = nodes, platform, links
+        self._client, self._page, self._options, self._resources = client, page, options, resources
+        self._per_instance = MOST_PORTS if shared else 1  # proxies at most
         self._confined = confined
         self._made = 0
         self.began_s = self.ended_s = 0.0  # of the last `add`, on the host's monotonic clock
@@ -89,16 +89,18 @@ class Farm:
 
         Each has its own instance, unless proxies are ports of one server.
         Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
-        testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
+        testbed, timed = self._nodes.dut.testbed, _MemoryCheckedPlatform(self._platform)
         self.began_s = time.monotonic()
-        sizes = [min(self._most, n - first) for first in range(0, n, self._most)]
+        sizes = [min(self._per_instance, n - first) for first in range(0, n, self._per_instance)]
         specs = [self._spec(self._made + number) for number in range(len(sizes))]
-        instances = start_all(stack, clocked, testbed, specs, at_once=_AT_ONCE)
-        shares = [
+        instances = start_all(stack, timed, testbed, specs, at_once=_AT_ONCE)
+        groups = [
             [self._hosted(instance) for _ in range(size)] for instance, size in zip(instances, sizes, strict=True)
         ]
-        stack.enter_context(self._links.hosted(testbed, [each for share in shares for each in share], self._outside))
-        managers = [self._answering(share, clocked.times_by_name[share[0].instance.spec.name]) for share in shares]
+        stack.enter_context(
+            self._links.hosted(testbed, [hosted for group in groups for hosted in group], self._outside)
+        )
+        managers = [self._answering(group, timed.times_by_name[group[0].instance.spec.name]) for group in groups]
         started: list[AbstractContextManager[list[Proxy]]] = []
 
         def enter(manager: AbstractContextManager[list[Proxy]]) -> list[Proxy]:
@@ -109,27 +111,27 @@ class Farm:
         try:
             futures = all_of([partial(enter, manager) for manager in managers], _AT_ONCE)
         finally:
-            stack.callback(_end, started)
+            stack.callback(_end_all, started)
         self.ended_s = time.monotonic()
         return [proxy for future in futures for proxy in future.result()]
 
-    def stand_by(self, stack: ExitStack, n: int) -> None:
+    def start_idle(self, stack: ExitStack, n: int) -> None:
         """Start `n` instances that are reachable like those of proxies, but run nothing; they end with the stack."""
-        testbed = self._wire.dut.testbed
+        testbed = self._nodes.dut.testbed
         specs = [self._spec(self._made + number) for number in range(n)]
-        idle = start_all(stack, _WithRoom(self._platform), testbed, specs, at_once=_AT_ONCE)
-        stack.enter_context(self._links.hosted(testbed, [self._hosted(each) for each in idle], self._outside))
+        idle = start_all(stack, _MemoryCheckedPlatform(self._platform), testbed, specs, at_once=_AT_ONCE)
+        stack.enter_context(self._links.hosted(testbed, [self._hosted(instance) for instance in idle], self._outside))
 
     @property
     def _outside(self) -> str:
-        return self._wire.dut.addresses[CLIENT]
+        return self._nodes.dut.addresses[CLIENT]
 
     def _spec(self, number: int) -> InstanceSpec:
         if self._links.inside_dut:
-            return self._confined(self._wire.dut.spec(ROLE, self._resources))
-        spec = instance_spec(self._wire.dut.testbed, ROLE, HttpProxy.capabilities, (PORT,))
-        spec = replace(spec, resources=self._wire.dut.testbed.on_own_cpus(self._resources))
-        return self._confined(self._links.announced(spec, number, SERVICE_PORT, self._outside))
+            return self._confined(self._nodes.dut.spec(ROLE, self._resources))
+        spec = instance_spec(self._nodes.dut.testbed, ROLE, HttpProxy.capabilities, (PORT,))
+        spec = replace(spec, resources=self._nodes.dut.testbed.on_own_cpus(self._resources))
+        return self._confined(self._links.published_spec(spec, number, SERVICE_PORT, self._outside))
 
     def _hosted(self, instance: Instance) -> HostedInstance:
         number, self._made = self._made, self._made + 1
@@ -137,14 +139,14 @@ class Farm:
         return HostedInstance(number, instance, SERVICE_PORT + (number if self._links.inside_dut else 0))
 
     @contextmanager
-    def _answering(self, hosted: Sequence[HostedInstance], life: InstanceTimes) -> Iterator[list[Proxy]]:
+    def _answering(self, hosted: Sequence[HostedInstance], times: InstanceTimes) -> Iterator[list[Proxy]]:
         """Run the proxies of one instance inside the block; yield them when each has answered.
 
-        `hosted` has one entry for each proxy, and `life` the times of the instance."""
+        `hosted` has one entry for each proxy, and `times` the times of the instance."""
         began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
         with self._running(hosted) as running:
             # One after the other: with a cache, the first gets the object from the server for the others.
-            proxies = [self._proxy(each, running, life, began_s) for each in hosted]
+            proxies = [self._proxy(one_hosted, running, times, began_s) for one_hosted in hosted]
             running.require_alive()
             yield proxies
 
@@ -153,15 +155,15 @@ class Farm:
         endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
         _first_answer(self._client, self._page, endpoint, running)
         answer_s = times.start_s + (time.monotonic() - began_s)
-        seen_as = self._links.seen_as(hosted, self._wire.dut.addresses[SERVER])
+        seen_as = self._links.seen_as(hosted, self._nodes.dut.addresses[SERVER])
         return Proxy(hosted, running, endpoint, seen_as, times.start_s, answer_s)
 
     def _running(self, hosted: Sequence[HostedInstance]) -> AbstractContextManager[RunningProxy]:
-        ports = tuple(each.listens_at for each in hosted)
-        return HttpProxy().running(hosted[0].instance, replace(self._wanted, ports=ports))
+        ports = tuple(proxy.listens_at for proxy in hosted)
+        return HttpProxy().running(hosted[0].instance, replace(self._options, ports=ports))
 
 
-def _end(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
+def _end_all(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
     """End proxies concurrently, since each exec into an instance takes time."""
     for future in all_of([partial(proxy.__exit__, None, None, None) for proxy in proxies], _AT_ONCE):
         future.result()
@@ -176,7 +178,7 @@ def ask(client: Instance, page: RequestedPage, endpoint: Endpoint | None) -> Non
 
 
 def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, running: RunningProxy) -> None:
-    """Send requests until the proxy at `endpoint` answers, since it takes some time to start.
+    """Send requests until the proxy at `endpoint`, which takes some time to start, answers.
 
     Raises: PlatformError when the proxy has ended, does not listen in time, cannot be reached, or answers
     incorrectly."""
@@ -212,12 +214,16 @@ def _request(client: Instance, page: RequestedPage, endpoint: Endpoint | None, *
 
 
 def _require_whole(done: Completed, page: RequestedPage, endpoint: Endpoint | None) -> None:
-    found, wanted = done.text.split(), ["200", str(page.length_bytes), page.sha256]
-    if done.returncode != 0 or found[-4:-1] != wanted:
-        words = done.error_text.strip().splitlines() or [f"curl error {done.returncode}"]
-        why = next((line.lstrip("* ") for line in words if " failed: " in line), words[-1])  # the kernel's, if any
-        got = f"{found[-4:-1]} instead of {wanted}" if done.returncode == 0 else why
-        raise PlatformError(f"no full answer {f'through proxy {endpoint}' if endpoint else 'from the server'}: {got}")
+    answer, wanted = done.text.split()[-4:-1], ["200", str(page.length_bytes), page.sha256]
+    if done.returncode == 0 and answer == wanted:
+        return
+    if done.returncode == 0:
+        reason = f"{answer} instead of {wanted}"
+    else:  # the kernel's reason if there is one, or else the last line of curl
+        lines = done.error_text.strip().splitlines() or [f"curl error {done.returncode}"]
+        reason = next((line.lstrip("* ") for line in lines if " failed: " in line), lines[-1])
+    sender = f"through proxy {endpoint}" if endpoint else "from the server"
+    raise PlatformError(f"no full answer {sender}: {reason}")
 
 
 def ask_all(client: Instance, page: RequestedPage, proxies: Sequence[Proxy]) -> None:
@@ -226,7 +232,7 @@ def ask_all(client: Instance, page: RequestedPage, proxies: Sequence[Proxy]) -> 
         future.result()
 
 
-_LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would look like a busy CPU
+_LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few ticks would look like a busy CPU
 
 
 class StartsWindow(Meters):
@@ -235,9 +241,9 @@ class StartsWindow(Meters):
     On a remote host, that CPU time is not known, so foreign load is not judged there, only stolen time. In a guest,
     it is known, since the guest is a process of the machine below, on which foreign load is measured."""
 
-    def __init__(self, wire: ThreeNodeTestbed, server: Instance, own_cgroups: Sequence[str]) -> None:
-        beds = [place.testbed for place in wire.places]
-        super().__init__(wire.dut.testbed, {SERVER: server}, own_cgroups, elsewhere=beds, with_commands=True)
+    def __init__(self, nodes: ThreeNodeTestbed, server: Instance, own_cgroups: Sequence[str]) -> None:
+        beds = [node.testbed for node in nodes.all]
+        super().__init__(nodes.dut.testbed, {SERVER: server}, own_cgroups, elsewhere=beds, with_commands=True)
 
     def foreign_cpus(self, meter: HostMeter) -> float:
         unknown = meter.testbed.host.remote and not meter.testbed.near

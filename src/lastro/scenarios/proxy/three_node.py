@@ -2,12 +2,12 @@
 
 A scenario writes the following, whether the roles are on one machine or on three:
 
-    with line(self.testbed) as wire:
-        client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("jmeter", resources)))
-        server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("httpd", resources)))
-        client.run(["ping", "-c", "1", wire.server.address])
+    with three_node_testbed(self.testbed) as nodes:
+        client = stack.enter_context(native.start(nodes.client.testbed, nodes.client.spec("jmeter", resources)))
+        server = stack.enter_context(native.start(nodes.server.testbed, nodes.server.spec("httpd", resources)))
+        client.run(["ping", "-c", "1", nodes.server.address])
 
-`wire.client`, `wire.dut` and `wire.server` are `RoleNode`s:
+`nodes.client`, `nodes.dut` and `nodes.server` are `RoleNode`s:
     testbed     the role's own `Testbed`: `testbed.host` runs argv there, `testbed.session` owns what is made there, and
                 `testbed.dut` names the role's network namespace (the DUT has the same one for the whole session)
     links       names of its interfaces on the line, by the role at the other end
@@ -87,12 +87,12 @@ class ThreeNodeTestbed:
     server: RoleNode
 
     @property
-    def places(self) -> tuple[RoleNode, RoleNode, RoleNode]:
+    def all(self) -> tuple[RoleNode, RoleNode, RoleNode]:
         return self.client, self.dut, self.server
 
 
 @contextmanager
-def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
+def three_node_testbed(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
     """Set up the three roles and their links inside the block, and prove them by a ping from end to end.
 
     Raises: PlatformError when the ends do not reach each other."""
@@ -112,8 +112,8 @@ def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
                     stack.enter_context(moved(beds[role].session, card, beds[role].dut, purpose))
                     names[role][other] = card
         three_nodes = ThreeNodeTestbed(*(RoleNode(role, beds[role], names[role]) for role in ROLES))
-        for place in three_nodes.places:
-            _configure(place)
+        for node in three_nodes.all:
+            _configure(node)
         set_sysctls(testbed.host, testbed.dut, _FORWARDS)
         _require_connected(three_nodes)
         yield three_nodes
@@ -129,13 +129,13 @@ def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
         a.host.run(["ip", "-n", a.dut, "link", "del", "dev", link], check=False)
 
 
-def _configure(place: RoleNode) -> None:
+def _configure(node: RoleNode) -> None:
     lines = []
-    for other, link in place.links.items():
-        lines += [f"address add {place.addresses[other]}/24 dev {link}", f"link set {link} up"]
-        if place.role != DUT:
-            lines.append(f"route add {NETWORK} via {_ADDRESSES[other, place.role]} dev {link}")
-    bed = place.testbed
+    for other, link in node.links.items():
+        lines += [f"address add {node.addresses[other]}/24 dev {link}", f"link set {link} up"]
+        if node.role != DUT:
+            lines.append(f"route add {NETWORK} via {_ADDRESSES[other, node.role]} dev {link}")
+    bed = node.testbed
     bed.host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 

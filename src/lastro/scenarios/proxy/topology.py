@@ -13,12 +13,12 @@ from lastro.results.topology import DUT
 from lastro.scenarios.proxy.proxies import ROLE
 from lastro.scenarios.proxy.three_node import LINKS, ThreeNodeTestbed
 from lastro.scenarios.shared.disturbance import Disturbance
-from lastro.scenarios.shared.topology import BuiltTopology, Plug
+from lastro.scenarios.shared.topology import BuiltTopology, PluggedPort
 
 
 def note_topology(
     outcome: Outcome,
-    wire: ThreeNodeTestbed,
+    nodes: ThreeNodeTestbed,
     bare: dict[str, Instance],
     hosted: Sequence[HostedInstance],
     how: tuple[str, str, str],
@@ -29,26 +29,28 @@ def note_topology(
     `bare` maps the roles client and server to their instances. `hosted` are the proxies' instances. `how` has the
     levels of the proxies' platform, attachment and isolation."""
     platform, attachment, isolation = how
-    built = BuiltTopology(wire.dut.testbed)
-    for place in wire.places:
-        if place.role in bare:
-            built.add(place.role, bare[place.role], Native.name)
+    built = BuiltTopology(nodes.dut.testbed)
+    for node in nodes.all:
+        if node.role in bare:
+            built.add(node.role, bare[node.role], Native.name)
         else:
-            built.place(place.role, place.testbed, "forwards")
+            built.add_bare_role(node.role, node.testbed, "forwards")
     for a, b in LINKS:
-        near, far = (next(place for place in wire.places if place.role == role) for role in (a, b))
+        near, far = (next(node for node in nodes.all if node.role == role) for role in (a, b))
         ends = [
-            Plug(place.role, place.testbed, place.testbed.dut, place.links[other], f"{place.addresses[other]}/24")
-            for place, other in ((near, b), (far, a))
+            PluggedPort(node.role, node.testbed, node.testbed.dut, node.links[other], f"{node.addresses[other]}/24")
+            for node, other in ((near, b), (far, a))
         ]
         built.link("veth" if near.testbed.session is far.testbed.session else "network cards", *ends)
     if hosted:
-        first, bed = hosted[0], wire.dut.testbed
+        first, bed = hosted[0], nodes.dut.testbed
         built.add(ROLE, first.instance, platform, does="http-proxy", count=len(hosted), isolation=isolation)
         made = (first.port.address, first.end) if not first.instance.spec.published else ("", "")
-        own = Plug(ROLE, bed, BuiltTopology.inside(first.instance), first.port.name, *made)
+        own = PluggedPort(ROLE, bed, BuiltTopology.visible_netns(first.instance), first.port.name, *made)
         inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
-        built.link(attachment, Plug(ROLE, bed, "", "", "") if inside_dut else own, Plug(DUT, bed, "", "", ""))
+        built.link(
+            attachment, PluggedPort(ROLE, bed, "", "", "") if inside_dut else own, PluggedPort(DUT, bed, "", "", "")
+        )
     if disturbance:
         built.add(NEIGHBOUR, disturbance.neighbour.instance, Native.name, **disturbance.fields)
     built.note(outcome)

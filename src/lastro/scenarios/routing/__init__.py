@@ -12,7 +12,7 @@ from typing import Any
 
 from lastro.attachments.separable import SeparableLinks
 from lastro.errors import LastroError
-from lastro.functions.ospf import NETWORK_TYPES, OspfDaemon
+from lastro.functions.ospf import NETWORK_TYPES, OspfSettings
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
 from lastro.host.cgroups import total
@@ -28,7 +28,7 @@ from lastro.scenarios.routing.convergence import (
     PHASES,
     REGULAR_S,
     SETTLE_S,
-    Run,
+    LifecycleRun,
     wait_for_routes,
 )
 from lastro.scenarios.routing.host_timeline import observers, recorded_timeline
@@ -41,7 +41,7 @@ from lastro.scenarios.routing.phase_recorder import (
     QUIET_S,
     TIMERS,
     PhaseRecorder,
-    patient,
+    quiet_suffices,
 )
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
 from lastro.scenarios.shared.bases import OnLinks
@@ -53,7 +53,7 @@ from lastro.testbed import Testbed
 
 TOPOLOGY = Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology)
 NETWORK_TYPE = Setting("network_type", "broadcast", "network type of a link in OSPF", choices=NETWORK_TYPES)
-_PROBE = OspfDaemon(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
+_PROBE = OspfSettings(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
 _PROBE_S = 30.0
 _ROW_S = 2.0  # for the three routers of a probe to find their routes, roughly; for plans only
 _TREE = Availability("the topology is a tree: no link can fail without splitting it", 'set failure = "none"')
@@ -108,9 +108,9 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """Estimate the seconds of the probes as for any scenario, plus those of the rows of three routers.
+        """Estimate the seconds of the probes as for any scenario, plus those of rows of three routers.
 
-        One row is tried for each platform and implementation."""
+        A row is tried for each platform and implementation."""
         rows = {(platform_level(config), IMPLEMENTATION.of(config)): config for config in configs}
         return super().probing_s(configs) + sum(_boot_s(config, 3) + _ROW_S for config in rows.values())
 
@@ -128,16 +128,16 @@ class RoutingScenario(OnLinks):
     # Availability
 
     def availability(self, config: Config) -> Availability:
-        if not (found := patient(config)):
-            return found
+        if not (availability := quiet_suffices(config)):
+            return availability
         if FAILURE.of(config) != "none" and not read_topology(TOPOLOGY.of(config)).spare_links():
             return _TREE
         platform, implementation = platform_level(config), IMPLEMENTATION.of(config)
-        if not (found := ROUTERS[implementation].there(self.testbed.host)):
-            return found
-        found = self.parts_available(config) and self._routes(platform, implementation)
-        blind = FAILURE.of(config) == "carrier" and platform in self._own_kernels
-        return _NO_CARRIER if found and blind else found
+        if not (availability := ROUTERS[implementation].availability(self.testbed.host)):
+            return availability
+        availability = self.parts_available(config) and self._routes(platform, implementation)
+        sees_no_carrier = FAILURE.of(config) == "carrier" and platform in self._own_kernels
+        return _NO_CARRIER if availability and sees_no_carrier else availability
 
     def _routes(self, platform: str, implementation: str) -> Availability:
         """Return whether three routers in a row learn each other's subnets on this platform.
@@ -157,14 +157,16 @@ class RoutingScenario(OnLinks):
             observers(self.testbed) as watch,
             booted(self.testbed, platform, links, row, ROUTERS[implementation], _PROBE, watch) as network,
         ):
-            left = wait_for_routes(network, row.routes(), network.marks["booted"], quiet_s=0.2, within_s=_PROBE_S)
+            differences = wait_for_routes(
+                network, row.routes(), network.marks["booted"], quiet_s=0.2, within_s=_PROBE_S
+            )
             dead = network.dead()
             if not all(instance.shares_kernel for instance in network.instances):
                 self._own_kernels.add(level)
-        if left:
+        if differences:
             return Availability(
                 f"three routers in a row do not find their routes by {implementation} within {_PROBE_S:g} s:"
-                f" {shortened(dead or left)}",
+                f" {shortened(dead or differences)}",
                 "choose another platform: `lastro doctor` shows which",
             )
         return AVAILABLE
@@ -179,34 +181,35 @@ class RoutingScenario(OnLinks):
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome, level = Outcome(), TOPOLOGY.of(config)
-        text = {"sha256": recorded_digest} if (recorded_digest := digest(level)) else {}
+        file_digest = digest(level)
+        digest_note = {"sha256": file_digest} if file_digest else {}
         if _only_records_digest(config):
-            return Outcome(notes={**text})
+            return Outcome(notes={**digest_note})
         require_same(level, calibrations.get(f"topology/{level}"))
         topology, router = read_topology(level), ROUTERS[IMPLEMENTATION.of(config)]
         sizes = dict(zip(TOPOLOGIES.measures, size_of(topology), strict=True))
-        outcome.notes["network"] = {**sizes, "router": router.name, **text}
+        outcome.notes["network"] = {**sizes, "router": router.name, **digest_note}
         platform, links = self.pool.get(platform_level(config)), self._links(links_level(config))
         hello_s = HELLO_S.of(config)
-        protocol = OspfDaemon(hello_s, DEAD_HELLOS * hello_s, NETWORK_TYPE.of(config), TIMERS.of(config))
+        protocol = OspfSettings(hello_s, DEAD_HELLOS * hello_s, NETWORK_TYPE.of(config), TIMERS.of(config))
         machine = self.testbed.host
-        machine.be_ready(min(AT_ONCE, len(topology.names)) + 1)  # one that reads the host meanwhile
+        machine.be_ready(min(AT_ONCE, len(topology.names)) + 1)  # one more, to read the host meanwhile
         with (
             clock_kept(self.testbed, config, outcome),
             observers(self.testbed, platform) as watch,
-            recorded_timeline(watch) as course,
+            recorded_timeline(watch) as timeline,
             ExitStack() as stack,
         ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
             window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
             with window:
-                work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
+                recorder = PhaseRecorder(self.testbed, config, outcome, own_cgroups, timeline)
                 network = stack.enter_context(
-                    booted(self.testbed, platform, links, topology, router, protocol, watch, course.take)
+                    booted(self.testbed, platform, links, topology, router, protocol, watch, timeline.take)
                 )
-                work.routers = dict(zip(network.names, network.instances, strict=True))
-                window.add(work.routers)
-                Run(network, work).run_phases()
+                recorder.routers = dict(zip(network.names, network.instances, strict=True))
+                window.add(recorder.routers)
+                LifecycleRun(network, recorder).run_phases()
             note_network(self.testbed, network, platform_level(config), outcome)
             if dead := network.dead():
                 outcome.invalidate(
@@ -218,7 +221,7 @@ class RoutingScenario(OnLinks):
             with machine.timed() as teardown:
                 stack.close()
             outcome.measurements["teardown"] = teardown.took_s
-            work.record_drift()
+            recorder.record_drift()
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:

@@ -1,4 +1,4 @@
-"""What routing measures, and the figures and the growth that it adds to a report."""
+"""The metrics of routing, and the figures and the table of growth that it adds to a report."""
 
 from __future__ import annotations
 

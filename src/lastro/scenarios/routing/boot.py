@@ -10,7 +10,7 @@ from dataclasses import replace
 from lastro.attachments.base import Segment
 from lastro.attachments.separable import SeparableLinks
 from lastro.errors import PlatformError, TrialError
-from lastro.functions.ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
+from lastro.functions.ospf import CAPABILITIES, Interface, OspfSettings, Router, host_name
 from lastro.grouping import by_key
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
@@ -30,16 +30,16 @@ def booted(
     attachment: SeparableLinks,
     topology: RouterTopology,
     router: Router,
-    protocol: OspfDaemon,
+    protocol: OspfSettings,
     observers: Observers,
     read: Callable[[], HostReading] | None = None,
 ) -> Iterator[RouterNetwork]:
     """Boot a network of routers, and yield it when all daemons answer. Platform and attachment must be prepared.
 
     `network.marks` has four times: 'begin' (the first start is requested), 'created', 'linked' and 'booted' (all
-    daemons answer). Two durations are left out, by moving earlier marks later: that of the watch's start, between
-    linked and booted, and that of commands on their way to a remote host. `read` is called before and after the
-    watch's start, to set `network.watch_cpu_s`. Raises: PlatformError with the routers that did not start."""
+    daemons answer). The marks do not include the start of the watch, between 'linked' and 'booted', nor the time that
+    commands take to a remote host: earlier marks are moved later by these durations. `read` is called before and after
+    the watch's start, to set `network.watch_cpu_s`. Raises: PlatformError with the routers that did not start."""
     numbers = range(len(topology.names))
     ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
     plain_specs = [instance_spec(testbed, "router", CAPABILITIES, tuple(interfaces)) for interfaces in ports]
@@ -51,9 +51,9 @@ def booted(
         segments = segments_of(topology, instances)
         with host.timed() as linking:
             stack.enter_context(attachment.connect(testbed, segments))
-        tables = [each.netns for each in instances if each.shares_kernel]
-        before = read() if read else None  # nothing but the watch starts now: all runs, and no daemon does yet
-        watch = stack.enter_context(watching(observers, _places(testbed, attachment, segments), tables))
+        tables = [instance.netns for instance in instances if instance.shares_kernel]
+        before = read() if read else None  # between the two readings, nothing but the watch starts
+        watch = stack.enter_context(watching(observers, _capture_points(testbed, attachment, segments), tables))
         network = RouterNetwork(testbed, topology, router, attachment, instances, segments, watch)
         if before and read:
             network.watch_cpu_s = read().busy_s - before.busy_s
@@ -80,18 +80,18 @@ def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list
     """Return the links of a topology as segments, in the order of `topology.links`.
 
     `instances` are the routers in the order of `topology.names`."""
-    found = []
+    segments = []
     for number, link in enumerate(topology.links):
         subnet = topology.subnet(number)
         a, b = (
             Port(instances[end], topology.interface(end, number), f"{topology.address(end, number)}/{subnet.prefixlen}")
             for end in (link.a, link.b)
         )
-        found.append(Segment(str(number), (a, b)))
-    return found
+        segments.append(Segment(str(number), (a, b)))
+    return segments
 
 
-def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Segment]) -> list[CapturePoint]:
+def _capture_points(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Segment]) -> list[CapturePoint]:
     """Return capture points that show each packet on a link exactly once.
 
     They are at the links' ends if packets pass the DUT's namespace, and otherwise at the routers' ports."""
@@ -102,7 +102,7 @@ def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Seg
     return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
 
 
-def _start_daemons(network: RouterNetwork, protocol: OspfDaemon) -> None:
+def _start_daemons(network: RouterNetwork, protocol: OspfSettings) -> None:
     topology, router = network.topology, network.router
 
     def start(number: int) -> str:

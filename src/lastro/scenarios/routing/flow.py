@@ -13,7 +13,7 @@ from lastro.host.base import Process
 from lastro.platforms.base import Instance
 from lastro.scenarios.routing.network import wall_offset_s
 
-_SEQUENCE_NUMBERS = 65_536  # of echo requests; then they wrap around
+_SEQUENCE_NUMBERS = 65_536  # of echo requests, before they wrap around
 _END_S = 2.0
 ANSWER = "bytes from"  # in each line of an answer, and not in that of an error
 
@@ -39,18 +39,18 @@ def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
 
     Numbers continue when the 16-bit sequence numbers wrap around. The time since the previous answer shows how often
     they wrapped, even after losses."""
-    found: list[tuple[float, int]] = []
+    answered: list[tuple[float, int]] = []
     for at, sequence in re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) ttl=", text, re.MULTILINE):
         at_s, number = float(at), int(sequence)
-        if found:
-            last_s, last = found[-1]
-            first_s, first = found[0]
-            # `ping` sends more slowly than asked; answers that a queue held back come faster than they were sent.
+        if answered:
+            last_s, last = answered[-1]
+            first_s, first = answered[0]
+            # `ping` sends more slowly than asked; answers that were queued come faster than their requests were sent.
             spacing_s = max(interval_ms / 1000, (last_s - first_s) / (last - first) if last > first else 0.0)
             expected = last + (at_s - last_s) / spacing_s
             number += _SEQUENCE_NUMBERS * round((expected - number) / _SEQUENCE_NUMBERS)
-        found.append((at_s, number))
-    return found
+        answered.append((at_s, number))
+    return answered
 
 
 def count_lost(answered: Sequence[int]) -> int:
@@ -65,14 +65,14 @@ def outage_s(answered: Sequence[tuple[float, int]]) -> float:
 
     `answered` has pairs (time, number of the request). The gaps are measured, since the interval is not exact:
     `ping` of iputils sends every 25 ms when asked for 20 ms."""
-    came_s: dict[int, float] = {}
+    times_s: dict[int, float] = {}  # of the first answer to each request
     for at_s, number in sorted(answered):
-        came_s.setdefault(number, at_s)
-    return sum((came_s[b] - came_s[a]) * (b - a - 1) / (b - a) for a, b in pairwise(sorted(came_s)))
+        times_s.setdefault(number, at_s)
+    return sum((times_s[b] - times_s[a]) * (b - a - 1) / (b - a) for a, b in pairwise(sorted(times_s)))
 
 
 def ping_argv(source: str, target: str, interval_s: float, most_s: float) -> list[str]:
-    """Return a `ping` command that ends by its number of requests, after `most_s` or a little later.
+    """Return a `ping` command that ends after a number of requests, at `most_s` or a little later.
 
     A `ping` with a deadline, or for a single answer, would end as soon as a router reports a missing route."""
     number = math.ceil(most_s / interval_s)

@@ -1,4 +1,4 @@
-"""The host time series: CPU time used and memory taken, once a second, beginning before the first start (proc(5)).
+"""The host time series: CPU time and memory in use, once a second, beginning before the first start (proc(5)).
 
 The processes that watch a network of routers have a cgroup of their own, so that what they use can be left out."""
 
@@ -18,7 +18,7 @@ from lastro.host.activity import STAT, n_cpus
 from lastro.host.base import Process
 from lastro.host.cgroups import Usage
 from lastro.platforms.base import Platform
-from lastro.scenarios.shared.memory_room import MEMINFO, pss_bytes, rollup, taken_bytes
+from lastro.scenarios.shared.host_memory import MEMINFO, pss_bytes, rollup, used_bytes
 from lastro.testbed import Testbed
 
 
@@ -26,8 +26,8 @@ from lastro.testbed import Testbed
 class Observers:
     """The processes that watch a network, in the cgroup `group`. Their usage is neither the routers' nor foreign load.
 
-    `platform` is that of the routers, or None; it reports their usage that the host's /proc does not show. `pids`
-    includes processes that have ended."""
+    `platform` is the platform of the routers, or None; it reports the part of their usage that the host's /proc does
+    not show. `pids` includes processes that have ended."""
 
     testbed: Testbed
     group: str
@@ -77,8 +77,8 @@ def observers(testbed: Testbed, platform: Platform | None = None) -> Iterator[Ob
 
 _EVERY_S = 1.0
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Idle, waiting for a disk, stolen. The kernel times idle CPUs, but counts busy ones by its ticks: it does not see what
-# runs between two of them, and an emulated machine loses many.
+# The fields idle, iowait and steal. Busy time is computed from them: the kernel measures idle time exactly, but counts
+# busy time in ticks. It misses what runs between two ticks, and an emulated machine loses many ticks.
 _NOT_BUSY = (3, 4, 7)
 
 
@@ -124,20 +124,21 @@ class HostTimeline:
     def mean_taken_bytes(self, from_s: float, until_s: float) -> float:
         """Return the mean bytes of memory in use over a period, weighted by time, since samples are unevenly spaced."""
         samples = self._sorted()
-        inside = [each.at_s for each in samples if from_s < each.at_s < until_s]
+        inside = [sample.at_s for sample in samples if from_s < sample.at_s < until_s]
         points = [(at_s, _between(samples, at_s, "taken_bytes")) for at_s in (from_s, *inside, until_s)]
         if until_s <= from_s:
             return points[0][1]
-        area = sum((b - a) * (here + there) / 2 for (a, here), (b, there) in pairwise(points))
+        area = sum((b_s - a_s) * (a_bytes + b_bytes) / 2 for (a_s, a_bytes), (b_s, b_bytes) in pairwise(points))
         return area / (until_s - from_s)
 
     def _sorted(self) -> list[HostReading]:
-        return sorted(self._samples, key=lambda each: each.at_s)
+        return sorted(self._samples, key=lambda sample: sample.at_s)
 
 
 def _between(samples: Sequence[HostReading], at_s: float, name: str) -> float:
-    at = bisect_left(samples, at_s, key=lambda each: each.at_s)
-    before, after = samples[max(0, at - 1)], samples[min(at, len(samples) - 1)]
+    """Return the value of the field `name` at the time `at_s`, by linear interpolation between samples."""
+    position = bisect_left(samples, at_s, key=lambda sample: sample.at_s)
+    before, after = samples[max(0, position - 1)], samples[min(position, len(samples) - 1)]
     low, high = float(getattr(before, name)), float(getattr(after, name))
     if after.at_s <= before.at_s:
         return high
@@ -151,15 +152,15 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 @contextmanager
 def recorded_timeline(observers: Observers) -> Iterator[HostTimeline]:
     """Record a host time series inside the block, a sample each second. Raises: the error that ended the recording."""
-    course, ended = HostTimeline(lambda: _sample(observers), observers.cpus()), threading.Event()
-    course.take()
+    timeline, ended = HostTimeline(lambda: _sample(observers), observers.cpus()), threading.Event()
+    timeline.take()
     failed = list[LastroError]()
 
     def take_samples() -> None:
         next_s = time.monotonic() + _EVERY_S
         while not ended.wait(max(0.0, next_s - time.monotonic())):
             try:
-                course.take()
+                timeline.take()
             except LastroError as error:  # such as a lost connection
                 failed.append(error)
                 return
@@ -168,7 +169,7 @@ def recorded_timeline(observers: Observers) -> Iterator[HostTimeline]:
     thread = threading.Thread(target=take_samples, daemon=True)
     thread.start()
     try:
-        yield course
+        yield timeline
     finally:
         ended.set()
         thread.join()
@@ -182,5 +183,5 @@ def _sample(observers: Observers) -> HostReading:
     ticks = seen.texts[STAT].splitlines()[0].split()[1:]
     busy_s = n_cpus(seen.texts[STAT]) * seen.at_s - sum(int(ticks[field]) for field in _NOT_BUSY) / _TICKS
     busy_s += hidden.cpu_s - seen.spent.own_s - observers.cpu_s(seen.texts)
-    taken = taken_bytes(seen.texts[MEMINFO]) + hidden.memory_bytes - observers.memory_bytes(seen.texts)
+    taken = used_bytes(seen.texts[MEMINFO]) + hidden.memory_bytes - observers.memory_bytes(seen.texts)
     return HostReading(seen.at_s, busy_s, taken, seen.spent.commands_s)

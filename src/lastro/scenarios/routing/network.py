@@ -16,7 +16,7 @@ from lastro.errors import LastroError
 from lastro.functions.ospf import NeighbourChange, Router
 from lastro.platforms.base import Instance
 from lastro.scenarios.routing.ospf_capture import Capture
-from lastro.scenarios.shared.memory_room import proportional_bytes
+from lastro.scenarios.shared.host_memory import proportional_bytes
 from lastro.study.topology import RouterTopology
 from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample
@@ -74,17 +74,17 @@ class RouterNetwork:
             texts = [line for line in text.splitlines() if line.strip()]
         else:
             texts = [text.strip() for text in self.on_all("ip -j -4 route show\n")]
-        return [table(text) for text in texts]
+        return [parse_table(text) for text in texts]
 
     def differences(self, expected: Sequence[Table]) -> list[str]:
-        """Return texts on the differences between the routers' tables and the `expected` ones; [] if there are none."""
-        found = self.tables()
-        if len(found) != len(expected):
-            return [f"{len(found)} of {len(expected)} routers reported their routes"]
+        """Describe the differences between the routers' tables and the `expected` ones; return [] if there are none."""
+        tables = self.tables()
+        if len(tables) != len(expected):
+            return [f"{len(tables)} of {len(expected)} routers reported their routes"]
         return [
-            f"{name}: {words}"
-            for name, has, should in zip(self.names, found, expected, strict=True)
-            for words in _differences(has, should)
+            f"{name}: {difference}"
+            for name, actual, wanted in zip(self.names, tables, expected, strict=True)
+            for difference in _differences(actual, wanted)
         ]
 
     # Failures of links
@@ -96,7 +96,7 @@ class RouterNetwork:
         segments = [self.segments[number] for number in links]
         with self.testbed.host.timed() as span:
             self.attachment.cut(self.testbed, segments, carrier=carrier)
-        self.watch.cut(far_ends(segments), span.began_s)
+        self.watch.cut(ends_in_dut(segments), span.began_s)
         return span.began_s
 
     def mend(self, links: Collection[int], *, carrier: bool) -> float:
@@ -104,13 +104,13 @@ class RouterNetwork:
         segments = [self.segments[number] for number in links]
         with self.testbed.host.timed() as span:
             self.attachment.mend(self.testbed, segments, carrier=carrier)
-        self.watch.mend(far_ends(segments), span.began_s)
+        self.watch.mend(ends_in_dut(segments), span.began_s)
         return span.began_s
 
     # Daemons and clocks
 
     def dead(self) -> list[str]:
-        """Return texts on the routers with a daemon that has ended, and on routers that do not answer; [] if none."""
+        """Describe the routers that do not answer, or with a daemon that has ended; return [] if there are none."""
         answers = self.on_all(self.router.dead_script() + "echo answered\n")
         return [
             f"{name}: {' and '.join(words[:-1]) or 'no answer'}"
@@ -122,13 +122,13 @@ class RouterNetwork:
         """Return the neighbour changes in all routers' logs as (router's number, change).
 
         Their times are converted to the host's monotonic clock."""
-        found, by_host = [], _converter_by_host(self.host_clocks or [self.testbed.host.clock().reading])
+        changes, by_host = [], _converter_by_host(self.host_clocks or [self.testbed.host.clock().reading])
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
             samples = [sample for clocks in self.clocks if (sample := clocks[number])]
             to_host_time = _converter_by_samples(*samples) if len(samples) == 2 else by_host
             for change in self.router.changes(log):
-                found.append((number, replace(change, at_s=to_host_time(change.at_s))))
-        return found
+                changes.append((number, replace(change, at_s=to_host_time(change.at_s))))
+        return changes
 
     def read_clocks(self) -> None:
         """Read the clocks of the host, and of routers with clocks of their own.
@@ -168,8 +168,8 @@ def wall_offset_s(instance: Instance) -> float:
     """Return the instance's wall clock minus the host's monotonic clock."""
     if clock := instance.clock():
         return clock.guest_real_s - clock.host_s
-    own = instance.testbed.host.clock().reading
-    return own.realtime_s - own.monotonic_s
+    of_host = instance.testbed.host.clock().reading
+    return of_host.realtime_s - of_host.monotonic_s
 
 
 def _converter_by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
@@ -178,8 +178,8 @@ def _converter_by_host(readings: Sequence[ClockReading]) -> Callable[[float], fl
     Since the wall clock may be adjusted, it uses the nearest of `readings`."""
 
     def on_host(real_s: float) -> float:
-        near = min(readings, key=lambda each: abs(real_s - each.realtime_s))
-        return near.monotonic_s + real_s - near.realtime_s
+        nearest = min(readings, key=lambda reading: abs(real_s - reading.realtime_s))
+        return nearest.monotonic_s + real_s - nearest.realtime_s
 
     return on_host
 
@@ -193,7 +193,7 @@ def _converter_by_samples(before: ClockSample, after: ClockSample) -> Callable[[
     return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
 
 
-def table(text: str) -> Table:
+def parse_table(text: str) -> Table:
     """Return {destination: its next hops} from the text of `ip -json route`; {} if it is not JSON.
 
     A router's own subnets, which have no gateway, and the default route are left out."""
@@ -201,21 +201,20 @@ def table(text: str) -> Table:
         entries = json.loads(text or "[]")
     except ValueError:
         return {}
-    found: dict[ipaddress.IPv4Network, frozenset[str]] = {}
+    routes: dict[ipaddress.IPv4Network, frozenset[str]] = {}
     for entry in entries:
         hops = frozenset(hop["gateway"] for hop in entry.get("nexthops", [entry]) if "gateway" in hop)
         if hops and entry["dst"] != "default":
-            found[ipaddress.IPv4Network(entry["dst"])] = hops
-    return found
+            routes[ipaddress.IPv4Network(entry["dst"])] = hops
+    return routes
 
 
-def _differences(has: Table, should: Table) -> list[str]:
-    found = []
-    for subnet in sorted(set(has) | set(should)):
-        if has.get(subnet) == should.get(subnet):
-            continue
-        found.append(f"{subnet} goes {_over(has.get(subnet))}, but should go {_over(should.get(subnet))}")
-    return found
+def _differences(actual: Table, wanted: Table) -> list[str]:
+    return [
+        f"{subnet} goes {_over(actual.get(subnet))}, but should go {_over(wanted.get(subnet))}"
+        for subnet in sorted(set(actual) | set(wanted))
+        if actual.get(subnet) != wanted.get(subnet)
+    ]
 
 
 def _over(hops: frozenset[str] | None) -> str:
@@ -223,11 +222,12 @@ def _over(hops: frozenset[str] | None) -> str:
 
 
 def shortened(words: Sequence[str]) -> str:
+    """Join the first few words by semicolons, and append how many more there are."""
     more = f"; and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return "; ".join(words[:_SHOWN]) + more
 
 
-def far_ends(segments: Sequence[Segment]) -> frozenset[str]:
+def ends_in_dut(segments: Sequence[Segment]) -> frozenset[str]:
     return frozenset(end for segment in segments for end, _ in segment.ends())
 
 
@@ -239,7 +239,7 @@ def last_full(
     The time is None if no end that is full at `until_s` became so since `from_s`. An adjacency has two ends, one in
     each router. `changes` are pairs (router's number, change of a neighbour) of all routers."""
     states: dict[tuple[int, str, str], Any] = {}
-    for number, change in sorted(changes, key=lambda each: each[1].at_s):
+    for number, change in sorted(changes, key=lambda number_and_change: number_and_change[1].at_s):
         if change.at_s <= until_s:
             states[number, change.interface, change.neighbour] = change
     full = [change.at_s for change in states.values() if change.state == "Full"]

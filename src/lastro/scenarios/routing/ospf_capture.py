@@ -27,9 +27,9 @@ _PRINTED = {
     "Hello": HELLO, "Database Description": DESCRIPTION, "LS-Request": REQUEST, "LS-Update": UPDATE,
     "LS-Ack": ACKNOWLEDGEMENT,
 }  # fmt: skip
-# Immediately, so that the end of an exchange is seen when it comes. A packet's type is in its first 128 bytes; the ring
-# of 1 MiB has room for about 4000 of them. The direction is part of the filter, which runs in the kernel: a bridge
-# shows each packet three times. The link type gives each packet the name of its device: libpcap 1.10 and newer.
+# In immediate mode, the end of an exchange is seen at once. A packet's type is in its first 128 bytes; the ring of 1
+# MiB has room for about 4000 packets. The direction is part of the filter, which runs in the kernel, since a bridge
+# shows each packet three times. With this link type, each packet has the name of its device (libpcap 1.10 and newer).
 _TCPDUMP = (
     "tcpdump -i any -y LINUX_SLL2 -n -l --immediate-mode -s 128 -B 1024 -tt --time-stamp-precision=nano"
     " '{direction} and ip proto 89'"
@@ -41,7 +41,7 @@ _PACKET = re.compile(r"(\d+\.\d+) (\S+) .* OSPFv2, ([^,]+), length ")
 _CHANGE = re.compile(r"\[(\d{4}-[^]]+)\] \[nsid \d+\]")
 _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 _OVERRUN = "netlink receive error"
-_RATE_S = 1.0  # two readings of the clocks that are nearer to each other show no rate, but their own jitter
+_RATE_S = 1.0  # the least time between two readings of the clocks whose ratio is not mere jitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Capture:
         self._links, self._routes, self._read_clock = links, routes, clock
         self._packets: list[Packet] = []
         self._last_update_s = self._last_route_s = 0.0
-        self._dead: dict[str, tuple[float, float]] = {}  # period in which a device's packets are not counted
+        self._cut_periods: dict[str, tuple[float, float]] = {}  # in which a device's packets are not counted
         self._n_read: Counter[Process] = Counter()  # lines, by process
         self._clock = clock()
 
@@ -100,20 +100,20 @@ class Capture:
 
     def cut(self, devices: Iterable[str], at_s: float) -> None:
         """Do not count packets at these devices from the time `at_s` on, since they do not arrive."""
-        self._dead |= dict.fromkeys(devices, (at_s, math.inf))
+        self._cut_periods |= dict.fromkeys(devices, (at_s, math.inf))
 
     def mend(self, devices: Iterable[str], at_s: float) -> None:
         """Count packets at these devices again from the time `at_s` on."""
-        self._dead |= {device: (self._dead[device][0], at_s) for device in devices}
+        self._cut_periods |= {device: (self._cut_periods[device][0], at_s) for device in devices}
 
     def per_second(self, from_s: float, until_s: float) -> dict[str, list[int]]:
         """Return {name of a packet type: packets in each second from `from_s` to `until_s`}."""
         seconds = max(1, int(until_s - from_s) + 1)
-        found = {name: [0] * seconds for name in TYPES.values()}
+        counts = {name: [0] * seconds for name in TYPES.values()}
         for packet in self.packets:
             if from_s <= packet.at_s <= until_s:
-                found[TYPES[packet.kind]][int(packet.at_s - from_s)] += 1
-        return found
+                counts[TYPES[packet.kind]][int(packet.at_s - from_s)] += 1
+        return counts
 
     def count(self, from_s: float, until_s: float) -> Counter[int]:
         return Counter(packet.kind for packet in self.packets if from_s <= packet.at_s <= until_s)
@@ -123,7 +123,7 @@ class Capture:
         early, n_dropped, overrun = [], 0, False
         for process, _ in self._links:
             alive, done = process.alive(), process.stop()
-            dropped = _DROPPED.search(done.text)  # it prints this when it ends in order
+            dropped = _DROPPED.search(done.text)  # which tcpdump prints when it ends normally
             n_dropped += int(dropped[1]) if dropped else 0
             early += [] if alive and dropped else [f"tcpdump {_exit_message(done)}"]
         if self._routes:
@@ -140,13 +140,13 @@ class Capture:
 
     def _read(self) -> None:
         """Parse the lines that the processes have printed since the last call."""
-        packets = [(place, line) for process, place in self._links for line in self._new_lines(process)]
+        packets = [(point, line) for process, point in self._links for line in self._new_lines(process)]
         changes = self._new_lines(self._routes) if self._routes else []
         if not packets and not changes:
             return
-        before, self._clock = self._clock, self._read_clock()  # after the lines, none of which is of the future
-        for place, line in packets:
-            if (match := _PACKET.match(line)) and match[2] in place.devices and match[3] in _PRINTED:
+        before, self._clock = self._clock, self._read_clock()  # after the lines, so that none is later than the clock
+        for point, line in packets:
+            if (match := _PACKET.match(line)) and match[2] in point.devices and match[3] in _PRINTED:
                 self._count_unless_cut(
                     Packet(_to_monotonic(float(match[1]), before, self._clock), match[2], _PRINTED[match[3]])
                 )
@@ -160,8 +160,8 @@ class Capture:
         return lines
 
     def _count_unless_cut(self, packet: Packet) -> None:
-        dead_s, mended_s = self._dead.get(packet.device, (math.inf, math.inf))
-        if dead_s <= packet.at_s < mended_s:
+        cut_s, mended_s = self._cut_periods.get(packet.device, (math.inf, math.inf))
+        if cut_s <= packet.at_s < mended_s:
             return
         self._packets.append(packet)
         if packet.kind == UPDATE:
@@ -169,8 +169,8 @@ class Capture:
 
 
 @contextmanager
-def watching(observers: Observers, places: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Capture]:
-    """Watch packets at `places`, and changes of the routing tables of the namespaces `tables`, inside the block.
+def watching(observers: Observers, points: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Capture]:
+    """Watch packets at `points`, and changes of the routing tables of the namespaces `tables`, inside the block.
 
     Raises: Unavailable without tcpdump; CommandFailed when it does not start."""
     observers.testbed.host.require("tcpdump", REQUIREMENTS.install)
@@ -182,8 +182,8 @@ def watching(observers: Observers, places: Sequence[CapturePoint], tables: Seque
             return process
 
         links = [
-            (spawned(each.netns, _TCPDUMP.format(direction="outbound" if each.outgoing else "inbound")), each)
-            for each in places
+            (spawned(point.netns, _TCPDUMP.format(direction="outbound" if point.outgoing else "inbound")), point)
+            for point in points
         ]
         routes = None
         if tables:  # a change that comes before `ip` listens is lost, but never the last one of an exchange
@@ -197,7 +197,7 @@ def watching(observers: Observers, places: Sequence[CapturePoint], tables: Seque
 def _assign_ids(observers: Observers, tables: Sequence[str]) -> None:
     """Give each namespace an id in the DUT's namespace, unless it has one, so that a monitor there sees its routes."""
     host, ip = observers.testbed.host, ["ip", "-n", observers.testbed.dut]
-    known = {each.get("name") for each in host.run_json([*ip, "-j", "netns", "list-id"])}
+    known = {entry.get("name") for entry in host.run_json([*ip, "-j", "netns", "list-id"])}
     lines = [f"netns set {name} auto" for name in tables if name not in known]
     if lines:
         host.run([*ip, "-batch", "-"], stdin="\n".join(lines) + "\n")
@@ -209,7 +209,7 @@ def _to_monotonic(real_s: float, before: ClockReading, now: ClockReading) -> flo
     `before` and `now` are readings of both clocks. The result is never later than `now`."""
     real, monotonic = now.realtime_s - before.realtime_s, now.monotonic_s - before.monotonic_s
     rate = monotonic / real if real > _RATE_S else 1.0
-    # Never in the future, or the trial would wait for it after the clock was set back. It is invalid anyway.
+    # Never in the future: if the clock was set back, the trial would wait for that time, though it is invalid anyway.
     return now.monotonic_s - max(0.0, rate * (now.realtime_s - real_s))
 
 

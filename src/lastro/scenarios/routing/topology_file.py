@@ -57,7 +57,7 @@ def _read(text: str) -> bytes:
 
 def _nearest_name(path: Path) -> str:
     try:
-        found = difflib.get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
+        matches = difflib.get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
     except (OSError, ValueError):
         return ""
-    return f"; did you mean '{path.with_name(found[0])}'?" if found else ""
+    return f"; did you mean '{path.with_name(matches[0])}'?" if matches else ""

@@ -12,14 +12,14 @@ from lastro.units import MIB
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 # One program reads all files: a process that starts between two reads would count in one file and not in the other.
-_ACCOUNT = "grep -hE '^([0-9]|cpu |Mem(Total|Available):)' /proc/uptime /proc/stat /proc/meminfo 2>/dev/null || :"
+_READ_COUNTERS = "grep -hE '^([0-9]|cpu |Mem(Total|Available):)' /proc/uptime /proc/stat /proc/meminfo 2>/dev/null || :"
 
 
 @dataclass(frozen=True, slots=True)
-class GuestAccount:
+class GuestCounters:
     """The counters of a virtual machine's kernel: busy and stolen CPU seconds since its boot, and memory in use.
 
-    `up_s` is the time since that boot by its own clock."""
+    `up_s` is the time since that boot by the machine's own clock."""
 
     busy_s: float
     stolen_s: float
@@ -27,11 +27,11 @@ class GuestAccount:
     up_s: float
 
     @classmethod
-    def of(cls, instance: Instance) -> GuestAccount | None:
-        """Read the counters of an instance's own kernel; None if it has no own kernel, or if that does not count."""
+    def of(cls, instance: Instance) -> GuestCounters | None:
+        """Read the counters of an instance's own kernel; None if it has none, or one that does not count."""
         if instance.shares_kernel:
             return None
-        done = instance.run(["sh", "-c", _ACCOUNT])
+        done = instance.run(["sh", "-c", _READ_COUNTERS])
         try:
             uptime, first, total, available = done.text.splitlines()
             user, nice, system, idle, wait, irq, softirq, steal = map(int, first.split()[1:9])
@@ -39,11 +39,11 @@ class GuestAccount:
             used_kib = int(total.split()[1]) - int(available.split()[1])
         except (ValueError, IndexError):  # a kernel that does not count
             return None
-        if not any((user, nice, system, idle, wait)):  # as in gVisor: there is a file, but nothing is counted
+        if not any((user, nice, system, idle, wait)):  # gVisor has the file, but counts nothing
             return None
         return cls((user + nice + system + irq + softirq) / _TICKS, steal / _TICKS, used_kib << 10, up_s)
 
-    def since(self, earlier: GuestAccount) -> dict[str, float]:
+    def since(self, earlier: GuestCounters) -> dict[str, float]:
         """Return busy, stolen and elapsed seconds since an earlier reading (guest's clock), and memory in use now."""
         busy_s, stolen_s = self.busy_s - earlier.busy_s, self.stolen_s - earlier.stolen_s
         seconds = {"busy_s": busy_s, "stolen_s": stolen_s, "elapsed_s": self.up_s - earlier.up_s}
@@ -69,13 +69,13 @@ METRICS = (
     ),
 )
 SINCE_START = "since the instance's start: this host's kernel cannot reset it"  # of a memory peak
-# The other metrics are counted in ticks of a guest's clock.
+# The metrics that do not depend on a guest's clock.
 BY_HOST = frozenset({"instance_cpus", "instance_memory", "guest_memory"})
 OVER_TIME = ("instance_cpus", "host_cpus")  # CPU time divided by the work's time on the host, and as exact
 
 
-def with_account(
-    reading: Reading, used: Usage, work_s: float | None, guest: GuestAccount | None, guest_after: GuestAccount | None
+def with_usage_metrics(
+    reading: Reading, used: Usage, work_s: float | None, guest: GuestCounters | None, guest_after: GuestCounters | None
 ) -> Reading:
     """Return the reading with METRICS added: the instance's CPUs and memory as the host and as a guest count them.
 

@@ -33,10 +33,10 @@ _LIMIT_S, _START_S = 86_400, 10.0
 
 @dataclass(slots=True)
 class AwakeCpus:
-    """The CPUs of a testbed, which `keep_awake` keeps from halting by processes in the cgroup `group`.
+    """The CPUs of a testbed, which processes in the cgroup `group` keep from halting.
 
-    `by_kernel` is true if the kernel does so on request; otherwise, the processes are loops. `elapsed_s` is the
-    total time."""
+    If `by_kernel` is true, a process asks the kernel to keep them awake; otherwise, a loop runs on each CPU.
+    `elapsed_s` is how long they were kept awake in all."""
 
     testbed: Testbed
     group: str
@@ -47,12 +47,11 @@ class AwakeCpus:
     def keep_awake(self) -> Iterator[None]:
         """Keep the CPUs awake inside the block."""
         enter = self.testbed.cgroups.entering(self.group)
-        commands = [["sh", "-c", _REQUEST]]
-        if not self.by_kernel:
-            loop = ["sh", "-c", _LOOP.format(limit_s=_LIMIT_S)]
-            commands = [
-                ["chrt", "--idle", "0", "taskset", "--cpu-list", str(cpu), *loop] for cpu in self.testbed.usable_cpus
-            ]
+        if self.by_kernel:
+            commands = [["sh", "-c", _REQUEST]]
+        else:
+            idle, loop = ["chrt", "--idle", "0"], ["sh", "-c", _LOOP.format(limit_s=_LIMIT_S)]
+            commands = [[*idle, "taskset", "--cpu-list", str(cpu), *loop] for cpu in self.testbed.usable_cpus]
         began_s = time.monotonic()
         with ExitStack() as stack:
             for command in commands:
@@ -72,12 +71,12 @@ class AwakeCpus:
 
 @contextmanager
 def awake_cpus(testbed: Testbed) -> Iterator[AwakeCpus]:
-    """Prepare to keep the CPUs of a testbed awake: make a cgroup for the processes that yields to all others."""
+    """Make a cgroup that yields to all others, for the processes that keep the CPUs of a testbed awake."""
     driver = testbed.host.view.read([_DRIVER]).get(_DRIVER, "").strip()
     group = f"{testbed.session.cgroup}/{testbed.session.unique('awake')}"
     with testbed.session.owned("cgroup", group):
         testbed.cgroups.make(testbed.host, group, Resources(cpu_weight=1))
-        files = " ".join(f"{place}/cpu.idle" for place in testbed.cgroups.directories(group))
+        files = " ".join(f"{directory}/cpu.idle" for directory in testbed.cgroups.directories(group))
         testbed.host.run(["sh", "-c", f"for f in {files}; do [ ! -e $f ] || echo 1 >$f; done"])
         testbed.apparatus.instances.add(group)  # counted apart, by its own cgroup
         yield AwakeCpus(testbed, group, by_kernel=driver not in ("", "none"))

@@ -121,4 +121,4 @@ class OnLinks(OnPlatforms):
 
 def first_unavailable(probes: Iterable[Availability]) -> Availability:
     """Return the first result that is unavailable, else AVAILABLE. If `probes` is lazy, later probes do not run."""
-    return next((found for found in probes if not found), AVAILABLE)
+    return next((availability for availability in probes if not availability), AVAILABLE)

@@ -51,9 +51,8 @@ def judge_ceiling(
     if not ceiling:
         return
     limited = None
-    for name in (*rates, *times):
-        if limited is None and name in outcome.measurements and name in ceiling:
-            value, limit = outcome.measurements[name], ceiling[name]
-            is_at_ceiling = value >= _AT_CEILING * limit if name in rates else _AT_CEILING * value <= limit
-            limited = is_at_ceiling and (wanted is None or max(value, limit) < wanted)
+    if name := next((name for name in (*rates, *times) if name in outcome.measurements and name in ceiling), None):
+        value, limit = outcome.measurements[name], ceiling[name]
+        is_at_ceiling = value >= _AT_CEILING * limit if name in rates else _AT_CEILING * value <= limit
+        limited = is_at_ceiling and (wanted is None or max(value, limit) < wanted)
     outcome.notes |= Ceiling(ceiling, limited).as_notes()

@@ -96,7 +96,7 @@ def deployed(
             host = platform_of_role.get(role, platform)
             capabilities = row.capabilities(role, implementation)
             spec = instance_spec(testbed, _role_in_chain(role, number), capabilities, names, ip)
-            starting.append(host.start(testbed, attachment.specified(isolate(spec, host), host)))
+            starting.append(host.start(testbed, attachment.adapted_spec(isolate(spec, host), host)))
     with ExitStack() as stack:
         stack.enter_context(attachment.before_start(testbed, [platform, *hosts]))
         started = start_each(stack, starting)
@@ -149,24 +149,28 @@ def joined(chain: Chain, third: Instance) -> Iterator[Port]:
 
 
 def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads: bool = True) -> list[Segment]:
-    """Return the links from source to sink; each port has routes such that the only path is through the functions.
+    """Return the links from source to sink; the routes of each port lead through all functions.
 
-    Replies to packets whose source a function translated go to the function's address, so there are routes to it,
-    too."""
+    Replies to packets whose source a function translated go to the address of that function. So there are routes to the
+    functions' addresses, too."""
     source, *functions, sink = instances.values()
-    hops = list(zip(functions, path.through(len(functions)), strict=True))
-    near = [(source, SOURCE_PORT, path.source), *((each, hop.outside, hop.outside_address) for each, hop in hops)]
-    far = [*((each, hop.inside, hop.inside_address) for each, hop in hops), (sink, SINK_PORT, path.sink)]
+    paths = list(zip(functions, path.through(len(functions)), strict=True))
+    senders = [(source, SOURCE_PORT, path.source)]
+    senders += [(function, hop.outside, hop.outside_address) for function, hop in paths]
+    receivers = [(function, hop.inside, hop.inside_address) for function, hop in paths]
+    receivers.append((sink, SINK_PORT, path.sink))
+    copy = str(path.chain + 1) if path.chain else ""
     segments = []
-    for number, ((here, out, leaves), (there, into, arrives)) in enumerate(zip(near, far, strict=True)):
-        onwards = () if there is sink else (f"{path.sink}/{path.whole} via {arrives}",)
-        back = tuple(f"{address}/{path.whole} via {leaves}" for _, _, address in near[:number])
+    for number, (sender, receiver) in enumerate(zip(senders, receivers, strict=True)):
+        near, near_port, near_address = sender
+        far, far_port, far_address = receiver
+        onwards = () if far is sink else (f"{path.sink}/{path.host_prefix} via {far_address}",)
+        back = tuple(f"{address}/{path.host_prefix} via {near_address}" for _, _, address in senders[:number])
         ends = (
-            Port(here, out, f"{leaves}/{path.prefix}", onwards),
-            Port(there, into, f"{arrives}/{path.prefix}", back),
+            Port(near, near_port, f"{near_address}/{path.prefix}", onwards),
+            Port(far, far_port, f"{far_address}/{path.prefix}", back),
         )
-        name = f"{ascii_lowercase[number]}{path.chain + 1 if path.chain else ''}"
-        segments.append(Segment(name, ends, offloads))
+        segments.append(Segment(f"{ascii_lowercase[number]}{copy}", ends, offloads))
     return segments
 
 
@@ -186,5 +190,5 @@ def _verify_path(chain: Chain) -> None:
     words = (done.error_text or done.text).strip()[-200:]
     if "transmitted" in done.text or "ping:" in done.error_text:
         raise PlatformError(f"the chain does not carry a ping from source to sink: {words}")
-    said = f": {words}" if words else ""  # the platform's command died, not the chain
-    raise PlatformError(f"the ping through the chain has no result: its command exited with {done.returncode}{said}")
+    suffix = f": {words}" if words else ""  # the platform's command died, not the chain
+    raise PlatformError(f"the ping through the chain has no result: its command exited with {done.returncode}{suffix}")

@@ -1,4 +1,4 @@
-"""The use of an instance's own clock: for all metrics, for none, or with a caveat."""
+"""Which metrics an instance's own clock may time: all, none, or all with a caveat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLOCK = "clock of the tool"  # the key under which it is reported
 def by_good_clocks(
     reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> Reading:
-    """Return the reading without what a wrong clock of the instance timed; add a caveat on the dropped metrics.
+    """Return the reading without the values that a wrong clock of the instance timed; add a caveat on these metrics.
 
     `by_host` names the metrics and series that the host timed; the instance's clock timed all other ones. The clock
     is wrong if it drifts by more than `limit`, a fraction such as 0.001. If `drift` is None or within the limit, the
@@ -35,7 +35,7 @@ def by_good_clocks(
         return reading
     timed_by_host = {name: value for name, value in reading.measurements.items() if name in by_host}
     dropped = sorted(set(reading.measurements) - set(timed_by_host))
-    if dropped:  # a remark that names no metric would apply to all
+    if dropped:  # a remark without names would apply to all metrics
         outcome.add_caveat(Remark(WRONG_CLOCK, "; ".join(wrong), tuple(dropped)))
     consequence = "what it timed was dropped" if dropped else "no metric depends on it"
     outcome.add_condition({CLOCK: f"its own, which ran wrong: {consequence}"})
@@ -69,7 +69,7 @@ def judge_clock(
     *,
     own_series: bool = False,
 ) -> None:
-    """Add the reading to `outcome`, without what a wrong clock timed, as `by_good_clocks` returns it.
+    """Add the reading to `outcome`, as `by_good_clocks` returns it: without values that a wrong clock timed.
 
     The trial is invalid if the duration that a tool reports contradicts the one that the host measured. With
     `own_series`, the instance's clock timed all series, even those of metrics that the host or the receiver timed."""

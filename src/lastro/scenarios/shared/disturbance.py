@@ -33,8 +33,8 @@ NEIGHBOUR_SETTINGS = (
     ANOMALY_WORKERS, ANOMALY_MEMORY, ANOMALY_BANDWIDTH, ANOMALY_WRITES, ANOMALY_FRAMES, ANOMALY_TOOL,
 )  # fmt: skip
 MOST_PROCESSES = 2000  # of a neighbour that no isolation limits
-_SHARE = 4  # a neighbour gets at most one quarter of the processes that the host can still start
-_PER_WORKER, _BESIDES = 2, 16  # processes of a load: stress-ng has two for each worker, and a few more
+_HOST_PARTS = 4  # a neighbour gets at most a quarter of the processes that the host can still start
+_PER_WORKER, _OTHERS = 2, 16  # processes of a load: stress-ng has two for each worker, and a few more
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ def require_own_link(config: Config, why: str) -> None:
 def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpec:
     """Return the specification of a neighbour with a limit on its number of processes, even if it is not isolated.
 
-    The limit is that of its isolation, or else `MOST_PROCESSES`. It is raised to the number of processes that the
-    load needs. Then it is lowered to a quarter of the processes that the host can still start."""
+    The limit is that of its isolation, or else `MOST_PROCESSES`. It is at least the number of processes that the load
+    needs, but never more than a quarter of the processes that the host can still start."""
     resources = spec.resources
-    needed = _PER_WORKER * demand.n_workers + _BESIDES
-    pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _SHARE)
+    needed = _PER_WORKER * demand.n_workers + _OTHERS
+    pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _HOST_PARTS)
     return replace(spec, resources=replace(resources, pids=pids))
 
 
@@ -104,16 +104,14 @@ def _free_processes(testbed: Testbed) -> int:
     """Return how many processes the host can still start, by the limits of its kernel and of the session's cgroups.
 
     Source: proc_sys_kernel(5), proc_loadavg(5), admin-guide/cgroup-v2 of the kernel."""
-    host, group = testbed.host, testbed.cgroups.pids_directory(testbed.session.cgroup)
+    group = testbed.cgroups.pids_directory(testbed.session.cgroup)
     groups = [parent for parent in (group, *group.parents) if parent.is_relative_to(testbed.cgroups.root)]
-    kernel = [f"/proc/sys/kernel/{name}" for name in ("pid_max", "threads-max")]
-    most = [str(parent / "pids.max") for parent in groups]
-    texts = host.view.read(["/proc/loadavg", *kernel, *most, *(str(parent / "pids.current") for parent in groups)])
+    kernel_files = [f"/proc/sys/kernel/{name}" for name in ("pid_max", "threads-max")]
+    group_files = [(f"{parent}/pids.max", f"{parent}/pids.current") for parent in groups]
+    texts = testbed.host.view.read(["/proc/loadavg", *kernel_files, *(file for pair in group_files for file in pair)])
     running = int(texts["/proc/loadavg"].split()[3].partition("/")[2])
-    free = [int(texts[file]) - running for file in kernel]
-    free += [
-        int(texts[file]) - int(texts[str(parent / "pids.current")])
-        for parent, file in zip(groups, most, strict=True)
-        if texts.get(file, "").strip().isdigit()
-    ]
+    free = [int(texts[file]) - running for file in kernel_files]
+    for max_file, current_file in group_files:
+        if texts.get(max_file, "").strip().isdigit():
+            free.append(int(texts[max_file]) - int(texts[current_file]))
     return max(0, min(free))

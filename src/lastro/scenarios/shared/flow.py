@@ -1,4 +1,4 @@
-"""Pauses around a flow, and checks that the counters of links, and of a chain's function, account for it."""
+"""Pauses around a flow, and checks that the counters of the links and of the chain's functions account for the flow."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], 
     if moved:
         outcome.notes["links"] = moved
         note_witness(outcome, name, f"packets on the links: {', '.join(sorted(moved))}", (DUT,))
+    still = [counter for counter, packets in moved.items() if packets <= 0]
     outcome.invalidate(
-        [f"the links of '{name}' did not carry the flow: their counter '{each}' stood still"
-         for each, packets in moved.items() if packets <= 0]
-    )  # fmt: skip
+        f"the links of '{name}' did not carry the flow: their counter '{counter}' stood still" for counter in still
+    )
 
 
 def rest(seconds: float) -> None:
@@ -56,10 +56,10 @@ def judge_crossings(
     counts = IMPLEMENTATIONS[implementation].counts
     roles = [chain.trial_role(role) for role in chain.function.roles]
     note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(counted))}", roles)
-    outcome.invalidate(crossings(phase, chain, counted, payload_bytes))
+    outcome.invalidate(crossing_reasons(phase, chain, counted, payload_bytes))
 
 
-def crossings(phase: str, chain: Chain, counted: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
+def crossing_reasons(phase: str, chain: Chain, counted: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
     """Return why the functions' counters do not account for a flow of `payload_bytes`; [] if they do.
 
     `counted` has the counters' increases during the flow, and `phase` names the flow in the reasons."""

@@ -30,8 +30,8 @@ OFFLOADS = Setting(
 class Frames:
     """The mean size of frames in bytes, with Ethernet headers: on the function's link, and inside the function.
 
-    A kernel may merge frames that arrived one by one (GRO), so `inside` may be larger than `on_link`. It is 0 if
-    nothing counts packets inside. `mtu` is that of the function's port."""
+    A kernel may merge frames that arrived one by one (GRO), so `inside` may be larger than `on_link`; it is 0 if no
+    counter counts packets inside. `mtu` is that of the function's port."""
 
     on_link: float
     inside: float
@@ -63,17 +63,22 @@ def frames_of(
     inside = crossed.bytes / crossed.packets + HEADER_BYTES if crossed.packets else 0.0
     if mixed and not inside:
         return None
-    passed = counted.get(PASSED, CounterReading(0, 0))  # with headers, which a veth does not count for a program
-    arrived = passed if passed.packets else CounterReading(moved["rx_packets"], moved["rx_bytes"])
-    by_program = TO_KERNEL in counted  # which forwards frames as they arrived, and a veth does not count their headers
-    on_link = inside if inside and (mixed or by_program) else arrived.bytes / arrived.packets
+    # For frames that a program takes, a veth does not count the headers: use the counters of the program.
+    passed = counted.get(PASSED, CounterReading(0, 0))
+    is_forwarded_by_program = TO_KERNEL in counted  # as they arrived, so `inside` is their size on the link
+    if inside and (mixed or is_forwarded_by_program):
+        on_link = inside
+    elif passed.packets:
+        on_link = passed.bytes / passed.packets
+    else:
+        on_link = moved["rx_bytes"] / moved["rx_packets"]
     return Frames(on_link, inside, meter.mtu[port])
 
 
 def judge_frames(frames: Frames | None, chain: Chain, offloads: str, outcome: Outcome) -> None:
     """Add the mean size of frames to `outcome`, and judge it.
 
-    If frames exceed the MTU, the trial is invalid if its offloads are off. If they are on, a caveat on the
+    Frames that exceed the MTU make a trial invalid if its offloads are off. If offloads are on, a caveat on the
     throughput is added for functions that work on each packet."""
     if frames is None:
         return

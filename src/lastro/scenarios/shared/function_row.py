@@ -1,4 +1,4 @@
-"""The functions of a chain in the order of the path: where each one runs, and the counters that prove its position.
+"""The functions of a chain in the order of the path: where each runs, and the counters that prove its position.
 
 A function's counter counts only packets whose TTL fits its position: each hop decrements the TTL, and so does each
 router between two hops. So packets that took another path, or the same hops in another order, are not counted."""
@@ -74,8 +74,9 @@ class FunctionRow:
 
     def capabilities(self, role: str, implementation: str) -> tuple[str, ...]:
         """Return the capabilities that the functions in the instance with this role need; empty for source and sink."""
-        own, further = (hop.function for hop in self.hops if hop.role == role), IMPLEMENTATIONS[implementation]
-        return tuple(dict.fromkeys(name for each in own for name in (*each.capabilities, *further.capabilities)))
+        further = IMPLEMENTATIONS[implementation].capabilities
+        names = [name for hop in self.hops if hop.role == role for name in (*hop.function.capabilities, *further)]
+        return tuple(dict.fromkeys(names))
 
     @contextmanager
     def installed(
@@ -99,24 +100,24 @@ def in_row(
 ) -> FunctionRow:
     """Return these functions as a row. Each link between two instances has `n_routers` routers.
 
-    Raises: Unavailable for functions that cannot be in such a row."""
+    Raises: Unavailable for functions that cannot be combined in a row."""
     _require_combinable(functions, placement, implementation)
     names = [FUNCTION, *(f"{FUNCTION}{number}" for number in range(2, len(functions) + 1))]
     if placement == TOGETHER:
-        hops = (
+        hops = [
             Hop(name, FUNCTION, function, replace(path, place=place))
             for place, (name, function) in enumerate(zip(names, functions, strict=True), 1)
-        )
+        ]
         return FunctionRow(tuple(hops))
-    separate_hops: list[Hop] = []
+    hops = []
     most = least = _FIRST_TTL
     for name, function, hop_path in zip(names, functions, path.through(len(functions)), strict=True):
         most, least = most - 1 - n_routers, least - 1 - n_routers
-        is_single = len(functions) == 1
-        hop_path = hop_path if is_single else replace(hop_path, ttl=(least, most))
-        separate_hops.append(Hop(name, name, function, hop_path))
+        if len(functions) > 1:
+            hop_path = replace(hop_path, ttl=(least, most))
+        hops.append(Hop(name, name, function, hop_path))
         least -= function.passes - 1
-    return FunctionRow(tuple(separate_hops))
+    return FunctionRow(tuple(hops))
 
 
 def _require_combinable(functions: Sequence[Function], placement: str, implementation: str) -> None:

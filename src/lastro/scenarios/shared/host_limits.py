@@ -20,7 +20,7 @@ MAX_FOREIGN_CPUS = Setting(
     "max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096
 )
 MAX_WAIT_S = Setting("max_wait_s", 120.0, "longest wait for a quiet host before each trial; 0: do not wait", 0, DAY_S)
-HOST_LIMITS = (MAX_STEAL_PERCENT, MAX_FOREIGN_CPUS, MAX_WAIT_S)  # of every scenario that judges its hosts
+HOST_LIMITS = (MAX_STEAL_PERCENT, MAX_FOREIGN_CPUS, MAX_WAIT_S)  # settings of every scenario that judges its hosts
 MAX_DRIFT_PERCENT = Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100)
 
 
@@ -31,9 +31,9 @@ def host_limits(config: Config) -> validity.HostLimits:
 
 @dataclass(slots=True)
 class HostClocks:
-    """The clocks of each distinct host, read when this object is made, to compare them with later readings.
+    """The clocks of each distinct host, read when this object is made, to compare with later readings.
 
-    Tools and the kernel's counters use these clocks."""
+    Tools and the kernel's counters depend on these clocks."""
 
     hosts: Sequence[Host]
     _before: dict[Host, validity.ClockSample] = field(init=False)

@@ -40,14 +40,14 @@ RATE = Setting(
 )
 LINK_SETTINGS = (DELAY_MS, LOSS, RATE)
 _ROOT, _BELOW = "handle 1: root", "parent 1:1"
-_MOST_QUEUED = 200_000  # packets on their way: those of 400 ms at 500,000 a second
+_MOST_QUEUED = 200_000  # packets that are delayed: those of 400 ms at 500,000 a second
 _BURST_S, _LEAST_BURST_BYTES = 0.01, 4096  # of the bucket; two frames
-_QUEUE_S = 0.05  # for which packets wait for the bucket; more are dropped
+_QUEUE_S = 0.05  # the longest wait for the bucket; packets that would wait longer are dropped
 _PRECISE = 1e-3  # a fraction: tc prints six digits
 _PINGS, _PING_INTERVAL_S = 10, "0.02"
-_ROUNDED = 0.98  # of the delay: ping prints three digits
+_ROUNDED = 0.98  # of the delay, since ping prints three digits
 _SLACK_MS = 5.0  # of a round trip, besides its delay
-_OVER = 1.02  # of a rate
+_OVER = 1.02  # how much faster than its rate a flow may seem
 _SIGMAS = 5
 _FASTEST = re.compile(r"^(?:rtt|round-trip) min/\S* = (\d{1,9}(?:\.\d{1,9})?)/", re.MULTILINE)
 
@@ -65,12 +65,13 @@ class Impairment:
         return cls(DELAY_MS.of(config), LOSS.of(config), link_rate_bps(RATE.of(config)))
 
     @classmethod
-    def shown(cls, disciplines: Sequence[Mapping[str, Any]]) -> Impairment:
+    def from_tc(cls, disciplines: Sequence[Mapping[str, Any]]) -> Impairment:
         """Parse the impairment of one device from its queueing disciplines, as `tc -j qdisc` shows them."""
-        options = {each.get("kind"): each.get("options", {}) for each in disciplines}
+        options = {discipline.get("kind"): discipline.get("options", {}) for discipline in disciplines}
         netem, bucket = options.get("netem", {}), options.get("tbf", {})
-        delay_s, loss = netem.get("delay", {}).get("delay", 0), netem.get("loss-random", {}).get("loss", 0)
-        return cls(1000 * float(delay_s), 100 * float(loss), 8 * float(bucket.get("rate", 0)))
+        delay_s = float(netem.get("delay", {}).get("delay", 0))
+        loss_ratio = float(netem.get("loss-random", {}).get("loss", 0))
+        return cls(1000 * delay_s, 100 * loss_ratio, 8 * float(bucket.get("rate", 0)))
 
     def __bool__(self) -> bool:
         return self != Impairment()
@@ -101,15 +102,17 @@ class Impairment:
     def reasons(self, phase: str, reading: Reading) -> list[str]:
         """Return why a reading is faster than this link allows, so that the impairment did not act; [] if it is not."""
         trips_ms = [value for series in reading.series if series.name.startswith("rtt") for value in series.values]
-        found = self.delay_reasons(phase, min(trips_ms)) if trips_ms else []
-        return found + (self.rate_reasons(phase, reading.payload_bytes, reading.lasted_s) if reading.lasted_s else [])
+        reasons = self.delay_reasons(phase, min(trips_ms)) if trips_ms else []
+        if reading.lasted_s:
+            reasons += self.rate_reasons(phase, reading.payload_bytes, reading.lasted_s)
+        return reasons
 
     def rate_reasons(self, phase: str, n_bytes: float, lasted_s: float) -> list[str]:
         """Return a reason if more bytes arrived in `lasted_s` than rate, bucket and queue allow; [] otherwise."""
         if not self.rate_bps or 8 * n_bytes <= self.rate_bps * (_OVER * lasted_s + _BURST_S + _QUEUE_S):
             return []
-        came, limit = 8 * n_bytes / lasted_s / 1e6, self.rate_bps / 1e6
-        return [f"{phase}: {came:.1f} Mbit/s crossed a link of {limit:g} Mbit/s: its rate did not act"]
+        arrived_mbit_s, limit_mbit_s = 8 * n_bytes / lasted_s / 1e6, self.rate_bps / 1e6
+        return [f"{phase}: {arrived_mbit_s:.1f} Mbit/s crossed a link of {limit_mbit_s:g} Mbit/s: its rate did not act"]
 
     def delay_reasons(self, phase: str, trip_ms: float) -> list[str]:
         if trip_ms >= _ROUNDED * 2 * self.delay_ms:
@@ -135,7 +138,7 @@ def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator
             _impair(host, netns, impairment.lines(device))
         if impairment.delay_ms:
             delayed_ms = _fastest_ms(chain)
-            outcome.invalidate(_unlike(impairment.delay_ms, plain_ms, delayed_ms))
+            outcome.invalidate(_delay_reasons(impairment.delay_ms, plain_ms, delayed_ms))
             to_sink = "" if chain.sink.spec.role == "sink" else f" to the {chain.sink.spec.role}"
             outcome.notes[f"round_trip_ms{to_sink}"] = {"without delay": plain_ms, "with delay": delayed_ms}
         yield
@@ -148,13 +151,13 @@ def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator
 def _devices(chain: Chain) -> dict[str, tuple[str, str]]:
     """Return {receiving role: (namespace, name) of the device that sends to it} for both ends of the last link."""
     (near_end, near), (far_end, far) = chain.segments[-1].ends()
-    found = {}
+    devices = {}
     for end, port, other in ((near_end, near, far), (far_end, far, near)):
-        if port.instance.takes_taps:  # what the kernel sends to a tap, the machine behind it receives
-            found[port.instance.spec.role] = (port.instance.testbed.dut, end)
+        if port.instance.takes_taps:  # the machine behind a tap receives what the kernel sends to the tap
+            devices[port.instance.spec.role] = (port.instance.testbed.dut, end)
         else:
-            found[other.instance.spec.role] = (port.netns, port.name)
-    return found
+            devices[other.instance.spec.role] = (port.netns, port.name)
+    return devices
 
 
 def _impair(host: Host, netns: str, lines: Sequence[str]) -> None:
@@ -171,20 +174,20 @@ def _impair(host: Host, netns: str, lines: Sequence[str]) -> None:
 def _fastest_ms(chain: Chain) -> float | None:
     """Return the shortest of a few round-trip times from source to sink in ms; None if no ping was answered."""
     argv = ["ping", "-n", "-q", "-c", str(_PINGS), "-i", _PING_INTERVAL_S, "-W", "1", chain.path.sink]
-    found = _FASTEST.search(chain.source.run(argv, timeout_s=20, check=False).text)
-    return float(found[1]) if found else None
+    match = _FASTEST.search(chain.source.run(argv, timeout_s=20, check=False).text)
+    return float(match[1]) if match else None
 
 
-def _unlike(delay_ms: float, plain_ms: float | None, delayed_ms: float | None) -> list[str]:
+def _delay_reasons(delay_ms: float, plain_ms: float | None, delayed_ms: float | None) -> list[str]:
     """Return why a link does not delay packets once in each direction; [] if it does.
 
     `plain_ms` and `delayed_ms` are the shortest round trips without and with the delay."""
     if plain_ms is None or delayed_ms is None:
         return ["the impaired link: no ping was answered, so its delay is not known"]
-    if (reasons := Impairment(delay_ms).delay_reasons("the impaired link", delayed_ms)) or (
-        delayed_ms - plain_ms <= 3 * delay_ms + _SLACK_MS
-    ):
+    if reasons := Impairment(delay_ms).delay_reasons("the impaired link", delayed_ms):
         return reasons
+    if delayed_ms - plain_ms <= 3 * delay_ms + _SLACK_MS:
+        return []
     return [f"the impaired link: its delay of {delay_ms:g} ms made round trips {delayed_ms - plain_ms:g} ms longer"]
 
 
@@ -193,24 +196,23 @@ def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairmen
     notes: dict[str, object] = {}
     for role, (netns, device) in devices.items():
         shown = host.run_json(["tc", "-n", netns, "-j", "-s", "qdisc", "show", "dev", device])
-        found = Impairment.shown(shown)
-        counted = {each["kind"]: (int(each["packets"]), int(each["drops"])) for each in shown}
-        passed, dropped = counted.get("netem", counted.get("tbf", (0, 0)))
-        # What the bucket below netem drops, netem counts, too.
-        lost = dropped - counted.get("tbf", (0, 0))[1]
-        notes[f"towards the {role}"] = {"shown": str(found), "passed": passed, "lost": lost}
-        if not found.is_close_to(wanted):
-            outcome.invalidate([f"the link towards the {role} had {found} at the end instead of {wanted}"])
+        actual = Impairment.from_tc(shown)
+        counts = {discipline["kind"]: (int(discipline["packets"]), int(discipline["drops"])) for discipline in shown}
+        passed, dropped = counts.get("netem", counts.get("tbf", (0, 0)))
+        lost = dropped - counts.get("tbf", (0, 0))[1]  # netem also counts the drops of the bucket below it
+        notes[f"towards the {role}"] = {"shown": str(actual), "passed": passed, "lost": lost}
+        if not actual.is_close_to(wanted):
+            outcome.invalidate([f"the link towards the {role} had {actual} at the end instead of {wanted}"])
         elif not passed:
             outcome.invalidate([f"no packet passed the queueing discipline of the link towards the {role}"])
-        elif not _plausible(lost, passed + lost, wanted.loss_percent / 100):
-            text = f"the link towards the {role} lost {lost} of {passed + lost} packets instead of "
-            outcome.invalidate([f"{text}{wanted.loss_percent:g} %"])
+        elif not _is_plausible(lost, passed + lost, wanted.loss_percent / 100):
+            text = f"the link towards the {role} lost {lost} of {passed + lost} packets"
+            outcome.invalidate([f"{text} instead of {wanted.loss_percent:g} %"])
     known: Any = outcome.notes.get("impaired_link", {})
     outcome.notes["impaired_link"] = {**known, **notes}
     note_witness(outcome, "queueing disciplines", f"the last link: {wanted}, each way", list(devices))
 
 
-def _plausible(lost: int, n: int, probability: float) -> bool:
+def _is_plausible(lost: int, n: int, probability: float) -> bool:
     """Return whether `lost` of `n` packets is a plausible count if each is lost with this probability."""
     return abs(lost - n * probability) <= _SIGMAS * math.sqrt(n * probability * (1 - probability)) + 1

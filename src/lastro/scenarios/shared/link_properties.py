@@ -19,9 +19,9 @@ MOST_MEMBERS = 32
 _PORT = "eth0"
 _PING_S = 2
 _TAG = 7
-# A frame with a tag (IEEE 802.1Q), and the EtherType that IEEE 802 leaves to local experiments. A kernel without
-# VLANs of its own can send it, too.
-_FRAME = "{to}{come}8100{tag:04x}88b5" + 50 * "00"
+# A frame with a tag (IEEE 802.1Q), and the EtherType that IEEE 802 leaves to local experiments. Even a kernel without
+# VLANs can send it.
+_FRAME = "{target}{source}8100{tag:04x}88b5" + 50 * "00"
 _SEND = """
 socket(my $s, 17, 3, 0) or die "socket: $!\\n";
 for (1 .. 3) { send($s, pack("H*", $ARGV[1]), 0, pack("S n i S C C a8", 17, 0, $ARGV[0], 0, 0, 6, "")) or die "$!\\n" }
@@ -40,54 +40,56 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
     with links.connect(testbed, segments):
         reached = answering(ports[0].instance, ports[1:], _PING_S)
         how = f"of {len(ports)} in one network, the first reached {len(reached)} of the others by a ping"
-        many = Property(MEMBERS, 1 + len(reached), how, at_least=len(reached) == len(ports) - 1)
+        n_members = Property(MEMBERS, 1 + len(reached), how, at_least=len(reached) == len(ports) - 1)
         if ports[1] not in reached:
-            return [many, *unknown((VLAN_FRAME, TUNNEL, SEEN), "the first two members did not reach each other")]
+            return [n_members, *unknown((VLAN_FRAME, TUNNEL, SEEN), "the first two members did not reach each other")]
         third = next((port for port in ports[2:] if port in reached), None)
         return [
-            many,
-            _vlan_frame(testbed, ports[0], ports[1]),
-            _tunnel(testbed, ports[0], ports[1]),
-            _overheard(ports, third),
+            n_members,
+            _carries_tagged_frames(testbed, ports[0], ports[1]),
+            _carries_tunnel(testbed, ports[0], ports[1]),
+            _is_overheard(ports, third),
         ]
 
 
-def _vlan_frame(testbed: Testbed, a: Port, b: Port) -> Property:
+def _carries_tagged_frames(testbed: Testbed, a: Port, b: Port) -> Property:
     """Return whether a tagged frame (802.1Q) from member `a` arrives with its tag at the interface of member `b`."""
     try:
         testbed.host.require("tcpdump", "apt-get install tcpdump")
-        come, to = (_interface(port) for port in (a, b))
-        frame = _FRAME.format(to=to["address"], come=come["address"], tag=_TAG).replace(":", "")
-        look = f"exec tcpdump -i {_PORT} -n -l --immediate-mode -c 1 'vlan {_TAG} and ether proto 0x88b5' 2>&1"
-        watch = testbed.host.spawn(["ip", "netns", "exec", b.netns, "sh", "-c", look])
+        source, target = _interface(a), _interface(b)
+        frame = _FRAME.format(target=target["address"], source=source["address"], tag=_TAG).replace(":", "")
+        capture = f"exec tcpdump -i {_PORT} -n -l --immediate-mode -c 1 'vlan {_TAG} and ether proto 0x88b5' 2>&1"
+        watch = testbed.host.spawn(["ip", "netns", "exec", b.netns, "sh", "-c", capture])
         try:
             watch.wait_line(_LISTENING, _LISTEN_S)
-            a.instance.run(["perl", "-e", _SEND, str(come["ifindex"]), frame])
-            came = watch.ended_within(_ARRIVE_S)
+            a.instance.run(["perl", "-e", _SEND, str(source["ifindex"]), frame])
+            has_arrived = watch.ended_within(_ARRIVE_S)
         finally:
             watch.stop()
     except LastroError as error:
         return Property(VLAN_FRAME, None, error.message)
-    arrived = "arrived with it" if came else f"did not arrive within {_ARRIVE_S:g} s"
-    return Property(VLAN_FRAME, came, f"a frame with the tag {_TAG} (802.1Q), from one member to another, {arrived}")
+    result = "arrived with it" if has_arrived else f"did not arrive within {_ARRIVE_S:g} s"
+    return Property(
+        VLAN_FRAME, has_arrived, f"a frame with the tag {_TAG} (802.1Q), from one member to another, {result}"
+    )
 
 
 def _interface(port: Port) -> dict[str, Any]:
     return next(link for link in port.instance.links() if link["ifname"] == port.name)
 
 
-def _tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
+def _carries_tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
     """Return whether a ping passes a VXLAN tunnel between two members."""
     try:
         with ExitStack() as stack:
-            for side, (own, other) in enumerate(((a, b), (b, a)), 1):
-                local, remote = own.ip, other.ip
+            for side, (port, other) in enumerate(((a, b), (b, a)), 1):
+                ends = f"local {port.ip} remote {other.ip}"
                 lines = [
-                    f"link add name tunnel type vxlan id 7 dev {own.name} local {local} remote {remote} dstport 4789",
+                    f"link add name tunnel type vxlan id 7 dev {port.name} {ends} dstport 4789",
                     f"address add 198.19.200.{side}/24 dev tunnel",
                     "link set tunnel up",
                 ]
-                stack.enter_context(made(testbed, own.netns, lines))
+                stack.enter_context(made(testbed, port.netns, lines))
             argv = ["ping", "-n", "-q", "-c", "1", "-w", str(_PING_S), "198.19.200.2"]
             passed = a.instance.run(argv, check=False).returncode == 0
     except LastroError as error:
@@ -96,7 +98,7 @@ def _tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
     return Property(TUNNEL, passed, f"a ping through a VXLAN tunnel between two members {answered}")
 
 
-def _overheard(ports: Sequence[Port], third: Port | None) -> Property:
+def _is_overheard(ports: Sequence[Port], third: Port | None) -> Property:
     """Return whether a third member's interface receives the frames of pings between the first two ports.
 
     `third` is None if no third member is on the link. The pings are large, so that the few small frames that a
@@ -105,19 +107,19 @@ def _overheard(ports: Sequence[Port], third: Port | None) -> Property:
         return Property(SEEN, None, "a link has only two members")
     try:
         third.instance.run(["ip", "link", "set", "dev", third.name, "promisc", "on"])
-        before = _received(third)
+        before_bytes = _received_bytes(third)
         target = ports[1].ip
         ports[0].instance.run(
             ["ping", "-n", "-q", "-c", str(_N_PINGS), "-s", str(_PING_BYTES), "-i", "0.01", "-W", "1", target]
         )
         time.sleep(0.1)
-        came = (_received(third) - before) // _PING_BYTES
+        n_overheard = (_received_bytes(third) - before_bytes) // _PING_BYTES
     except LastroError as error:
         return Property(SEEN, None, error.message)
-    how = f"of {2 * _N_PINGS} frames between two members, {came} came to the interface of a third"
-    return Property(SEEN, came >= _N_PINGS, how)
+    how = f"of {2 * _N_PINGS} frames between two members, {n_overheard} came to the interface of a third"
+    return Property(SEEN, n_overheard >= _N_PINGS, how)
 
 
-def _received(port: Port) -> int:
+def _received_bytes(port: Port) -> int:
     stats: dict[str, dict[str, int]] = _interface(port)["stats64"]
     return stats["rx"]["bytes"]

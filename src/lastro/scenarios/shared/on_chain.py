@@ -12,6 +12,7 @@ from lastro.anomalies.base import Anomaly
 from lastro.attachments.base import Attachment
 from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import IMPLEMENTATIONS, PATHS, Function, Implementation, Service
+from lastro.grouping import by_key
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
@@ -66,13 +67,13 @@ CALIBRATED_FOR = ("platform", "attachment", "function")  # parts that are named 
 IMPLEMENTATION = Setting(
     "implementation", "kernel", "implementation of the function", choices=tuple(IMPLEMENTATIONS), by_profile=True
 )
-_FURTHER = 0.5  # of an instance's start: what each further one adds, beyond three that start at the same time
+_FURTHER = 0.5  # fraction of its start that each instance adds, beyond three that start at the same time
 IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 
 
 @dataclass(frozen=True, slots=True)
 class StandingChain:
-    """The objects deployed for a trial. `everyone` maps roles to all instances, with the neighbour's.
+    """The objects deployed for a trial. `everyone` maps roles to all instances, including the neighbour's.
 
     `chain` is the first chain; `disturbance` is the neighbour's load, or None. `own_cgroups` are those of the
     daemons of platforms and links."""
@@ -88,15 +89,17 @@ class StandingChain:
 
     def on_links(self, chain: Chain) -> Mapping[str, Instance]:
         """Return {role: instance} of the instances on a chain's links: its own, and a neighbour that floods a link."""
-        neighbour = self.disturbance.neighbour.instance if self.disturbance and self.also_sent(chain) else None
-        return {**({NEIGHBOUR: neighbour} if neighbour else {}), **chain.instances}
+        if self.disturbance and self.also_sent(chain):
+            return {NEIGHBOUR: self.disturbance.neighbour.instance, **chain.instances}
+        return chain.instances
 
     def also_sent(self, chain: Chain) -> Mapping[str, str]:
         """Return {port that a flood reaches: the neighbour's port that sends it}; {} without a flood on this chain.
 
         A neighbour floods only the first of several chains."""
-        port = self.disturbance.port if self.disturbance and chain is self.chain else None
-        return {f"function.{chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
+        if chain is not self.chain or not self.disturbance or not self.disturbance.port:
+            return {}
+        return {f"function.{chain.path.inside}": f"{NEIGHBOUR}.{self.disturbance.port.name}"}
 
     def window(self, testbed: Testbed, config: Config) -> MeasuredWindow:
         """Return a new window for a measurement on the chains, with all their witnesses."""
@@ -104,8 +107,8 @@ class StandingChain:
         return MeasuredWindow(testbed, self.everyone, config, self.own_cgroups, links=links, disturbance=disturbance)
 
 
-class _Undisturbed(TypedDict):
-    """The notes of a trial from which a profile is made."""
+class _ProfileNotes(TypedDict):
+    """The notes of a calibration run from which a profile is made."""
 
     elapsed_s: float  # of the load
     usage: dict[str, Usage]  # by role
@@ -146,16 +149,13 @@ class OnChain(OnLinks):
         """Return what the implementations add, and ethtool if it must switch off offloads in a machine.
 
         A program that cannot be compiled on this host is left out; the probe of the function then reports it."""
-        inside = any(
-            not cls.offloads_of(config) and platform_class(level).guests
-            for config in configs
-            for level in platform_levels(config)
-        )
-        needs = ImageAdditions(("ethtool",) if inside else ())
-        for each in implementations_of(configs):
-            needs = needs.and_of(ImageAdditions(each.packages))
+        without_offloads = [config for config in configs if not cls.offloads_of(config)]
+        levels = [level for config in without_offloads for level in platform_levels(config)]
+        needs = ImageAdditions(("ethtool",) if any(platform_class(level).guests for level in levels) else ())
+        for implementation in implementations_of(configs):
+            needs = needs.and_of(ImageAdditions(implementation.packages))
             with suppress(Unavailable):
-                needs = needs.and_of(ImageAdditions(files=each.programs(host)))
+                needs = needs.and_of(ImageAdditions(files=implementation.programs(host)))
         return needs
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
@@ -169,28 +169,28 @@ class OnChain(OnLinks):
             return unavailable(error)
         if why := contradiction(config):
             return Availability(why, f'name one platform for all of them, or use {PLACEMENT.name} = "{EACH}"')
-        return first_unavailable(self._probed(config))
+        return first_unavailable(self._probe_treatment(config))
 
-    def _probed(self, config: Config) -> Iterator[Availability]:
-        probes, (level, *others) = self._probes, platform_levels(config)
-        yield from map(probes.platform, (level, *others))
-        links, ip, by = links_level(config), self.ip_of(config), IMPLEMENTATION.of(config)
+    def _probe_treatment(self, config: Config) -> Iterator[Availability]:
+        """Yield the results of the probes of all that a treatment needs; the caller stops at the first failure."""
+        probes, levels = self._probes, platform_levels(config)
+        yield from map(probes.platform, levels)
+        level, links, ip = levels[0], links_level(config), self.ip_of(config)
         floods = part_name(config, "anomaly") != NONE and chosen_part(Anomaly, config).on_chain
         if floods:
-            yield _floodable(config, level)
-        for on in (level, *others):
-            yield from self._probed_on(on, config, links, ip)
-        along = links if others or by in ("xdp", "dpdk") else DIRECT
-        yield probes.function(functions_level(config), level, by, ip, PLACEMENT.of(config), along)
+            yield _can_be_flooded(config, level)
+        for each_level in levels:
+            yield from self._probe_on(each_level, config, links, ip)
+        implementation = IMPLEMENTATION.of(config)
+        function_links = links if len(levels) > 1 or implementation in ("xdp", "dpdk") else DIRECT
+        yield probes.function(functions_level(config), level, implementation, ip, PLACEMENT.of(config), function_links)
         if part_name(config, "anomaly") != NONE:
             yield probes.anomaly(part_level(config, "anomaly"), level, ANOMALY_TOOL.of(config))
         if floods:
             yield probes.member(links, level, ip)
 
-    def _probed_on(self, level: str, config: Config, links: str, ip: str) -> Iterator[Availability]:
-        """Yield the results of probes of what a treatment needs on one of its platforms, `level`.
-
-        These are the attachment `links` with its settings, sysctls and isolations."""
+    def _probe_on(self, level: str, config: Config, links: str, ip: str) -> Iterator[Availability]:
+        """Yield the results of the probes of a treatment's links, sysctls and isolations on one of its platforms."""
         probes = self._probes
         yield probes.transit(links)
         yield probes.attachment(links, level)
@@ -201,10 +201,10 @@ class OnChain(OnLinks):
         if values := sysctls_of(config):
             yield probes.sysctls(values, level)
         if Impairment.of(config):
-            yield self._impairable(config, level, links)
+            yield self._can_be_impaired(config, level, links)
         yield from (probes.isolation(part, level) for part in parts_of(isolation_level(config)))
 
-    def _impairable(self, config: Config, level: str, links: str) -> Availability:
+    def _can_be_impaired(self, config: Config, level: str, links: str) -> Availability:
         """Return whether the last link of the chain can be impaired as a treatment asks, on the platform `level`."""
         if LOSS.of(config) and self.offloads_of(config):
             return Availability(
@@ -225,10 +225,11 @@ class OnChain(OnLinks):
 
     def profile_of(self, outcome: Outcome) -> dict[str, Any]:
         """Return the profile of the undisturbed chain from the outcome of a `profile_run`, as plain data."""
-        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
+        notes: _ProfileNotes = made(_ProfileNotes, outcome.notes)
+        needs = {role: MeasuredUse.of(used, notes["elapsed_s"]) for role, used in notes["usage"].items()}
         return {
-            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
-            "chain_cpus": noted["carrying_cpus"],
+            "needs": {role: asdict(need) for role, need in needs.items()},
+            "chain_cpus": notes["carrying_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
             "usable_cpus": len(self.testbed.usable_cpus),
         }
@@ -240,10 +241,14 @@ class OnChain(OnLinks):
         The number of instances in the row, and their platforms, stay the same."""
         settings = {key: value for key, value in config.items() if not key.startswith("function.")}
         platforms = [split_platform(hop)[1] for hop in hops(functions_level(config))]  # "" for that of the treatment
-        platforms = platforms[:1] if PLACEMENT.of(config) == TOGETHER else platforms
-        plain = in_row([on_platform(NONE, level) for level in platforms]) if any(platforms) else NONE
-        row: dict[str, Level] = {LENGTH.name: 1 if any(platforms) else len(platforms), PLACEMENT.name: EACH}
-        return {**settings, **row, "isolation": NONE, "anomaly": NONE, "function": plain, "implementation": "kernel"}
+        if PLACEMENT.of(config) == TOGETHER:
+            platforms = platforms[:1]
+        if any(platforms):
+            function, length = in_row([on_platform(NONE, level) for level in platforms]), 1
+        else:
+            function, length = NONE, len(platforms)
+        row: dict[str, Level] = {"function": function, LENGTH.name: length, PLACEMENT.name: EACH}
+        return {**settings, **row, "isolation": NONE, "anomaly": NONE, "implementation": "kernel"}
 
     @contextmanager
     def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
@@ -275,36 +280,36 @@ class OnChain(OnLinks):
                     n=n_chains(config),
                 )
             )
-            instances = [instance for each_chain in chain.all for instance in each_chain.instances.values()]
+            instances = [instance for copy in chain.all for instance in copy.instances.values()]
             everyone = {instance.spec.role: instance for instance in instances}
             outcome.invalidate(not_in_force(isolations, everyone))
             self.testbed.flush()
-            for each_chain in chain.all:
-                stack.enter_context(impaired(each_chain, Impairment.of(config), outcome))
+            for copy in chain.all:
+                stack.enter_context(impaired(copy, Impairment.of(config), outcome))
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
             outcome.add_condition(dict(IMPLEMENTATIONS[IMPLEMENTATION.of(config)].condition))
             self._note_topology(config, chain, disturbance, outcome)
-            own_cgroups = dict.fromkeys(group for each in (platform, *hosts) for group in each.own_cgroups)
+            own_cgroups = dict.fromkeys(group for part in (platform, *hosts) for group in part.own_cgroups)
             yield StandingChain(chain, everyone, disturbance, (*own_cgroups, *links.own_cgroups))
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
-        built, same = BuiltTopology(self.testbed), {"isolation": isolation_level(config)}
-        work: dict[str, list[str]] = {}
-        for hop, does in zip(chain.function.hops, functions_in(functions_level(config)), strict=True):
-            work.setdefault(hop.role, []).append(does)
-        on = dict(zip((hop.role for hop in chain.function.hops), hosts_levels(config), strict=True))
-        for one in chain.all:
-            for role, instance in one.instances.items():
-                does = f"{' > '.join(work[role])} ({IMPLEMENTATION.of(config)})" if role in work else ""
-                built.add(one.trial_role(role), instance, on.get(role, platform_level(config)), does=does, **same)
+        built, links, level = BuiltTopology(self.testbed), chain.attachment, platform_level(config)
+        isolation = isolation_level(config)
+        roles = [hop.role for hop in chain.function.hops]
+        functions = by_key(zip(roles, functions_in(functions_level(config)), strict=True))
+        level_of = dict(zip(roles, hosts_levels(config), strict=True))
+        for copy in chain.all:
+            for role, instance in copy.instances.items():
+                does = f"{' > '.join(functions[role])} ({IMPLEMENTATION.of(config)})" if role in functions else ""
+                name = copy.trial_role(role)
+                built.add(name, instance, level_of.get(role, level), does=does, isolation=isolation)
         if neighbour:
-            built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
-        links = chain.attachment
-        for one in chain.all:
-            built.join(links.level, one.segments, node=links.node)
+            built.add(NEIGHBOUR, neighbour.neighbour.instance, level, **neighbour.fields, isolation=isolation)
+        for copy in chain.all:
+            built.join(links.level, copy.segments, node=links.node)
         if neighbour and neighbour.port:
             built.join_member(links.level, neighbour.port, chain.segments[0], links.node)
         built.note(outcome)
@@ -316,26 +321,26 @@ class OnChain(OnLinks):
         """Run the anomaly inside the block, in a neighbour on `platform`; yield None if there is no anomaly.
 
         `isolated` returns the neighbour's specification under the treatment's isolation."""
-        demanded_load = demanded(config, self.testbed, 2 * self.duration_s(config) + 60)
-        if demanded_load is None:
+        load = demanded(config, self.testbed, 2 * self.duration_s(config) + 60)
+        if load is None:
             yield None
             return
-        anomaly, demand = demanded_load
-        tracked = chain.function.tracks if IMPLEMENTATION.of(config) != "click" else ""
-        crossing = anomaly.through(chain.instances[tracked]) if tracked else None
+        anomaly, demand = load
+        tracking_role = chain.function.tracks if IMPLEMENTATION.of(config) != "click" else ""
+        crossing = anomaly.through(chain.instances[tracking_role]) if tracking_role else None
         anomaly = crossing or anomaly
         spec = isolated(instance_spec(self.testbed, NEIGHBOUR), platform)
         if spec.resources.cpuset:
             demand = replace(demand, usable_cpus=len(parse_cpus(spec.resources.cpuset)))
         spec = bounded(spec, self.testbed, demand)
         with platform.start(self.testbed, spec) as instance:
-            # Before the anomaly: at its memory limit, the kernel may kill the command that checks.
+            # Check before the anomaly starts: at its memory limit, the kernel may kill the command that checks.
             outcome.invalidate(not_in_force(isolations_of(config), {NEIGHBOUR: instance}))
             link: AbstractContextManager[Port | None] = joined(chain, instance) if anomaly.on_chain else nullcontext()
             with link as port:
                 anomaly = anomaly.over(port.name, chain.path.inside_address) if port else anomaly
                 with anomaly.at_work(instance, demand) as neighbour:
-                    yield Disturbance(neighbour, anomaly, tracked if crossing else "", port)
+                    yield Disturbance(neighbour, anomaly, tracking_role if crossing else "", port)
 
 
 def functions_level(config: Config) -> str:
@@ -365,7 +370,7 @@ def implementations_of(configs: Sequence[Config]) -> list[Implementation]:
 
 def implementation_versions(configs: Sequence[Config]) -> dict[str, Sequence[str]]:
     """Return {program: command that prints its version} of the implementations of functions in these treatments."""
-    return {name: argv for each in implementations_of(configs) for name, argv in each.versions.items()}
+    return {name: argv for part in implementations_of(configs) for name, argv in part.versions.items()}
 
 
 def require_no_xdp_on_cards(config: Config) -> None:
@@ -380,14 +385,14 @@ def require_no_xdp_on_cards(config: Config) -> None:
 def starts_s(config: Config) -> float:
     """Estimate the seconds that all instances of a treatment take to start and stop; several start at the same time."""
     first, *further = [platform_class(level).start_s for level in hosts_levels(config)]
-    of_row = sum(further) if PLACEMENT.of(config) == EACH else 0.0
-    of_copies = (n_chains(config) - 1) * (2 * platform_class(platform_level(config)).start_s + first + of_row)
-    slowest = max(platform_class(level).start_s for level in platform_levels(config))
-    return 2 * slowest + _FURTHER * (of_row + of_copies)
+    further_s = sum(further) if PLACEMENT.of(config) == EACH else 0.0  # of functions beyond the first
+    copies_s = (n_chains(config) - 1) * (2 * platform_class(platform_level(config)).start_s + first + further_s)
+    slowest_s = max(platform_class(level).start_s for level in platform_levels(config))
+    return 2 * slowest_s + _FURTHER * (further_s + copies_s)
 
 
-def _floodable(config: Config, level: str) -> Availability:
-    """Return whether a neighbour may flood the chain's link, as far as that is known without starting an instance.
+def _can_be_flooded(config: Config, level: str) -> Availability:
+    """Return whether a neighbour can flood the chain's link, as far as this is known without starting an instance.
 
     The function must drop packets that are addressed to itself, so that the flood ends there."""
     if platform_class(level).guests:

@@ -8,7 +8,7 @@ from lastro.scenarios.shared.property import Property
 from lastro.testbed import Testbed
 
 PACKAGES, IMAGE = "packages", "image_mib"
-_ALL = "required"  # the priority of packages that every Debian system has
+_ON_EVERY_SYSTEM = "required"  # the priority of packages that every Debian system has
 _DEPENDS = (
     "apt-cache", "--installed", "depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
     "--no-breaks", "--no-replaces", "--no-enhances",
@@ -19,13 +19,13 @@ def footprint(testbed: Testbed, platform: Platform) -> list[Property]:
     """Return two properties of a platform: the number of packages that it requires, and the size of its image.
 
     A value is None if it cannot be found here, such as for packages that are not installed."""
-    found = []
-    for name, find in ((PACKAGES, _packages), (IMAGE, _image)):
+    properties = []
+    for name, read in ((PACKAGES, _packages), (IMAGE, _image)):
         try:
-            found.append(find(testbed, platform))
+            properties.append(read(testbed, platform))
         except LastroError as error:
-            found.append(Property(name, None, error.message))
-    return found
+            properties.append(Property(name, None, error.message))
+    return properties
 
 
 def _packages(testbed: Testbed, platform: Platform) -> Property:
@@ -41,15 +41,14 @@ def _packages(testbed: Testbed, platform: Platform) -> Property:
     installed = {name: (priority, int(size_kib)) for name, priority, size_kib in lines}
     if absent := [name for name in required.packages if name not in installed]:
         return Property(PACKAGES, None, f"{', '.join(absent)}: not installed as a package of Debian")
-    sizes = [installed[name][1] for name in needed & installed.keys() if installed[name][0] != _ALL]
+    sizes = [installed[name][1] for name in needed & installed.keys() if installed[name][0] != _ON_EVERY_SYSTEM]
     how = f"{', '.join(required.packages)}, with dependencies: {sum(sizes) / 1024:.0f} MiB as installed here"
     return Property(PACKAGES, len(sizes) + bool(program), "; ".join(filter(None, (how, program))))
 
 
 def _image(testbed: Testbed, platform: Platform) -> Property:
     files = platform.image_files(testbed)
-    *_, total = testbed.host.run(["du", "--summarize", "--total", "--block-size=1K", *map(str, files)]).text.split()[
-        :-1
-    ]
-    what = "kernel, initramfs and disk" if len(files) > 1 else "the root filesystem"
-    return Property(IMAGE, round(int(total) / 1024), f"{what}, in blocks on the host's disk")
+    lines = testbed.host.run(["du", "--summarize", "--total", "--block-size=1K", *map(str, files)]).text.splitlines()
+    total_kib = int(lines[-1].split()[0])
+    contents = "kernel, initramfs and disk" if len(files) > 1 else "the root filesystem"
+    return Property(IMAGE, round(total_kib / 1024), f"{contents}, in blocks on the host's disk")

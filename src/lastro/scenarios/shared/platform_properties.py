@@ -1,4 +1,4 @@
-"""Properties of a platform, found on an instance with many interfaces, all linked to a peer on the bare host."""
+"""Properties of a platform, measured on an instance with many interfaces, all linked to a peer on the bare host."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lastro.testbed import Testbed
 KERNEL, DAEMON, INTERFACES, ADDED, REMOVED, UNPRIVILEGED, *_ = OF_PLATFORM
 MOST_INTERFACES = 16
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_MARK = "86391"  # seconds that a process sleeps, by which it is recognised on the host
+_MARK = "86391"  # an unusual number of seconds to sleep, by which a process is recognised on the host
 _PING_S, _TRIES = 5, 2
-_SEEN_S = 2.0  # for what was started or added to appear on the other side
+_SEEN_S = 2.0  # until a started process or an added interface appears on the other side
 
 
 def platform_properties(testbed: Testbed, platform: Platform, native: Platform, links: Attachment) -> list[Property]:
@@ -78,17 +78,18 @@ def _segment(number: int, peer: Instance, instance: Instance, name: str) -> Segm
 
 
 def _answered(peer: Instance, segments: Sequence[Segment]) -> int:
-    """Return over how many of these links the peer gets an answer to a ping."""
+    """Return the number of these links over which the peer gets an answer to a ping."""
     return len(answering(peer, [segment.ports[1] for segment in segments], _PING_S))
 
 
-# Isolation: whose kernel it is
+# Isolation: the kernel of the instance
 
 
 def _own_kernel(testbed: Testbed, instance: Instance) -> Property:
     """Return whether the instance has its own kernel, by its boot id.
 
-    Some containers see an invented boot id. So Lastro also looks for a process of the instance among the host's."""
+    Some containers see a made-up boot id. So Lastro also looks for a process of the instance among those of the
+    host."""
     try:
         inside = instance.run(["cat", _BOOT_ID], check=False).text.strip()
         release = instance.run(["uname", "-r"]).text.strip()
@@ -129,11 +130,11 @@ def _add_and_remove(
         return unknown((ADDED, REMOVED), why)
     name = "late0"
     segment = _segment(number, peer, instance, name)
-    late = links.laid if instance.starts_on_links else links.connect  # it would start once more
+    add = links.laid if instance.starts_on_links else links.connect  # `connect` would start the instance once more
     try:
         with ExitStack() as stack:
             with testbed.host.timed() as adding:
-                stack.enter_context(late(testbed, [segment]))
+                stack.enter_context(add(testbed, [segment]))
             if not _wait_for_interface(instance, name):
                 how = f"{name} was in its network namespace, and did not appear inside within {_SEEN_S:g} s"
                 return [Property(ADDED, False, how), *unknown((REMOVED,), "none could be added")]
@@ -144,10 +145,10 @@ def _add_and_remove(
             gone = not _has_interface(instance, name)
     except LastroError as error:
         return unknown((ADDED, REMOVED), error.message)
-    took = Property(ADDED, 1000 * adding.took_s, "it appeared inside and answered a ping; time of the host's commands")
+    added = Property(ADDED, 1000 * adding.took_s, "it appeared inside and answered a ping; time of the host's commands")
     if not gone:
-        return [took, Property(REMOVED, False, f"{name} was deleted outside, and is still there inside")]
-    return [took, Property(REMOVED, 1000 * removing.took_s, "it is gone inside; time of the host's commands")]
+        return [added, Property(REMOVED, False, f"{name} was deleted outside, and is still there inside")]
+    return [added, Property(REMOVED, 1000 * removing.took_s, "it is gone inside; time of the host's commands")]
 
 
 def _has_interface(instance: Instance, name: str) -> bool:
@@ -178,6 +179,6 @@ def _root_is_unprivileged(testbed: Testbed, platform: Platform) -> Property:
     users = sorted({int(line.split()[2]) for text in texts for line in text.splitlines() if line.startswith("Uid:")})
     if not users:
         return Property(UNPRIVILEGED, None, "the host does not show its processes")
-    whose = ", ".join(map(str, users))
-    how = f"in a user namespace, its processes are of user {whose} of the host; root started them"
+    names = ", ".join(map(str, users))
+    how = f"in a user namespace, its processes are of user {names} of the host; root started them"
     return Property(UNPRIVILEGED, 0 not in users, how)

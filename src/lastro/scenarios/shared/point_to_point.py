@@ -53,17 +53,17 @@ def joined(
 ) -> Iterator[JoinedPair]:
     """Start an instance and its peer, and join them inside the block; a ping proves the link.
 
-    Platforms and attachment must be prepared. An instance that sends by sockets of its host does not use the link,
-    so it does not ping here; `flow_end` of the scenario `uplink` proves its path. Raises: PlatformError when the
-    instance does not reach its peer."""
+    Platforms and attachment must be prepared. An instance that sends by sockets of its host does not use the link, so
+    it does not ping here; the scenario `uplink` proves its path. Raises: PlatformError when the instance does not reach
+    its peer."""
     peer_spec = instance_spec(testbed, PEER, ports=(PORT,))
     with ExitStack() as stack:
         stack.enter_context(attachment.before_start(testbed, [native, platform]))
         peer = stack.enter_context(native.start(testbed, peer_spec))
         sysctls = {**peer_spec.sysctls, **spec.sysctls}
-        spec = attachment.specified(replace(spec, ports=(PORT,), sysctls=sysctls), platform)
+        spec = attachment.adapted_spec(replace(spec, ports=(PORT,), sysctls=sysctls), platform)
         instance = stack.enter_context(platform.start(testbed, spec))
-        # The peer's port comes first: it is there when the instance takes its own.
+        # The peer's port comes first, so that it exists when the instance takes its own.
         ports = (Port(peer, PORT, f"{PEER_ADDRESS}/24"), Port(instance, PORT, f"{INSTANCE_ADDRESS}/24"))
         segment = Segment("u", ports)
         stack.enter_context(attachment.connect(testbed, [segment]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from lastro import registry
 from lastro.attachments.base import Attachment
@@ -19,7 +19,7 @@ from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.storage import storage
 from lastro.testbed import Testbed
 
-# What may differ between platforms although the study holds everything equal, and the command that shows it.
+# Facts that may differ between platforms although the study holds everything equal, with the commands that show them.
 _SEEN_INSIDE = {
     "kernel": "uname -sr",
     "CPUs": "nproc",
@@ -32,6 +32,9 @@ _SEEN_INSIDE = {
 }
 
 
+_Part = TypeVar("_Part", Platform, Attachment)
+
+
 @dataclass(frozen=True, slots=True)
 class MissingPlatform:
     """A platform that is not available here, and the seconds that its probe took."""
@@ -40,31 +43,39 @@ class MissingPlatform:
     took_s: float
 
 
-class PlatformPool:
+class _PartPool(Generic[_Part]):
+    """The parts of one kind in a session, by level; `preparations` has the transcripts of their preparations."""
+
+    def __init__(self, kind: type[_Part], testbed: Testbed, stack: ExitStack) -> None:
+        self._kind: type[_Part] = kind
+        self._testbed, self._stack = testbed, stack
+        self._ready: dict[str, _Part] = {}
+        self.preparations: dict[str, list[dict[str, Any]]] = {}
+
+    def get(self, level: str) -> _Part:
+        """Return the part with this level; prepare it on first use. Raises: any error of its preparation."""
+        if level not in self._ready:
+            part = make_part(self._kind, level)
+            with self._testbed.host.recorded() as transcript:
+                self._stack.enter_context(part.prepare(self._testbed))
+            self._ready[level] = part
+            self.preparations[level] = transcript.records
+        return self._ready[level]
+
+
+class PlatformPool(_PartPool[Platform]):
     """The platforms of a session, each prepared on first use and torn down with the session.
 
     Platforms are keyed by level: `docker` and `docker:storage=vfs` are two. `missing` has the platforms that are not
     available; they are not probed again. `spared_s` is the seconds that this has saved."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
-        self._testbed, self._stack = testbed, stack
+        super().__init__(Platform, testbed, stack)
         self.missing: dict[str, MissingPlatform] = {}
         self.spared_s = 0.0
-        self._ready: dict[str, Platform] = {}
-        self._apart: Native | None = None
+        self._unchanged_native: Native | None = None
         self._probed: dict[str, Availability] = {}
         self._residuals: dict[str, dict[str, str]] = {}
-        self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by platform
-
-    def get(self, name: str) -> Platform:
-        """Return the platform with this level; prepare it on first use. Raises: any error of its preparation."""
-        if name not in self._ready:
-            platform = make_part(Platform, name)
-            with self._testbed.host.recorded() as transcript:
-                self._stack.enter_context(platform.prepare(self._testbed))
-            self._ready[name] = platform
-            self.preparations[name] = transcript.records
-        return self._ready[name]
 
     @property
     def native(self) -> Platform:
@@ -73,10 +84,10 @@ class PlatformPool:
         No variant changes their root filesystem."""
         if self._testbed.base is None:
             return self.get(Native.name)
-        if self._apart is None:
-            self._apart = Native()
-            self._apart.apart = True
-        return self._apart
+        if self._unchanged_native is None:
+            self._unchanged_native = Native()
+            self._unchanged_native.apart = True
+        return self._unchanged_native
 
     def availability(self, name: str) -> Availability:
         if name not in self._probed:
@@ -90,7 +101,7 @@ class PlatformPool:
         began_s, built_s = time.monotonic(), session.built_s
         try:
             availability = self.get(name).probe(self._testbed)
-        except ImageError as error:  # the fault of this study's image: another may work
+        except ImageError as error:  # a fault of this study's image: another image may work
             return unavailable(error)
         except LastroError as error:
             availability = unavailable(error)
@@ -102,14 +113,14 @@ class PlatformPool:
     def residuals(self, name: str) -> dict[str, str]:
         """Return what an idle instance sees of its environment, and the storage of its files, by name; {} on an error.
 
-        An instance is started to find out, once for each level."""
+        The first call for a level starts an instance, and the result is kept."""
         if name not in self._residuals:
             try:
                 platform = self.get(name)
                 spec = InstanceSpec("residuals", "probe")
                 with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
-                    under = {f"under {WORK_DIR}": storage(platform, instance)["in short"]}
-                    self._residuals[name] = {**_seen_inside(instance), **under, **platform.residuals(self._testbed)}
+                    of_files = {f"under {WORK_DIR}": storage(platform, instance)["in short"]}
+                    self._residuals[name] = {**_seen_inside(instance), **of_files, **platform.residuals(self._testbed)}
             except LastroError:  # a description must not invalidate a trial; the next one tries again
                 return {}
         return self._residuals[name]
@@ -120,32 +131,20 @@ def _with_guest_remedy(name: str, availability: Availability) -> Availability:
 
     The remedy is to name the platform in the guest's testbed file."""
     platform = registry.get(Platform, name)
-    needs, below = platform.requirements, platform.hypervisor
-    packaged = needs.program is None and needs.packages
-    if availability.remedy != ON_A_HOST or not (packaged or below in HYPERVISORS):
+    requirements, hypervisor = platform.requirements, platform.hypervisor
+    is_packaged = requirements.program is None and requirements.packages
+    if availability.remedy != ON_A_HOST or not (is_packaged or hypervisor in HYPERVISORS):
         return availability
-    setting = f'set hypervisor = "{below}" and ' if below in HYPERVISORS else ""
+    setting = f'set hypervisor = "{hypervisor}" and ' if hypervisor in HYPERVISORS else ""
     remedy = f"in the testbed file of the guest, {setting}add {name!r} to `platforms`, or {ON_A_HOST}"
     return replace(availability, remedy=remedy)
 
 
-class AttachmentPool:
+class AttachmentPool(_PartPool[Attachment]):
     """The attachments of a session, keyed by level, each prepared on first use and torn down with the session."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
-        self._testbed, self._stack = testbed, stack
-        self._ready: dict[str, Attachment] = {}
-        self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by attachment
-
-    def get(self, name: str) -> Attachment:
-        """Return the attachment with this level; prepare it on first use. Raises: any error of its preparation."""
-        if name not in self._ready:
-            attachment = make_part(Attachment, name)
-            with self._testbed.host.recorded() as transcript:
-                self._stack.enter_context(attachment.prepare(self._testbed))
-            self._ready[name] = attachment
-            self.preparations[name] = transcript.records
-        return self._ready[name]
+        super().__init__(Attachment, testbed, stack)
 
     def residuals(self, name: str) -> dict[str, str]:
         """Return `Attachment.residuals` of this level by '{level}: {name}'; {} unless the attachment is prepared."""

@@ -32,7 +32,7 @@ _SMALL = {"delay_ms": 10.0, "loss_percent": 1.0, "rate_bps": 1e8}  # an impairme
 
 
 class PartProbes:
-    """Probes of each kind of part on a platform. If the platform is unavailable, its own result is returned instead."""
+    """Probes of each kind of part on a platform. If the platform is unavailable, they return that result instead."""
 
     def __init__(self, testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool) -> None:
         self._testbed, self._pool, self._attachments = testbed, pool, attachments
@@ -45,7 +45,7 @@ class PartProbes:
         """Return whether instances of the platform can have this attachment."""
         return self._once(
             ("attachment", platform, name),
-            lambda instances, level: self._attachments.get(level).probe(self._testbed, instances),
+            lambda prepared, level: self._attachments.get(level).probe(self._testbed, prepared),
         )
 
     def isolation(self, name: str, platform: str) -> Availability:
@@ -53,7 +53,7 @@ class PartProbes:
             return self.platform(platform)
         return self._once(
             ("isolation", platform, name),
-            lambda there, part: registry.get(Isolation, part)().probe(self._testbed, there),
+            lambda prepared, part: registry.get(Isolation, part)().probe(self._testbed, prepared),
         )
 
     def _once(self, key: tuple[str, ...], probe: Callable[..., Availability]) -> Availability:
@@ -149,11 +149,10 @@ class ChainProbes(PartProbes):
         spec = replace(instance_spec(self._testbed, "probe"), sysctls=asked)
         with platform.start(self._testbed, spec) as instance:
             for name, value in asked.items():
-                found = instance.run(["cat", f"/proc/sys/{name.replace('.', '/')}"], check=False)
-                if found.text.split() != value.split():
-                    there = found.text.strip() or "missing"
+                text = instance.run(["cat", f"/proc/sys/{name.replace('.', '/')}"], check=False).text
+                if text.split() != value.split():
                     return Availability(
-                        f"{name} is not {value} in an instance of {platform.name}, but {there}",
+                        f"{name} is not {value} in an instance of {platform.name}, but {text.strip() or 'missing'}",
                         f"choose a value that this kernel has in network namespaces, {IN_A_GUEST}",
                     )
         return AVAILABLE
@@ -192,17 +191,17 @@ class ChainProbes(PartProbes):
     def _probe_function(
         self, platform: Platform, name: str, implementation: str, ip: str, placement: str, attachment: str
     ) -> Availability:
-        own = [split_platform(hop)[1] for hop in hops(name)]
-        for level in filter(None, own):
-            if not (found := self.platform(level)):
-                return found
+        levels = [split_platform(hop)[1] for hop in hops(name)]  # "" for that of the treatment
+        for level in filter(None, levels):
+            if not (availability := self.platform(level)):
+                return availability
         links, functions = self._attachments.get(attachment), make_parts(Function, name)
         with deployed(
             self._testbed,
             platform,
             links,
             *functions,
-            hosts=[self._pool.get(level) if level else platform for level in own],
+            hosts=[self._pool.get(level) if level else platform for level in levels],
             implementation=implementation,
             placement=placement,
             ip=ip,

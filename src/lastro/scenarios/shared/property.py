@@ -37,8 +37,8 @@ class Property:
 def answering(instance: Instance, ports: Sequence[Port], within_s: int) -> list[Port]:
     """Return those of `ports` that answer a ping from the instance in time. All are tried at the same time."""
     limit_s, *targets = quoted(within_s, *(port.ip for port in ports))
-    each = f"(ping -n -q -c 1 -w {limit_s} $to >/dev/null 2>&1 && echo $to) &"
-    script = f"for to in {' '.join(targets)}; do {each} done; wait\n"
+    ping = f"(ping -n -q -c 1 -w {limit_s} $to >/dev/null 2>&1 && echo $to) &"
+    script = f"for to in {' '.join(targets)}; do {ping} done; wait\n"
     answered = set(instance.run(["sh"], stdin=script, check=False).text.split())
     return [port for port in ports if port.ip in answered]
 

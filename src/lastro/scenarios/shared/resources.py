@@ -81,15 +81,14 @@ def ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
-    """Return `isolations` as they are. Raises: Unavailable if one of them sets limits of its own."""
+def require_no_limits(isolations: Sequence[Isolation]) -> None:
+    """Check that no isolation sets limits of its own. Raises: Unavailable if one does."""
     for isolation in isolations:
         if isolation.needs_profile:
             raise Unavailable(
                 f"isolation '{isolation.name}' sets limits, but this scenario sets those of all treatments",
                 "set them with `cpus`, `cpuset` and `memory`",
             )
-    return isolations
 
 
 def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:
@@ -97,10 +96,12 @@ def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:
 
     Raises: Unavailable if the host lacks CPUs, or if an isolation sets limits of its own."""
     spec = InstanceSpec(testbed.session.unique(role), role, resources=resources(config, testbed))
-    return isolate(spec, without_limits(isolations_of(config)), None)
+    isolations = isolations_of(config)
+    require_no_limits(isolations)
+    return isolate(spec, isolations, None)
 
 
-_FIRMWARE_BYTES = 4 << 20  # the hole below 1 MiB, and tables at the end
+_FIRMWARE_BYTES = 4 << 20  # at most: the hole below 1 MiB, and tables at the end
 KERNEL_BYTES = 96 << 20
 
 
@@ -109,9 +110,9 @@ def check_resources(testbed: Testbed, instance: Instance) -> tuple[list[str], di
 
     CPUs, and the size of a machine's memory, are read inside. From outside, the kernel shows the limits on the
     instance's cgroup, and the CPUs on which each of its threads may run; a machine's threads are its monitor's."""
-    reasons, inside = _inside(instance)
-    more, outside = _outside(testbed, instance)
-    return reasons + more, {"seen inside": inside, "seen outside": outside}
+    reasons_inside, inside = _inside(instance)
+    reasons_outside, outside = _outside(testbed, instance)
+    return reasons_inside + reasons_outside, {"seen inside": inside, "seen outside": outside}
 
 
 def limits_of(spec: InstanceSpec) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def limits_of(spec: InstanceSpec) -> dict[str, Any]:
 
 def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:
     wanted = instance.spec.resources
-    lines = instance.run(["sh", "-c", _LOOK]).text.splitlines()
+    lines = instance.run(["sh", "-c", _READ_CPUS_AND_MEMORY]).text.splitlines()
     try:
         cpus, memory_bytes = int(lines[0]), int(lines[1].split()[0]) * 1024
     except (IndexError, ValueError):
@@ -148,7 +149,7 @@ def cpus_inside(wanted: Resources, shares_kernel: bool) -> int | None:
     return None if wanted.cpuset is None else len(parse_cpus(wanted.cpuset))
 
 
-_LOOK = (
+_READ_CPUS_AND_MEMORY = (
     "nproc; sed -n 's/^MemTotal: *//p' /proc/meminfo; "
     "sed -n 's/^\\([0-9a-f]*-[0-9a-f]*\\) : System RAM$/\\1/p' /proc/iomem 2>/dev/null || :"
 )
@@ -178,9 +179,10 @@ def _outside(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str,
     seen: dict[str, Any] = {}
     for file, text in testbed.cgroups.settings(limits):
         name = file.rpartition("/")[2]
-        seen[name] = found = _limit(testbed, file.format(name=instance.cgroup.strip("/")))
-        if found != text:
-            reasons.append(f"{name} of the instance is {found} instead of {text}")
+        in_force = _limit(testbed, file.format(name=instance.cgroup.strip("/")))
+        seen[name] = in_force
+        if in_force != text:
+            reasons.append(f"{name} of the instance is {in_force} instead of {text}")
     if limits.cpuset is not None:
         threads = [allowed for pid in instance.pids() for allowed in _allowed(testbed, pid)]
         seen |= {"threads": len(threads), "CPUs allowed": sorted(set(threads))}

@@ -1,4 +1,4 @@
-"""Commands that begin together, on several chains at the same time, and for how long all of them ran.
+"""Commands that begin together on several chains, and for how long all of them ran at the same time.
 
 After exec into their instances, the senders wait for each other, and then start their commands together. The apparatus
 notes when each command ran, so a trial knows for how long all commands ran at the same time."""
@@ -38,34 +38,34 @@ _WAIT_S = 60.0  # for exec into the instances of all chains
 _Result = TypeVar("_Result")
 
 
-class _OtherFailed(InstrumentError):
+class _OtherChainFailed(InstrumentError):
     """Error: the measurement on a chain did not begin because another chain failed; its error has the cause."""
 
 
-class _OneStart(Watch):
+class _CommonStart(Watch):
     """A watch of `n` commands that begin together; `inner` runs from their start until the last one has ended."""
 
     def __init__(self, inner: Watch, n: int) -> None:
-        self._inner, self._left, self._lock = inner, n, Lock()
-        self._together = Barrier(n, inner.__enter__, _WAIT_S)
+        self._inner, self._n_running, self._lock = inner, n, Lock()
+        self._barrier = Barrier(n, inner.__enter__, _WAIT_S)
 
     def __enter__(self) -> None:
         try:
-            self._together.wait()
+            self._barrier.wait()
         except BrokenBarrierError:
-            raise _OtherFailed(f"the measurement in another chain did not begin within {_WAIT_S:g} s") from None
+            raise _OtherChainFailed(f"the measurement in another chain did not begin within {_WAIT_S:g} s") from None
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         with self._lock:
-            self._left -= 1
-            if not self._left:
+            self._n_running -= 1
+            if not self._n_running:
                 self._inner.__exit__(kind, *rest)
 
     def run(self, call: Callable[[Watch], _Result]) -> _Result:
         try:
             return call(self)
         except BaseException:
-            self._together.abort()
+            self._barrier.abort()
             raise
 
 
@@ -79,11 +79,11 @@ def at_the_same_time(
     windows, before = testbed.apparatus.windows, len(testbed.apparatus.windows)
     if len(calls) == 1:
         return [calls[0](watch)], windows[before:]
-    start = _OneStart(watch, len(calls))
+    start = _CommonStart(watch, len(calls))
     futures = all_of([partial(start.run, call) for call in calls], len(calls))
     errors = [error for future in futures if (error := future.exception())]
     if errors:
-        causes = [error for error in errors if not isinstance(error, _OtherFailed)]
+        causes = [error for error in errors if not isinstance(error, _OtherChainFailed)]
         raise (causes or errors)[0]
     # In each window, the apparatus sends the messages of all commands.
     expected = sum(window.expected for window in windows[before:])
@@ -98,8 +98,8 @@ def overlap_reasons(name: str, overlap_percent: float, config: Config) -> list[s
     limit = MIN_OVERLAP.of(config)
     if overlap_percent >= limit:
         return []
-    found = f"{overlap_percent:.0f} % of the time in which any did (limit {limit:g} %)"
-    return [f"{name}: all chains carried their load in {found}"]
+    fraction = f"{overlap_percent:.0f} % of the time in which any did (limit {limit:g} %)"
+    return [f"{name}: all chains carried their load in {fraction}"]
 
 
 @contextmanager
@@ -115,9 +115,9 @@ def prefixing_reasons(outcome: Outcome, chain: Chain, n_chains: int) -> Iterator
 def extend_marks(outcome: Outcome, metric: str, *computed: str) -> None:
     """Let each remark on `metric`, and that of its ceiling, also apply to the metrics `computed` from its value."""
     outcome.extend_caveats(metric, *computed)
-    limited = [each for each in remarks_of(outcome.notes) if each.kind == GENERATOR_LIMITED and metric in each.metrics]
-    for remark in limited:
-        outcome.add_caveat(replace(remark, metrics=computed))
+    for remark in remarks_of(outcome.notes):
+        if remark.kind == GENERATOR_LIMITED and metric in remark.metrics:
+            outcome.add_caveat(replace(remark, metrics=computed))
 
 
 def has_several_chains(chosen: Mapping[str, object]) -> bool:

@@ -12,9 +12,12 @@ from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance, Platform
 
 _DF = ("df", "--block-size=1", "--output=source,fstype,avail,target")
-_WORDS = ("device", "file system", "free", "mounted at")
-_LOOK = "LOOK"  # separates the two outputs
-_KNOWN = {"root filesystem": "root filesystem", "kept in": "instance's disk"}  # as platforms report it
+_COLUMNS = ("device", "file system", "free", "mounted at")
+_SEPARATOR = "SEPARATOR"  # between the two outputs
+_REPORTED = {
+    "root filesystem": "root filesystem",
+    "kept in": "instance's disk",
+}  # names of facts, as platforms have them
 
 
 def storage(platform: Platform, instance: Instance) -> dict[str, str]:
@@ -22,24 +25,25 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
 
     The facts "path" and "in short" sum up the others, as `sentence` and `in_short` format them. Sizes are in bytes."""
     host = instance.testbed.host
-    script = f"{' '.join(_DF)} {WORK_DIR}; echo {_LOOK}; cat /proc/self/mountinfo"
+    script = f"{' '.join(_DF)} {WORK_DIR}; echo {_SEPARATOR}; cat /proc/self/mountinfo"
     done = instance.run(["sh", "-c", script], check=False)
-    table, _, mounts = done.text.partition(f"{_LOOK}\n")
-    facts = {"directory": WORK_DIR, **_row(table)}
+    table, _, mounts = done.text.partition(f"{_SEPARATOR}\n")
+    facts = {"directory": WORK_DIR, **_df_row(table)}
     facts |= mount_facts(mounts, facts.get("mounted at", ""))
-    known = platform.residuals(instance.testbed)
-    facts |= {name: known[key] for name, key in _KNOWN.items() if key in known}
+    residuals = platform.residuals(instance.testbed)
+    facts |= {name: residuals[key] for name, key in _REPORTED.items() if key in residuals}
     disk = re.search(r"/[^\s,]*", facts.get("kept in", ""))
-    if below := facts.get("layer on the host", disk[0] if disk else ""):
-        facts |= {"on the host": below, **{f"host's {key}": text for key, text in _host_row(host, below).items()}}
+    if path := facts.get("layer on the host", disk[0] if disk else ""):
+        facts["on the host"] = path
+        facts |= {f"host's {key}": text for key, text in _host_row(host, path).items()}
     machine = not instance.shares_kernel
     return {**facts, "path": sentence(facts, machine=machine), "in short": in_short(facts, machine=machine)}
 
 
-def reported_storage(found: Mapping[str, str]) -> dict[str, str]:
+def reported_storage(facts: Mapping[str, str]) -> dict[str, str]:
     """Return the facts from `storage` that a report shows: those that do not differ between trials of a platform."""
     names = {"file system": "in short", "kept in": "kept in", "root filesystem": "root filesystem"}
-    return {name: found[key] for name, key in names.items() if key in found}
+    return {name: facts[key] for name, key in names.items() if key in facts}
 
 
 def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
@@ -60,37 +64,40 @@ def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
     return facts
 
 
-def sentence(found: Mapping[str, str], *, machine: bool) -> str:
+def sentence(facts: Mapping[str, str], *, machine: bool) -> str:
     """Format the facts from `storage` in one line. `machine` is true for an instance with its own kernel.
 
     Examples: 'overlay, its layer in /x on ext4 (/dev/sda1)', 'ext4 (/dev/vda), its disk in /y on xfs (/dev/sdb)'."""
-    words, host = _named(found), _named(found, "host's ")
-    if "directory of the device" in found and not machine:
-        words += f", its directory {found['directory of the device']}"
-        what = "the device" if found.get("device") != found.get("host's device") else ""  # such as a file of the host
+    words, host = _file_system_text(facts), _file_system_text(facts, "host's ")
+    if "directory of the device" in facts and not machine:
+        words += f", its directory {facts['directory of the device']}"
+        what = "the device" if facts.get("device") != facts.get("host's device") else ""  # such as a file of the host
+    elif "layer on the host" in facts:
+        what = "its layer"
     else:
-        what = "its layer" if "layer on the host" in found else "its disk" if machine else "its files"
-    if "on the host" not in found or not what:
+        what = "its disk" if machine else "its files"
+    if "on the host" not in facts or not what:
         return words
-    return f"{words}, {what} in {found['on the host']} on {host}"
+    return f"{words}, {what} in {facts['on the host']} on {host}"
 
 
-def in_short(found: Mapping[str, str], *, machine: bool) -> str:
+def in_short(facts: Mapping[str, str], *, machine: bool) -> str:
     """Format the facts from `storage` without paths, which differ between trials.
 
     Examples: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
-    words, host = _named(found), _named(found, "host's ")
-    return words if (words == host and not machine) or "on the host" not in found else f"{words} on {host}"
+    words, host = _file_system_text(facts), _file_system_text(facts, "host's ")
+    is_same = words == host and not machine
+    return words if is_same or "on the host" not in facts else f"{words} on {host}"
 
 
-def _named(found: Mapping[str, str], whose: str = "") -> str:
-    seen, device = found.get(f"{whose}file system", "unknown"), found.get(f"{whose}device", "")
-    return f"{seen} ({device})" if device.startswith("/") else seen
+def _file_system_text(facts: Mapping[str, str], whose: str = "") -> str:
+    kind, device = facts.get(f"{whose}file system", "unknown"), facts.get(f"{whose}device", "")
+    return f"{kind} ({device})" if device.startswith("/") else kind
 
 
-def _row(table: str) -> dict[str, str]:
+def _df_row(table: str) -> dict[str, str]:
     lines = table.strip().splitlines()
-    return dict(zip(_WORDS, lines[-1].split(), strict=False)) if len(lines) > 1 else {}
+    return dict(zip(_COLUMNS, lines[-1].split(), strict=False)) if len(lines) > 1 else {}
 
 
 def _host_row(host: Host, path: str) -> dict[str, str]:
@@ -98,5 +105,5 @@ def _host_row(host: Host, path: str) -> dict[str, str]:
 
     If the directory does not exist, they are those of its nearest existing parent."""
     script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
-    row = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
+    row = _df_row(host.run(["sh", "-c", script, "df", path], check=False).text)
     return {key: row[key] for key in ("device", "file system") if key in row}

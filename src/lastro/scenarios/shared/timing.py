@@ -16,10 +16,10 @@ from lastro.testbed import Testbed
 class InstanceTimes:
     """The times of one instance, in seconds on the monotonic clock. All but `began_s` are durations.
 
-    `began_s` is when its start was requested. `create_s` is the time until `start` has returned. `port_s` is the
-    time in which the instance takes its port; a virtual machine boots then. Neither includes the time in which the
-    attachment makes the links. `command_s` and `packet_s` are how long the first command and the first packet took.
-    `stop_s` is the time to remove the instance."""
+    `began_s` is when its start was requested. `create_s` is the time until `start` has returned. `port_s` is the time
+    in which the instance takes its port, and in which a virtual machine boots. Neither includes the time in which the
+    attachment makes the links. `command_s` and `packet_s` are the durations of the first command and of the first
+    packet's round trip. `stop_s` is the time to remove the instance."""
 
     began_s: float
     create_s: float = 0.0
@@ -42,7 +42,7 @@ class InstanceTimes:
 
 
 class TimedPlatform(Platform):
-    """A wrapper of a platform that times its instances; `times_by_name` maps the names of instances to their times."""
+    """A wrapper of a platform that times its instances; `times_by_name` maps the name of an instance to its times."""
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
@@ -51,31 +51,31 @@ class TimedPlatform(Platform):
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
-        life = self.times_by_name[spec.name] = InstanceTimes(time.monotonic())
+        times = self.times_by_name[spec.name] = InstanceTimes(time.monotonic())
         with ExitStack() as stack:
             instance = stack.enter_context(self._platform.start(testbed, spec))
-            life.create_s = time.monotonic() - life.began_s
-            _clock_port(instance, life)
+            times.create_s = time.monotonic() - times.began_s
+            _time_port(instance, times)
             try:
                 yield instance
             finally:
                 began_s = time.monotonic()
                 stack.close()
-                life.stop_s = time.monotonic() - began_s
+                times.stop_s = time.monotonic() - began_s
 
 
-def _clock_port(instance: Instance, life: InstanceTimes) -> None:
-    """Wrap `plug` and `ready` of an instance, to record the time from the one to the end of the other as `port_s`."""
+def _time_port(instance: Instance, times: InstanceTimes) -> None:
+    """Wrap `plug` and `ready` of an instance to record `port_s`, from the start of `plug` to the end of `ready`."""
     plug, ready = instance.plug, instance.ready
     began_s = time.monotonic()
 
-    def clocked_plug(*links: Any) -> None:
+    def timed_plug(*links: Any) -> None:
         nonlocal began_s
         began_s = time.monotonic()
         plug(*links)
 
-    def clocked_ready() -> None:
+    def timed_ready() -> None:
         ready()
-        life.port_s = time.monotonic() - began_s
+        times.port_s = time.monotonic() - began_s
 
-    vars(instance).update(plug=clocked_plug, ready=clocked_ready)
+    vars(instance).update(plug=timed_plug, ready=timed_ready)

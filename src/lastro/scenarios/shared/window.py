@@ -2,7 +2,8 @@
 
 Every scenario measures in such a window, so that none forgets a witness. A scenario without links or without a
 neighbour does not pass them to its window. The first readings are taken in this order, the second ones in reverse
-order: the neighbour's dose, clocks, links, a guest's own account, the usage of instances, and the usage of hosts."""
+order: the neighbour's dose, clocks, links, the counters of a guest's kernel, the usage of instances, and the usage of
+hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import WHOLE_LIFE, Outcome, Reading, Remark
 from lastro.scenarios.base import Config
-from lastro.scenarios.shared.accounts import BY_HOST, SINCE_START, GuestAccount, with_account
+from lastro.scenarios.shared.accounts import BY_HOST, SINCE_START, GuestCounters, with_usage_metrics
 from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, judge_clock, note_unverified_clock
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links
@@ -35,7 +36,7 @@ class Meters(Watch):
     `instances` exist when the measurement starts. `add` adds instances that start later; they are counted since
     their start. `own_cgroups` are those of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of
     the trial. With `with_commands`, the CPU time of commands that Lastro runs is not foreign. `kernel_s` is the CPU
-    time of threads of the kernel that worked for the chain; whoever uses such threads sets it."""
+    time of kernel threads that worked for the chain; the user of such threads sets it."""
 
     kernel_s = 0.0
 
@@ -63,7 +64,7 @@ class Meters(Watch):
             meter.start()
 
     def stop(self) -> None:
-        """Stop all meters, and tell that of each host how much CPU time of its instances it cannot see."""
+        """Stop all meters, and set in the meter of each host the CPU time of instances that it cannot see."""
         for meter in (self.host, *self.others):
             meter.stop()
         self.usage.stop()
@@ -74,7 +75,7 @@ class Meters(Watch):
         self.start()
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Take the second readings, unless the block failed: an instance may be gone, and a new error would hide it."""
+        """Take the second readings, unless the block failed: an error while reading would hide the cause."""
         if kind is None:
             self.stop()
 
@@ -93,15 +94,15 @@ class Meters(Watch):
     def judged(self, config: Config) -> Reading:
         """Return notes on each host, and reasons for invalidity if one was disturbed, without measurements."""
         notes: dict[str, object] = {}
-        found: list[str] = []
+        all_reasons: list[str] = []
         limits = host_limits(config)
         for meter in (self.host, *self.others):
             name, foreign_cpus = meter.testbed.host.name, self.foreign_cpus(meter)
             reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, limits)
             note = {"foreign_cpus": round(foreign_cpus, 3), **meter.notes(), **meter.pressure()}
             notes["host" if meter is self.host else f"host {name}"] = note
-            found += reasons if meter is self.host else [f"{name}: {reason}" for reason in reasons]
-        return Reading({}, invalid_because=tuple(found), notes=notes)
+            all_reasons += reasons if meter is self.host else [f"{name}: {reason}" for reason in reasons]
+        return Reading({}, invalid_because=tuple(all_reasons), notes=notes)
 
     @property
     def beside_s(self) -> float:
@@ -131,14 +132,14 @@ class Meters(Watch):
 class MeasuredWindow(Meters):
     """The window of a trial's measurement: meters, and witnesses by which `judge` decides whether the trial is valid.
 
-    Clocks of guests are read in scenarios with the setting `max_drift_percent`. `workload` is the role of an
-    instance with a workload, or empty. With it, only that instance's clock is read, and also the counters of its
-    kernel. If that clock is wrong, the trial stays valid, since the scenario drops what the clock timed."""
+    Clocks of guests are read in scenarios with the setting `max_drift_percent`. `workload` is the role of an instance
+    with a workload, or empty. With a workload, only the clock and the kernel's counters of that instance are read. If
+    that clock is wrong, the trial stays valid, since the scenario drops the values that the clock timed."""
 
-    guest: GuestAccount | None = None
-    guest_after: GuestAccount | None = None
+    guest: GuestCounters | None = None
+    guest_after: GuestCounters | None = None
     drifts: Mapping[str, validity.ClockDrift] = {}
-    fresh_peak = False  # whether the peak of memory is that of the workload alone
+    fresh_peak = False  # whether the memory peak is that of the workload alone
 
     def __init__(
         self,
@@ -168,14 +169,14 @@ class MeasuredWindow(Meters):
         self._stack = ExitStack()
         if self._workload:
             instance = self._instances[self._workload]
-            self.guest = GuestAccount.of(instance)
+            self.guest = GuestCounters.of(instance)
             self.fresh_peak = self._stack.enter_context(self._testbed.cgroups.fresh_peak(instance.cgroup))
         super().start()
 
     def stop(self) -> None:
         super().stop()
         if self._workload:
-            self.guest_after = GuestAccount.of(self._instances[self._workload])
+            self.guest_after = GuestCounters.of(self._instances[self._workload])
         before, after = self._clocks, self._read_clocks()
         self.drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
         self._carried_after = self._links.counters(self._testbed) if self._links else {}
@@ -188,8 +189,8 @@ class MeasuredWindow(Meters):
 
     def _read_clocks(self) -> dict[str, validity.ClockSample]:
         """Return {role: sample of its clock} for the instances to be timed that have a clock of their own."""
-        readings = {role: instance.clock() for role, instance in self._timed.items()}
-        return {role: reading for role, reading in readings.items() if reading is not None}
+        samples = {role: instance.clock() for role, instance in self._timed.items()}
+        return {role: sample for role, sample in samples.items() if sample is not None}
 
     def judge(self, outcome: Outcome) -> None:
         """Note all witnesses in `outcome`, and add a reason for invalidity for each that contradicts the trial."""
@@ -230,7 +231,7 @@ class MeasuredWindow(Meters):
         is the duration of the work; if it is None, no metric of CPUs on the host is recorded."""
         role, by_host = self._workload, BY_HOST.union(by_host)
         drift, limit = self.drifts.get(role), MAX_TOOL_DRIFT.of(self._config) / 100
-        reading = with_account(reading, self.usage.used[role], work_s, self.guest, self.guest_after)
+        reading = with_usage_metrics(reading, self.usage.used[role], work_s, self.guest, self.guest_after)
         judge_clock(reading, by_host, drift, limit, outcome, **how)
         note_unverified_clock(self._instances[role], by_host, drift, limit, outcome)
         if not self.fresh_peak:

@@ -44,7 +44,14 @@ from lastro.scenarios.shared.resources import RESOURCES, check_resources, limite
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
-from lastro.scenarios.uplink.offered_load import MOST, OFFERED_RATE, judge_generator, rates, share_of, with_rate
+from lastro.scenarios.uplink.offered_load import (
+    MOST,
+    OFFERED_RATE,
+    capacity_fraction,
+    judge_generator,
+    rates,
+    with_rate,
+)
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
@@ -87,8 +94,8 @@ class UplinkScenario(OnLinks):
         return start_s(config) + SETTLE_S.of(config) + LOAD_S.of(config) + _AROUND_S
 
     def availability(self, config: Config) -> Availability:
-        if not (found := self.parts_available(config)):
-            return found
+        if not (availability := self.parts_available(config)):
+            return availability
         try:
             if TOWARDS.of(config) == HOST:
                 require_host_address(chosen_class(Attachment, config))
@@ -124,12 +131,12 @@ class UplinkScenario(OnLinks):
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
         is_udp = issubclass(chosen_class(Instrument, config), UdpLoad)
-        share = share_of(OFFERED_RATE.of(config)) if is_udp else None  # TCP takes what it gets
-        if share is None and _is_bare(config):
+        fraction = capacity_fraction(OFFERED_RATE.of(config)) if is_udp else None  # TCP has no offered rate
+        if fraction is None and _is_bare(config):
             return {}
-        kind, bare = (
-            (_CEILING, _bare(config)) if share is None else (_CAPACITY, {**_bare(config), OFFERED_RATE.name: MOST})
-        )
+        kind, bare = _CEILING, _bare(config)
+        if fraction is not None:
+            kind, bare = _CAPACITY, {**bare, OFFERED_RATE.name: MOST}
         return {calibration_key(kind, bare, ("attachment", "instrument"), ("max_", "settle")): bare}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -166,12 +173,15 @@ class UplinkScenario(OnLinks):
     def _measure(
         self, config: Config, pair: JoinedPair, end: FlowEnd, own_cgroups: Sequence[str], outcome: Outcome
     ) -> None:
-        """Run the flow, and add the results to `outcome`. Meters and clocks are read around the sender's command only.
+        """Run the flow, and add the results to `outcome`.
 
-        So CPU time, and the time by which it is divided, are those of that command. The witness counts the bytes of the
-        whole flow."""
+        Meters and clocks are read around the sender's command only, so CPU time and the time by which it is divided are
+        those of that command. The witness counts the bytes of the whole flow."""
         everyone = {**pair.everyone, end.role: end.instance}
-        hops = ((f"{INSTANCE}.{_leaves_by(pair.instance)}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
+        hops = (
+            (f"{INSTANCE}.{_sending_interface(pair.instance)}", "tx_bytes"),
+            (f"{end.role}.{end.device}", "rx_bytes"),
+        )
         tool = chosen_part(Instrument, config)
         settings, witness = {**config, TCP_S.name: LOAD_S.of(config)}, InterfaceMeter(self.testbed, everyone)
         window = MeasuredWindow(self.testbed, everyone, config, own_cgroups, workload=INSTANCE)
@@ -202,7 +212,7 @@ def _bare(config: Config) -> dict[str, Any]:
     return {**bare, "platform": OWN_STACK} if TOWARDS.of(config) == HOST else bare
 
 
-def _leaves_by(instance: Instance) -> str:
+def _sending_interface(instance: Instance) -> str:
     """Return the interface by which an instance's packets leave.
 
     It is the loopback device if the instance sends by its host's sockets. A virtual machine behind a NAT of its

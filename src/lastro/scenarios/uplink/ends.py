@@ -22,7 +22,7 @@ from lastro.scenarios.shared.point_to_point import (
     JoinedPair,
     prove,
 )
-from lastro.scenarios.shared.topology import BuiltTopology, Plug
+from lastro.scenarios.shared.topology import BuiltTopology, PluggedPort
 from lastro.testbed import Testbed
 
 HOST = "host"
@@ -60,11 +60,11 @@ def flow_end(
     require_host_address(type(attachment))
     sides = (side for side, _ in directions([pair.segment], str(attachment.router_prefix)))
     side = next(side for side in sides if side.address == INSTANCE_ADDRESS)
-    # The router's routes are for what it forwards. This one is for its own answers, and disappears with the device.
+    # The router's routes are for packets that it forwards. This route is for its own answers, and ends with the device.
     batch(testbed, testbed.dut, [f"route add {side.address}/32 dev {side.device} src {side.router}"])
     spec = replace(instance_spec(testbed, HOST), netns=testbed.dut, sysctls={})
     with native.start(testbed, spec) as host:
-        if pair.instance.sends_by_host:  # its packets never leave the host, and arrive at the loopback device
+        if pair.instance.sends_by_host:  # its packets do not leave the host: they arrive at the loopback device
             prove(pair.instance, HOST, side.router)
         yield FlowEnd(HOST, host, side.router, "lo" if pair.instance.sends_by_host else side.device)
 
@@ -74,10 +74,10 @@ def note_topology(built: BuiltTopology, pair: JoinedPair, end: FlowEnd, attachme
     if end.role == HOST:
         testbed = end.instance.testbed
         (near,) = (
-            Plug(INSTANCE, testbed, "", port.name, port.address, far)
+            PluggedPort(INSTANCE, testbed, "", port.name, port.address, far)
             for far, port in pair.segment.ends()
             if port.instance is pair.instance
         )
         built.add(HOST, end.instance, Native.name)
-        built.link(attachment, near, Plug(HOST, testbed, testbed.dut, end.device, end.address))
+        built.link(attachment, near, PluggedPort(HOST, testbed, testbed.dut, end.device, end.address))
     built.note(outcome)

@@ -14,24 +14,24 @@ from lastro.scenarios.base import Config
 from lastro.scenarios.shared.calibration import judge_ceiling
 from lastro.units import parse_rate_bps
 
-MOST = "100G"  # more than one flow carries anywhere, so what arrives is the capacity
-_SHARE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?%", re.ASCII)
-_LARGEST = 10.0
+MOST = "100G"  # more than one flow carries anywhere, so the achieved rate is the capacity
+_PERCENTAGE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?%", re.ASCII)
+_LARGEST = 10.0  # times the capacity
 _KEPT = 0.95  # fraction of the nominal rate below which that rate was not offered
 _THROUGHPUT = "throughput"  # of TCP
 
 
 def check_offered(text: str) -> None:
     """Check an offered load. Raises: InputError when it is neither a rate nor a percentage."""
-    if share_of(text) is None:
+    if capacity_fraction(text) is None:
         parse_rate_bps(text)
 
 
-def share_of(text: str) -> float | None:
+def capacity_fraction(text: str) -> float | None:
     """Parse a percentage: '120%' -> 1.2; return None for text without '%'. Raises: InputError if it is out of range."""
     if "%" not in text:
         return None
-    match = _SHARE.fullmatch(text.strip())
+    match = _PERCENTAGE.fullmatch(text.strip())
     if not match or not 0 < float(match[1]) <= 100 * _LARGEST:
         raise InputError(f"'{text}' is not a percentage of the capacity", f"write it as 50%, at most {_LARGEST:.0%}")
     return float(match[1]) / 100
@@ -43,14 +43,14 @@ OFFERED_RATE = replace(
 
 
 def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Outcome) -> dict[str, Any]:
-    """Return the configuration with its percentage of the capacity replaced by a rate in bit/s, and note both.
+    """Return the configuration with a rate in bit/s in place of its percentage of the capacity, and note both.
 
-    An absolute rate, or one of which the capacity is not known, is left as it is."""
-    share = share_of(OFFERED_RATE.of(config))
-    if share is None or capacity is None or ACHIEVED.name not in capacity:
+    An absolute rate stays as it is, and so does a percentage of an unknown capacity."""
+    fraction = capacity_fraction(OFFERED_RATE.of(config))
+    if fraction is None or capacity is None or ACHIEVED.name not in capacity:
         return dict(config)
-    rate_mbit_s = share * capacity[ACHIEVED.name]
-    offered = {"share": share, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
+    rate_mbit_s = fraction * capacity[ACHIEVED.name]
+    offered = {"share": fraction, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
     outcome.notes["offered"] = offered
     return {**config, OFFERED_RATE.name: f"{rate_mbit_s * 1e6:.0f}"}
 
@@ -64,10 +64,12 @@ def rates(outcome: Outcome) -> dict[str, float]:
 def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
     """Flag a generator-limited trial, which stays valid: the bare host is not faster over the same links.
 
-    `ceiling` has the bare host's rates, or is None if unknown. Trials on the bare host are their own ceiling. They
-    are flagged with TCP, and at UDP rates that the bare host cannot reach."""
+    `ceiling` has the bare host's rates, or is None if they are unknown. Trials on the bare host are their own ceiling:
+    they are flagged with TCP, and at UDP rates that the bare host cannot reach."""
     if ceiling is None:  # it could not be measured
         return
     is_udp = OFFERED.name in outcome.measurements and OFFERED.name in ceiling
-    wanted = _KEPT * parse_rate_bps(OFFERED_RATE.of(config)) / 1e6 if is_udp else None  # of TCP, it may be a %
+    wanted = (
+        _KEPT * parse_rate_bps(OFFERED_RATE.of(config)) / 1e6 if is_udp else None
+    )  # with TCP, the setting may be a percentage
     judge_ceiling(outcome, ceiling, rates=(OFFERED.name, _THROUGHPUT), wanted=wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.anomalies import _memory_mover as _moved
+from lastro.anomalies import _memory_mover
 from lastro.anomalies.base import Anomaly, Demand, KernelUse
 from lastro.host.cgroups import Resources
 
@@ -85,10 +85,10 @@ def test_what_was_moved_is_read_through_a_process_of_the_neighbour() -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(("does", "per_s"), [("copy", 50 * MIB), ("compare", 0), ("write", 4 * MIB)])
-def test_the_program_counts_what_it_moves(does: str, per_s: int, tmp_path: Path) -> None:
-    program = Path(_moved.__file__).with_name("move.pl")
-    argv = ["perl", str(program), does, "2", str(2 * MIB), str(per_s), "1", str(tmp_path / "moved")]
+@pytest.mark.parametrize(("operation", "per_s"), [("copy", 50 * MIB), ("compare", 0), ("write", 4 * MIB)])
+def test_the_program_counts_what_it_moves(operation: str, per_s: int, tmp_path: Path) -> None:
+    program = Path(_memory_mover.__file__).with_name("move.pl")
+    argv = ["perl", str(program), operation, "2", str(2 * MIB), str(per_s), "1", str(tmp_path / "moved")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     counts = [int(path.read_text()) for path in sorted(tmp_path.glob("moved.*"))]

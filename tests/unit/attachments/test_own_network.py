@@ -53,7 +53,7 @@ def started(links: Attachment, host: RecordingHost, directory: Path) -> Iterator
     with ExitStack() as stack:
         stack.enter_context(docker.prepare(testbed))
         stack.enter_context(links.before_start(testbed, [Runc(), docker]))
-        spec = links.specified(InstanceSpec("one", "function"), docker)
+        spec = links.adapted_spec(InstanceSpec("one", "function"), docker)
         own = stack.enter_context(docker.start(testbed, spec))
         ends = Port(other(), "out0", "198.18.0.10/24"), Port(own, "in0", "198.18.0.1/24")
         yield own, Segment("a", ends)
@@ -154,5 +154,5 @@ def test_taps_and_ipv6_are_refused(tmp_path: Path, change: dict[str, bool], reas
 
 def test_an_instance_of_podman_is_on_its_first_network_until_it_is_connected() -> None:
     links, spec = make_part(Attachment, "podman-nat"), InstanceSpec("one", "function")
-    assert links.specified(spec, Podman()) == replace(spec, own_network=True)
-    assert links.specified(spec, Docker()) == spec
+    assert links.adapted_spec(spec, Podman()) == replace(spec, own_network=True)
+    assert links.adapted_spec(spec, Docker()) == spec

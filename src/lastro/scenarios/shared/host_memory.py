@@ -1,4 +1,4 @@
-"""The memory of a host: how much is taken, and whether it has room for more instances."""
+"""The memory of a host: how much of it is in use, and whether it suffices for more instances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lastro.results.trial_notes import SearchEnd
 from lastro.units import MIB
 
 MEMINFO = "/proc/meminfo"
-ENOUGH = "enough for this study"  # how a reason begins when the study, not the host, refused more
+ENOUGH = "enough for this study"  # how a reason begins if the study, not the host, sets the limit
 _LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further instance is started
 
 
@@ -35,17 +35,17 @@ def record_capacity(outcome: Outcome, end: SearchEnd) -> None:
     outcome.notes |= end.as_notes("capacity")
 
 
-def memory_taken(host: Host) -> int:
-    return taken_bytes(host.read_text(MEMINFO))
+def used_memory_bytes(host: Host) -> int:
+    return used_bytes(host.read_text(MEMINFO))
 
 
-def taken_bytes(text: str) -> int:
+def used_bytes(text: str) -> int:
     """Return the bytes of memory in use, which are total less available, from the text of MEMINFO."""
     memory = meminfo(text)
     return memory["MemTotal"] - memory["MemAvailable"]
 
 
-def swap_taken(host: Host) -> int | None:
+def used_swap_bytes(host: Host) -> int | None:
     """Return the bytes of swap in use; None on a host without swap. Source: proc(5), /proc/meminfo."""
     memory = meminfo(host.read_text(MEMINFO))
     return memory["SwapTotal"] - memory.get("SwapFree", 0) if memory.get("SwapTotal") else None
@@ -55,13 +55,12 @@ def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
     """Return the sum of the processes' proportional set sizes; None if that of a running process cannot be read.
 
     A process that has ended, or is a zombie, counts as 0."""
-    files = {pid: rollup(pid) for pid in pids}
-    texts = host.view.read([*files.values()])
-    pss = {pid: pss_bytes(texts.get(file, "")) for pid, file in files.items()}
-    unknown = [f"/proc/{pid}/status" for pid, n_bytes in pss.items() if n_bytes is None]
-    if any("\nVmSize:" in status for status in host.view.read(unknown).values()):  # it has memory of its own
+    texts = host.view.read([rollup(pid) for pid in pids])
+    sizes = {pid: pss_bytes(texts.get(rollup(pid), "")) for pid in pids}
+    unknown = [f"/proc/{pid}/status" for pid, n_bytes in sizes.items() if n_bytes is None]
+    if any("\nVmSize:" in status for status in host.view.read(unknown).values()):  # a process with memory of its own
         return None
-    return sum(n_bytes or 0 for n_bytes in pss.values())
+    return sum(n_bytes or 0 for n_bytes in sizes.values())
 
 
 def rollup(pid: int) -> str:
@@ -71,5 +70,5 @@ def rollup(pid: int) -> str:
 
 def pss_bytes(text: str) -> int | None:
     """Return the proportional set size in bytes from the text of a `rollup` file; None if the text lacks it."""
-    matches = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
-    return 1024 * int(matches[1]) if matches else None
+    match = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
+    return 1024 * int(match[1]) if match else None

@@ -49,7 +49,7 @@ class NodeHost(RecordingHost):
     def asked(self) -> list[tuple[str, str, dict[str, Any]]]:
         """(command, plug-in, configuration) of each call."""
         pairs = zip(self.commands, self.stdins, strict=True)
-        calls = [(argv, stdin) for argv, stdin in pairs if argv[-1].startswith(_cni.PLACES)]
+        calls = [(argv, stdin) for argv, stdin in pairs if argv[-1].startswith(_cni.PLUGIN_DIRS)]
         words = [(dict(word.split("=", 1) for word in argv if "=" in word), argv[-1], stdin) for argv, stdin in calls]
         return [(f"{env['CNI_COMMAND']} {env['CNI_IFNAME']}", name.split("/")[-1], json.loads(str(stdin)))
                 for env, name, stdin in words]  # fmt: skip
@@ -110,9 +110,12 @@ def test_a_port_needs_no_address_that_it_has(tmp_path: Path) -> None:
     part, testbed = make_part(Cni, "cni"), recording_testbed(NodeHost(), tmp_path)
     with part.prepare(testbed), part.laid(testbed, [segment()]):
         ports = segment().ports
-        assert [configuration(part._left(port)) for port in ports] == [["link set eth0 up"], ["link set eth1 up"]]
+        assert [configuration(part._unconfigured(port)) for port in ports] == [
+            ["link set eth0 up"],
+            ["link set eth1 up"],
+        ]
         part._results["N1", "eth0"] = {"ips": [{"address": "10.22.0.9/16"}]}
-        assert configuration(part._left(ports[0])) == ["address add 198.18.1.1/24 dev eth0", "link set eth0 up"]
+        assert configuration(part._unconfigured(ports[0])) == ["address add 198.18.1.1/24 dev eth0", "link set eth0 up"]
 
 
 def test_offloads_are_those_of_all_devices_that_plug_ins_made(tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_a_conflist_keeps_its_data_with_us_and_takes_addresses_where_it_can(tmp_
 
 def test_a_single_configuration_is_a_conflist_of_one_plug_in(tmp_path: Path) -> None:
     file = conflist(tmp_path, '{"cniVersion": "0.3.1", "name": "one", "type": "bridge", "ipam": {}}')
-    assert _cni.read(str(file)).types == ["bridge"]
+    assert _cni.read_conflist(str(file)).types == ["bridge"]
 
 
 @pytest.mark.parametrize(
@@ -203,16 +206,16 @@ def test_what_is_no_conflist_is_refused_with_one_reason(tmp_path: Path, text: st
     file = tmp_path / "bad.conflist"
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(Unavailable) as raised:
-        _cni.read(str(file))
+        _cni.read_conflist(str(file))
     assert str(file) in raised.value.message and raised.value.hint
     assert reason in raised.value.message or "not a conflist" in raised.value.message
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="No such file"):
-        _cni.read(str(tmp_path / "absent.conflist"))
+        _cni.read_conflist(str(tmp_path / "absent.conflist"))
     with pytest.raises(Unavailable, match="Is a directory"):
-        _cni.read(str(tmp_path))
+        _cni.read_conflist(str(tmp_path))
     with pytest.raises(InputError, match="not an absolute path"):
         make_part(Cni, "cni:conflist=mine.conflist")
     with pytest.raises(InputError, match="not from 100k to 100G"):
