@@ -14,6 +14,7 @@ from lastro.analysis.decision import SlaDecision, decision_of, table_rows
 from lastro.analysis.table_choice import TableChoice
 from lastro.builders.content import Content
 from lastro.builders.decision import answer, decision_section, short_answer
+from lastro.builders.gap_notes import gap_notes
 from lastro.builders.page_figures import NOT_DRAWN, PageFigures
 from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.part_properties import part_tables
@@ -247,7 +248,8 @@ def _missing(shown: _ShownResults) -> Iterator[doc.Block]:
         return
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
     (gaps,) = _captioned([gaps_table(report, say)], shown) or (None,)
-    yield doc.Notes(say("Unavailable on this host"), tuple(_gaps(report, say)), None if is_brief else gaps)
+    notes = tuple(gap_notes((("", gap) for gap in report.gaps), say))
+    yield doc.Notes(say("Unavailable on this host"), notes, None if is_brief else gaps)
     if is_brief:
         yield doc.Items(tuple(_invalid_reasons(report, say)), title=say("Invalid attempts"))
     elif report.invalid_attempts:
@@ -266,20 +268,6 @@ def _invalid_reasons(report: CampaignResults, say: Language) -> Iterator[str]:
         numbers = sorted(set(trials))
         noun = say("trial") if len(numbers) == 1 else say("trials")
         yield f"{reason} ({noun} {joined(list(map(str, numbers)), say, _MOST_TRIALS)})"
-
-
-def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[doc.Text, ...]]]:
-    """Yield (anchor, lines) of a note on each reason for unavailability; cells of the grid of results link there."""
-    for number, gap in enumerate(report.gaps, 1):
-        where = (doc.Span(gap.where, "strong"), doc.Span(" · ", "dim")) if gap.where else ()
-        counts = f"{say.count(len(gap.treatments), 'treatment')}, {say.count(gap.n_trials, 'trial')}"
-        texts: list[doc.Text] = [
-            (doc.Span(f"[{number}]", "strong"), doc.Span(" "), *where, doc.Span(counts)),
-            gap.reason,
-        ]
-        if gap.remedy:
-            texts.append((doc.Span(say("Remedy: {remedy}", remedy=gap.remedy), "dim"),))
-        yield f"gap-{number}", tuple(texts)
 
 
 def _course(shown: _ShownResults) -> Iterator[doc.Block]:

@@ -15,6 +15,7 @@ from lastro.words.campaign import counts_text, guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
 from lastro.words.numbers import percent
+from lastro.words.opening import incomplete
 from lastro.words.phrases import merged_sentences
 
 Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
@@ -173,6 +174,26 @@ def _why_stopped(member: Facts, say: Language) -> Iterator[str]:
     yield say(words, study=member["suite_study"], why=member["stopped"])
     if member["remedy"]:
         yield f"  {say('remedy: {remedy}', remedy=member['remedy'])}"
+
+
+def suite_conclusion(facts: Facts, directory: str, say: Language) -> Iterator[Block]:
+    """Yield the status of a suite that has just run, and the commands that print its results.
+
+    `directory` is that of the suite, quoted for a shell."""
+    yield from suite_status_blocks(facts, say)
+    yield CommandLine(say("tables"), f"lastro results {directory}")
+    yield CommandLine(say("verdicts on the claims"), f"lastro claims {directory}")
+
+
+def suite_warnings(facts: Facts, say: Language) -> Iterator[str]:
+    """Yield which studies of a suite stopped, and a warning for each study with many invalid trials."""
+    members = facts["studies"]
+    for text, midway in ((N_("did not run here: {studies}"), False), (N_("ended by an error: {studies}"), True)):
+        if names := [member["suite_study"] for member in members if member["stopped"] and member["midway"] is midway]:
+            yield say(text, studies=", ".join(names))
+    for member in members:
+        if warning := incomplete(member["counts"], say):
+            yield say("study {study}: {warning}", study=member["suite_study"], warning=warning)
 
 
 # A directory of campaigns, as `lastro serve` shows it

@@ -13,6 +13,7 @@ from lastro.analysis.decision import decision_of
 from lastro.analysis.suite_decision import suite_decision_of
 from lastro.builders.content import Content
 from lastro.builders.decision import short_answer
+from lastro.builders.gap_notes import gap_notes
 from lastro.builders.page_figures import planned, svgs_of
 from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
@@ -72,7 +73,8 @@ def suite_blocks(
         for name in unjudged:
             yield doc.Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
-    gaps = tuple(("", lines) for lines in _gaps(sections, say))
+    named = [(section.name, gap) for section in sections if section.content for gap in section.content.report.gaps]
+    gaps = tuple(gap_notes(named, say))
     yield doc.Notes("", gaps)
     invalid = sum(report.progress.n_invalid_attempts for report in reports)
     if invalid:
@@ -136,18 +138,3 @@ def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
         " ".join(notes),
         whole=True,
     )
-
-
-def _gaps(sections: Sequence[StudySection], say: Language) -> Iterator[tuple[doc.Text, ...]]:
-    """Yield the lines of a note on each reason for unavailability, with the studies and levels that it affects."""
-    where: dict[tuple[str, str | None], list[doc.Span]] = {}
-    for section in sections:
-        for gap in section.content.report.gaps if section.content else ():
-            spans = where.setdefault((gap.reason, gap.remedy), [])
-            levels = (doc.Span(" · ", "dim"), doc.Span(gap.where)) if gap.where else ()
-            counted = doc.Span(f", {say.count(gap.n_trials, 'trial')}")
-            spans += [*([doc.Span("; ")] if spans else []), doc.Span(section.name, "strong"), *levels, counted]
-    for (reason, remedy), spans in where.items():
-        lines: list[doc.Text] = [tuple(spans), reason]
-        lines += [(doc.Span(say("Remedy: {remedy}", remedy=remedy), "dim"),)] if remedy else []
-        yield tuple(lines)
