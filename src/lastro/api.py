@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro.app.contents import claims_of, content_from, loaded
+from lastro.app.contents import claims_of, content_from, load_data
 from lastro.errors import InputError, did_you_mean
 from lastro.words.language import ENGLISH
 
@@ -166,7 +166,7 @@ class Campaign(_Shown):
 
     def __init__(self, directory: Path, *, all_metrics: bool = False) -> None:
         self.directory = directory
-        self._data, self._all_metrics = loaded(directory), all_metrics
+        self._data, self._all_metrics = load_data(directory), all_metrics
 
     @property
     def study(self) -> str:

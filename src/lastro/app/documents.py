@@ -38,7 +38,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     Raises: StoreError when its database is damaged."""
     home = bundle / IN_BUNDLE
     if not suites.is_suite(home):
-        yield from _of_campaign(home, "", say)
+        yield from _campaign_documents(home, "", say)
         return
     from lastro.builders.suite import suite_blocks
     from lastro.render.html import html
@@ -47,13 +47,13 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     for member in suite.studies:
         content = None
         if suites.begun(home, member):
-            content = yield from _of_campaign(home / member.name, f"{member.name}/", say)
+            content = yield from _campaign_documents(home / member.name, f"{member.name}/", say)
         sections.append(suite_section(home, member, content, f"{member.name}/report.html"))
     page = html(suite_blocks(suite.label, suite.description, sections, say, suite.source), say, IN_BUNDLE)
     yield f"{REPORT}/report.html", _text(page)
 
 
-def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
+def _campaign_documents(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
     """Yield the documents of one campaign, and return the content of its report.
 
     `inner` is the campaign's folder within a suite."""

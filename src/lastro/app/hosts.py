@@ -82,11 +82,11 @@ def _with_images(
     purpose: str,
     wait: OnWait | None,
 ) -> Iterator[Testbed]:
-    """Yield the testbed, as `placed` does, after all root filesystems have been built on this machine."""
+    """Yield the testbed, as `set_up_testbed` does, after all root filesystems have been built on this machine."""
     image, roots = _images(session, needs, changes)
     more = [each for each in dict.fromkeys(roots.values()) if each != image]
     with (
-        placed(session, image, file, plans, purpose, wait, more) as bed,
+        set_up_testbed(session, image, file, plans, purpose, wait, more) as bed,
         with_roots(bed, roots, purpose) as complete,
     ):
         yield complete
@@ -119,7 +119,7 @@ def guest_names(study: Study) -> list[str]:
     return [name for name in dict.fromkeys(map(guest_of, configs)) if name]
 
 
-def placed(
+def set_up_testbed(
     session: Session,
     image: rootfs.Image,
     file: TestbedFile | None,

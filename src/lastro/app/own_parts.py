@@ -73,16 +73,16 @@ def parts_at(revision: str) -> OwnParts:
     parts = registry.versions_in(copies)
     for info in (info for of_kind in parts.values() for info in of_kind.values()):
         if info.cls and any(Path(info.origin).is_relative_to(copy) for copy in copies):
-            _require_alone(info, tops)
+            _require_self_contained(info, tops)
     times = Counter(names.values())
     keys = {folder: name if times[name] == 1 else str(folder) for folder, name in names.items()}
     return OwnParts(parts, {keys[folder]: commit for folder, commit in commits.items()})
 
 
-def _require_alone(info: registry.PartInfo, tops: list[Path]) -> None:
+def _require_self_contained(info: registry.PartInfo, tops: list[Path]) -> None:
     """Raise InputError if a part imports code of the working copies `tops`, except Lastro and installed packages."""
     for name in _imports(Path(info.origin)):
-        for module, file in _found(name):
+        for module, file in _module_files(name):
             if any(file.is_relative_to(top) and not _is_installed(file, top) for top in tops):
                 raise InputError(
                     f"{info.origin} imports {module} from {file}, which is the same for all variants",
@@ -103,7 +103,7 @@ def _imports(file: Path) -> Iterator[str]:
         yield from (name for name in names if name.partition(".")[0] != "lastro")
 
 
-def _found(name: str) -> Iterator[tuple[str, Path]]:
+def _module_files(name: str) -> Iterator[tuple[str, Path]]:
     """Yield (module, its file) for the modules in a full name, without running code that has not been imported yet.
 
     A namespace package has no file; if it is the whole name, its directories are yielded."""

@@ -34,7 +34,7 @@ class Redaction:
     testbeds: dict[str, TestbedRow] = field(default_factory=dict)
 
 
-def private(
+def redact(
     provenance: Provenance,
     places: Mapping[str, str],
     *,
@@ -52,8 +52,8 @@ def private(
     if anonymous:
         for recorded in (provenance, *(row.provenance for row in testbeds)):
             words |= {name: NAMELESS for name in _names(recorded) if len(name) >= _LEAST}
-        provenance = _hidden(provenance)
-        rows = {name: replace(row, provenance=_hidden(row.provenance)) for name, row in rows.items()}
+        provenance = _without_identity(provenance)
+        rows = {name: replace(row, provenance=_without_identity(row.provenance)) for name, row in rows.items()}
         words |= _words_of_changes(segments)
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
         words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
@@ -103,7 +103,7 @@ def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
     }
 
 
-def _hidden(provenance: Provenance) -> Provenance:
+def _without_identity(provenance: Provenance) -> Provenance:
     """Return a provenance with the facts replaced or removed that identify a machine.
 
     This also covers names that are too short to be replaced in all texts."""

@@ -43,7 +43,7 @@ def stamp_of(files: Iterable[Path]) -> Stamp:
     return tuple(stamp)
 
 
-def renewed(
+def renew(
     last: FileReading[Content] | None,
     stamp: Stamp,
     read: Callable[[], Content],

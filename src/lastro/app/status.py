@@ -99,7 +99,7 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
                 "block": trial.block,
                 "attempt": trial.attempts + 1,
                 "treatment": labels[trial.treatment],
-                "calibrating": _lacking(data, kind, trial.treatment),
+                "calibrating": _missing_calibration(data, kind, trial.treatment),
             }
             for trial in running
         ],
@@ -117,7 +117,7 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
     }
 
 
-def _lacking(data: CampaignData, kind: type[Scenario] | None, treatment: int) -> str | None:
+def _missing_calibration(data: CampaignData, kind: type[Scenario] | None, treatment: int) -> str | None:
     """Return the key of the first calibration that a treatment requires and the campaign lacks; None if none."""
     if kind is None:
         return None

@@ -115,7 +115,7 @@ def _check_hashes(
 ) -> dict[str, str]:
     """Compare every file with its hash, and return the hashes by name; none if the list of hashes cannot be read."""
     expected: dict[str, str] = {}
-    lines = _lines(bundle, verification)
+    lines = _hash_lines(bundle, verification)
     for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
         if match is None or not line.isprintable():
@@ -131,13 +131,13 @@ def _check_hashes(
         elif name not in expected:
             verification.damaged.append(BundleFault(name, f"is not listed in {MANIFEST}"))
         else:
-            verification.damaged += _compared(bundle, name, expected[name], description)
+            verification.damaged += _hash_faults(bundle, name, expected[name], description)
     if reason := bundle.damage():
         verification.damaged.append(BundleFault("the zip itself", reason))
     return expected
 
 
-def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
+def _hash_lines(bundle: BundleArchive, verification: Verification) -> list[str]:
     """Return the lines of the list of hashes; if it cannot be read, add a fault and return an empty list."""
     try:
         data = content(bundle, MANIFEST, _MOST_TEXT_BYTES)
@@ -155,7 +155,7 @@ def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
     return []
 
 
-def _compared(
+def _hash_faults(
     bundle: BundleArchive, name: str, expected: str, description: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[BundleFault]:
     """Yield a fault if a file does not have the expected hash, or cannot be read."""
@@ -247,7 +247,7 @@ def _difference(bundle: BundleArchive, name: str, wanted: bytes, verification: V
         return ""
     at = _first_difference(actual, wanted)
     line = wanted.rfind(b"\n", 0, at) + 1  # before it, both are the same
-    is_now, yielded = _shown(actual, line, at), _shown(wanted, line, at)
+    is_now, yielded = _excerpt(actual, line, at), _excerpt(wanted, line, at)
     number = wanted.count(b"\n", 0, line) + 1
     return f"line {number} is {is_now or 'missing'}, but the database yields {yielded or 'no such line'}"
 
@@ -264,7 +264,7 @@ def _first_difference(a: bytes, b: bytes) -> int:
     return n_equal
 
 
-def _shown(text: bytes, line: int, at: int) -> str:
+def _excerpt(text: bytes, line: int, at: int) -> str:
     """Return an excerpt, around the index `at`, of the line that begins at index `line`; empty if there is none."""
     if line >= len(text):
         return ""

@@ -91,7 +91,7 @@ def print_document(text: str) -> None:
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)
 
 
-def put(output: str, text: str, base: Path | None = None, figures: Mapping[str, Path] | None = None) -> None:
+def write_output(output: str, text: str, base: Path | None = None, figures: Mapping[str, Path] | None = None) -> None:
     """Write a document without control characters to the file `output`, and print its path and those of its figures.
 
     For "-", print only the document. Below `base`, the directory of a campaign, no symbolic link is followed."""

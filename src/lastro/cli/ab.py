@@ -29,10 +29,10 @@ from lastro.errors import InputError
 from lastro.words.language import language
 
 if TYPE_CHECKING:
-    from lastro.app.variants import Plan
+    from lastro.app.variants import VariantOptions
 
 DEMO = "demo"
-_EXIT = {"no worse": 0, "worse": 4, "unconfirmed": 8, "alarm": 8, "undecided": 8}
+_EXIT_CODES = {"no worse": 0, "worse": 4, "unconfirmed": 8, "alarm": 8, "undecided": 8}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -90,12 +90,12 @@ def run(args: argparse.Namespace) -> int:
     return _print(args, directory, margin)
 
 
-def _plan(args: argparse.Namespace, margin: float | None) -> Plan:
-    from lastro.app.variants import Plan
+def _plan(args: argparse.Namespace, margin: float | None) -> VariantOptions:
+    from lastro.app.variants import VariantOptions
     from lastro.study.selection import Selection
     from lastro.units import parse_duration_s
 
-    return Plan(
+    return VariantOptions(
         args.study,
         Selection(args.profile, tuple(args.only), tuple(args.settings)),
         tuple(args.of_a),
@@ -125,4 +125,4 @@ def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> i
         print(markdown(variant_blocks(variant_answer, say), say), end="")
     else:
         print_answer(args, partial(document, variant_answer), partial(variant_blocks, variant_answer))
-    return _EXIT[variant_answer.outcome]
+    return _EXIT_CODES[variant_answer.outcome]

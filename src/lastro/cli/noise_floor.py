@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    judged = _judged(args)
+    judged = _campaign_of(args)
     study = noise_floor.study_of(judged) if judged else load_study(args.study, Selection(args.profile))
     directory = _place(args, judged, study)
     if judged:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             noise_floor.run(study, place, judged, file, everything=args.all, wait=args.wait)
     floors = noise_floor.judge(directories, study)
     if judged:
-        noise_floor.keep_with(judged, directories, floors, changed_host=args.changed_host)
+        noise_floor.store_in_campaign(judged, directories, floors, changed_host=args.changed_host)
     _print(args, floors, directory, judged)
     return 0
 
@@ -98,7 +98,7 @@ def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
     return places[: max(existing, n_campaigns or 1)]
 
 
-def _judged(args: argparse.Namespace) -> Path | None:
+def _campaign_of(args: argparse.Namespace) -> Path | None:
     """Return the directory of the campaign in which to store the noise floors; None if a study file is given."""
     directory = Path(args.study)
     if not directory.is_dir():

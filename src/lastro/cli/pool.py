@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
 from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import put, rendered, write_figures
+from lastro.cli._terminal import rendered, write_figures, write_output
 from lastro.errors import InputError
 from lastro.words.language import Language, language
 
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     pooled, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
     planned = list(forest_plans(pooled, say))
     figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
-    put(
+    write_output(
         args.output,
         _rendered(args, pooled, say, planned, {title: f"figures/{file.name}" for title, file in figures.items()}),
         figures=figures,

@@ -26,7 +26,7 @@ from lastro.app.campaign_dirs import refuse_suite
 from lastro.app.contents import content_of, suite_section
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import put, rendered, write_figures
+from lastro.cli._terminal import rendered, write_figures, write_output
 from lastro.errors import InputError
 from lastro.words.language import language
 
@@ -109,7 +109,7 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
         link = os.path.relpath(place / "report.html", folder)
         sections.append(suite_section(directory, member, content, link))
     blocks = suite_blocks(suite.label, suite.description, sections, say, suite.source)
-    put(output, html(blocks, say, str(directory)), base=None)
+    write_output(output, html(blocks, say, str(directory)), base=None)
 
 
 def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path | None) -> None:
@@ -123,7 +123,7 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
     folder = Path.cwd() if output == "-" else Path(output).parent
     figures = write_figures(pictures(planned(content)), directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
-    put(output, _render(content, wanted, links), base, figures)
+    write_output(output, _render(content, wanted, links), base, figures)
 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:

@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.contents import loaded, loaded_together, published_of, suite_section
+from lastro.app.contents import load_data, load_together, published_of, suite_section
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, collector_paused, language_argument, levels_named
 from lastro.cli._terminal import print_blocks, print_document
@@ -86,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
     from lastro.analysis.build import build_report
 
     choice = _choice(args)
-    data = loaded_together(args.dirs)
+    data = load_together(args.dirs)
     _export(args, _chosen_trials(args, data, choice))
     if args.json:
         from lastro.builders.data.results import document
@@ -139,7 +139,8 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
     choice = _choice(args)
     suite = suites.read(directory)
-    data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
+    begun = [member.name for member in suite.studies if suites.begun(directory, member)]
+    data = {name: load_data(directory / name) for name in begun}
     _export(args, {name: _chosen_trials(args, campaign_data, choice) for name, campaign_data in data.items()})
     reports = {name: build_report(campaign_data, all_metrics=args.all_metrics) for name, campaign_data in data.items()}
     if args.json:

@@ -52,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     wanted = select(args.part, everything=args.all, click_tree=bool(sources))
     plan = make_plan(wanted, Machine.this(), sources, builds=not args.packages)
     if args.dry_run:
-        script = shell_script(command, plan.machine.path, plan.steps, [_words(finding) for finding in plan.blocked])
+        script = shell_script(
+            command, plan.machine.path, plan.steps, [_unmet_text(finding) for finding in plan.blocked]
+        )
         print(_as_json(plan, plan.findings, []) if args.json else script, end="")
         return 0
     plan.require_feasible(command)
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _words(finding: UnmetRequirements) -> str:
+def _unmet_text(finding: UnmetRequirements) -> str:
     remedy = f"\n  remedy: {finding.remedy}" if finding.remedy else ""
     return f"{finding.part.title} cannot be installed: {finding.reason}{remedy}"
 
@@ -79,7 +81,7 @@ def _summary(plan: SetupPlan, findings: Sequence[UnmetRequirements]) -> str:
     lines += [f"left to build: {', '.join(unbuilt)}"] if unbuilt else []
     if len(not_installed := _not_installed(findings)) == 1:
         missing.remove(not_installed[0])  # it becomes the error
-    return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])
+    return "".join(f"{line}\n" for line in [*lines, *map(_unmet_text, missing)])
 
 
 def _not_installed(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:

@@ -24,8 +24,9 @@ from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import machine, pool_hosts
-from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
+from lastro.app.contents import content_of, hosts_of, load_data, load_together
 from lastro.app.provenance import changes_between
+from lastro.builders.claims import JudgedClaims
 from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
@@ -80,7 +81,7 @@ def whole(directory: Path, *provenances: dict[str, Any]) -> CampaignResults:
         make_campaign(directory / str(at), make_study(replicates=2), provenance=each)
         for at, each in enumerate(provenances)
     ]
-    return build_report(loaded_together(made))
+    return build_report(load_together(made))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_stated_level_is_not_judged_if_a_part_is_emulated(tmp_path: Path) -> N
     mixed, hosts = whole(tmp_path / "mixed", PROVENANCE, TCG), whole(tmp_path / "hosts", PROVENANCE, PROVENANCE)
     (found,) = judge(claims, mixed)
     assert found.verdict == "untestable here" and "some of it was measured in a guest" in reason_text(found)
-    assert claims_document(claims, [found], mixed)["guest"]["partly"] is True
+    assert claims_document(JudgedClaims(claims, (found,), mixed))["guest"]["partly"] is True
     assert judge(claims, hosts)[0].verdict == "contradicted"
 
 
@@ -340,7 +341,7 @@ def test_guests_of_one_campaign_of_which_one_is_emulated(tmp_path: Path) -> None
     study = make_study({"guest": ("old", "new")}, replicates=2)
     made = make_campaign(tmp_path, study, provenance=provenance, notes=lambda levels, block: {})
     assert place(report_of(made), ENGLISH) == "partly in an emulated guest"
-    rows = list(csv.DictReader(io.StringIO(to_csv(loaded(made)))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(load_data(made)))))
     assert {(row["guest"], row["measured_in"]) for row in rows} == {("old", "guest"), ("new", "emulated guest")}
     with Store.open(made, readonly=True) as store:
         assert emulated_guests(store) == 1
