@@ -126,7 +126,7 @@ def _check_output(output: Path, *, as_zip: bool) -> None:
 
 @contextmanager
 def _staging_directory(output: Path) -> Iterator[Path]:
-    """Yield a new temporary directory next to `output`, and so on the same disk; remove it after the block.
+    """Yield a new temporary directory next to `output`, on the same disk; remove it after the block.
 
     Its subdirectory `crate` is for the bundle. Raises: OutputError when writing fails; InputError when root would write
     where other users can interfere."""
@@ -218,9 +218,11 @@ def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -
 
     The claims are those of the campaign in `source`. No symbolic link below `whole`, the directory that is bundled, is
     followed. Raises: InputError when the claims file is a link, or is not a file."""
-    files = claims_copy(claims, whole) if (claims := claims_of(source, name)) is not None else {}
-    for file, words in {**files, "study.toml": text}.items():  # in this order, so that no claims file takes its place
-        (target / file).write_text(words, encoding="utf-8")
+    claims = claims_of(source, name)
+    texts = {} if claims is None else claims_copy(claims, whole)
+    texts["study.toml"] = text  # last, so that no claims file of this name replaces it
+    for file, content in texts.items():
+        (target / file).write_text(content, encoding="utf-8")
 
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
@@ -258,9 +260,9 @@ def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: BundleOp
 
 
 def _fill(root: Path, crate: Crate) -> list[str]:
-    """Write all files of the bundle in `root` that are missing, since the campaigns are there; return the files' names.
+    """Write all files of the bundle in `root` except its campaigns, which are there; return the names of all files.
 
-    The names are in the order in which the zip has them."""
+    The names are in the order that they have in the zip."""
     for name, text in documents(root, language(crate.lang)):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(text)

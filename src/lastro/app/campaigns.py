@@ -230,16 +230,15 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Tria
 
 
 def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, place: Place = alone) -> None:
-    """Call `run` with a display of progress, and log how the campaign begins (`event`) and ends.
+    """Call `run` with a display of progress; log the `event` with which the campaign begins, and how it ends.
 
     `place` returns the campaign's position in a suite."""
     study = store.study
     counts = store.counts()
     total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
-    observer = (ProgressBar if sys.stderr.isatty() else PlainProgress)(
-        total, counts["valid"] + counts["invalid"], headline, place
-    )
+    display = ProgressBar if sys.stderr.isatty() else PlainProgress
+    observer = display(total, counts["valid"] + counts["invalid"], headline, place)
     store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
         with observer:

@@ -84,7 +84,7 @@ def _with_images(
 ) -> Iterator[Testbed]:
     """Yield the testbed, as `set_up_testbed` does, after all root filesystems have been built on this machine."""
     image, roots = _images(session, needs, changes)
-    more = [each for each in dict.fromkeys(roots.values()) if each != image]
+    more = [root for root in dict.fromkeys(roots.values()) if root != image]
     with (
         set_up_testbed(session, image, file, plans, purpose, wait, more) as bed,
         with_roots(bed, roots, purpose) as complete,
@@ -230,7 +230,7 @@ def require_runnable(store: Store) -> None:
 
 
 def needs_of(study: Study) -> NeedsOn:
-    """Return a function that takes a host, and returns what a study's trials require in the root filesystem there."""
+    """Return a function of a host: it returns what a study's trials require in the root filesystem on that host."""
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
     used_functions = [function for function in study.functions if function.name in used]
@@ -272,14 +272,14 @@ def scenario_on_host(
         ExitStack() as stack,
     ):
 
-        def on(one: Testbed, change: RootChange = UNCHANGED) -> Scenario:
-            scenario = _scenario(study, one, change)
+        def with_variants(testbed: Testbed, change: RootChange = UNCHANGED) -> Scenario:
+            scenario = _scenario(study, testbed, change)
             stack.callback(scenario.close)
-            scenario.roots = {change: on(root, change) for change, root in one.roots.items()}
+            scenario.roots = {change: with_variants(root, change) for change, root in testbed.roots.items()}
             return scenario
 
-        guests = {name: on(guest_bed) for name, guest_bed in bed.guests.items()}
-        scenario = next(iter(guests.values()), None) or on(bed)
+        guests = {name: with_variants(guest_bed) for name, guest_bed in bed.guests.items()}
+        scenario = next(iter(guests.values()), None) or with_variants(bed)
         scenario.guests = guests
         _require_programs(study, scenario)
         yield scenario

@@ -33,7 +33,7 @@ _VERSION_CHARS = 12  # of a commit, in messages
 
 @dataclass(frozen=True, slots=True)
 class OwnParts:
-    """All parts, with those of a revision in place of those in LASTRO_PARTS; {} for the parts as they are.
+    """All parts, with those of a revision in place of those in LASTRO_PARTS; empty for the parts as they are.
 
     `commits` is {folder of LASTRO_PARTS: commit of the revision}. A folder is its path in its repository, or its full
     path if another folder has the same path in another repository."""
@@ -104,7 +104,7 @@ def _imports(file: Path) -> Iterator[str]:
 
 
 def _module_files(name: str) -> Iterator[tuple[str, Path]]:
-    """Yield (module, its file) for the modules in a full name, without running code that has not been imported yet.
+    """Yield (module, its file) for the modules that a full name names, without importing any.
 
     A namespace package has no file; if it is the whole name, its directories are yielded."""
     words = name.split(".")

@@ -127,7 +127,7 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
 
 
 def _guest_chapters(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return {"guests": {name: the chapters that may differ between guests}}; {} if the scenario has no named guests.
+    """Return {"guests": {name: its chapters}}, of the chapters that may differ between guests; {} without named guests.
 
     The other chapters of the provenance describe the first guest."""
     guest_chapters: dict[str, Any] = {}
@@ -177,7 +177,9 @@ def identity(scenario: Scenario) -> dict[str, Any]:
 
 
 def _revisions(scenario: Scenario) -> dict[str, Any]:
-    """Return {"parts": {revision: {folder in its repository: commit}}} of the parts that variants choose; else {}."""
+    """Return {"parts": {revision: {folder in its repository: commit}}} for the revisions that variants choose.
+
+    {} if no variant chooses one."""
     revisions = dict.fromkeys(change.parts for change in scenario.roots if change.parts)
     return {"parts": {revision: dict(parts_at(revision).commits) for revision in revisions}} if revisions else {}
 

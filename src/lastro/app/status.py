@@ -156,9 +156,12 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
 
 def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:
     """Return how many testbeds of a fleet are in use: those whose last event says that they are ready or back."""
-    last_texts = (text.partition(" ") for _, kind, text in events if kind == "testbed")
-    last = {name: words for name, _, words in last_texts}
-    return sum(last.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
+    last_words = {}
+    for _, kind, text in events:
+        if kind == "testbed":
+            name, _, words = text.partition(" ")
+            last_words[name] = words
+    return sum(last_words.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
 
 
 def _testbeds(store: Store) -> list[dict[str, Any]]:
