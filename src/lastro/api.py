@@ -335,9 +335,9 @@ class Campaign(_Shown):
         return results_blocks(self._content, "short")
 
     def _plans(self) -> Iterator[Any]:
-        from lastro.builders.page_figures import planned
+        from lastro.builders.page_figures import planned_figures
 
-        return planned(self._content)
+        return planned_figures(self._content)
 
     def _known(self, metric: str | None, among: Sequence[str] = ()) -> Sequence[str]:
         """Return [`metric`] or, if it is None, all of `among` (default: the analysed metrics).

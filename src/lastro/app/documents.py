@@ -87,7 +87,7 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
     """Yield the figures, the reports in all formats, and the tables of a campaign."""
     from lastro.builders.data.results import document
-    from lastro.builders.page_figures import drawn, linked, planned
+    from lastro.builders.page_figures import draw_figures, link_figures, planned_figures
     from lastro.builders.results import results_blocks
     from lastro.figures import pictures
     from lastro.render.html import html
@@ -96,12 +96,12 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     from lastro.results.export import to_csv
 
     links, say = {}, content.say
-    for picture in pictures(planned(content)):
+    for picture in pictures(planned_figures(content)):
         links[picture.title] = f"figures/{picture.name}.svg"
         yield f"{folder}{links[picture.title]}", _text(picture.svg())
-    page = html(results_blocks(content, "page", drawn(planned(content))), say, content.report.directory)
+    page = html(results_blocks(content, "page", draw_figures(planned_figures(content))), say, content.report.directory)
     yield f"{folder}report.html", _text(page)
-    whole = results_blocks(content, "page", linked(planned(content), links))
+    whole = results_blocks(content, "page", link_figures(planned_figures(content), links))
     yield f"{folder}report.md", _text(markdown(whole, say))
     yield f"{folder}report.tex", _text(latex(results_blocks(content, "paper"), say))
     yield f"{folder}tables/trials.csv", to_csv(data).encode()

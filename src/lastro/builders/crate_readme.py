@@ -72,7 +72,7 @@ def _readme(crate: Crate) -> Iterator[str]:
     ]
     yield from map(escape, merged_sentences(measured, ENGLISH, len(measured)))
     if crate.authors:
-        yield f"Authors: {'; '.join(escape(campaign.name) for campaign in crate.authors)}"
+        yield f"Authors: {'; '.join(escape(author.name) for author in crate.authors)}"
     licence = (
         f"<{licence_url(crate.licence)}>"
         if crate.licence

@@ -15,7 +15,7 @@ from lastro.words.campaign import counts_text, guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
 from lastro.words.numbers import percent
-from lastro.words.opening import incomplete
+from lastro.words.opening import many_invalid_warning
 from lastro.words.phrases import merged_sentences
 
 Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
@@ -192,7 +192,7 @@ def suite_warnings(facts: Facts, say: Language) -> Iterator[str]:
         if names := [member["suite_study"] for member in members if member["stopped"] and member["midway"] is midway]:
             yield say(text, studies=", ".join(names))
     for member in members:
-        if warning := incomplete(member["counts"], say):
+        if warning := many_invalid_warning(member["counts"], say):
             yield say("study {study}: {warning}", study=member["suite_study"], warning=warning)
 
 

@@ -14,7 +14,7 @@ from lastro.analysis.suite_decision import suite_decision_of
 from lastro.builders.content import Content
 from lastro.builders.decision import short_answer
 from lastro.builders.gap_notes import gap_notes
-from lastro.builders.page_figures import planned, svgs_of
+from lastro.builders.page_figures import planned_figures, svgs_of
 from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
 from lastro.builders.suite_decision import suite_decision_section
@@ -113,7 +113,7 @@ def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
 
 def _key_figure(content: Content) -> tuple[doc.Figure, ...]:
     """Return a tuple of the first figure that can be drawn of a measured metric; empty if there is none."""
-    for plan in planned(content):
+    for plan in planned_figures(content):
         if plan.metric is not None and content.report.views[plan.metric].n_blocks and (svgs := svgs_of(plan)):
             return (doc.Figure(plan.title, svgs),)
     return ()
@@ -130,7 +130,7 @@ def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
     )
     return doc.Table(
         first.name,
-        words.titled(first.title, words.place_of([content.report.guest for _, content in judged], say)),
+        words.title_with_place(first.title, words.place_of([content.report.guest for _, content in judged], say)),
         (say("study"), *first.columns),
         tuple((name, *row) for name, table in tables for row in table.rows),
         frozenset(column + 1 for column in first.right),

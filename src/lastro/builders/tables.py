@@ -23,13 +23,13 @@ from lastro.words.absences import lacks_spread
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
 from lastro.words.language import Language
 from lastro.words.numeric import growth_text, level_text, sizes_text, why_missing
-from lastro.words.reasons import grouped
+from lastro.words.reasons import merge_reasons
 from lastro.words.remarks import short, sign, signs
 
 
-def captioned(table: Table, report: CampaignResults, say: Language) -> Table:
+def table_with_place(table: Table, report: CampaignResults, say: Language) -> Table:
     """Return a table whose title names the guest of the campaign, if any: papers show tables without context."""
-    return replace(table, title=words.titled(table.title, words.place(report, say)))
+    return replace(table, title=words.title_with_place(table.title, words.place(report, say)))
 
 
 def results_table(content: Content, view: MetricView) -> Table:
@@ -291,7 +291,7 @@ def invalid_table(report: CampaignResults, say: Language) -> Table:
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
     """Return why the attempts of a trial were invalid; '(2×)' follows a reason that only two of them had."""
-    reasons = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
+    reasons = merge_reasons((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
     counts = {reason: len(set(numbers)) for reason, numbers in reasons}
     return "; ".join(reason if n == len(attempts) else f"{reason} ({n}×)" for reason, n in counts.items())
 

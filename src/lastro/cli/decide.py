@@ -199,10 +199,10 @@ def _conditions(args: argparse.Namespace, study: Study) -> dict[str, list[str]]:
 
 
 def _figures(decision: SlaDecision, say: Language) -> tuple[Figure, ...]:
-    from lastro.builders.page_figures import drawn
+    from lastro.builders.page_figures import draw_figures
     from lastro.figures import decision_plan
 
-    return drawn([decision_plan(lambda: decision, say)]).of("decision")
+    return draw_figures([decision_plan(lambda: decision, say)]).of("decision")
 
 
 def _write_decision(args: argparse.Namespace, document: Callable[[], object], blocks: Document) -> None:

@@ -92,10 +92,10 @@ def _rendered(
         from lastro.plain import json_text
 
         return f"{json_text(document(pooled))}\n"
-    from lastro.builders.page_figures import drawn, linked
+    from lastro.builders.page_figures import draw_figures, link_figures
     from lastro.builders.pool import pool_blocks
 
     names = ", ".join(name for host in pooled.hosts for name in host.campaigns)
-    figures = drawn(planned) if args.format == "html" else linked(planned, links)
+    figures = draw_figures(planned) if args.format == "html" else link_figures(planned, links)
     blocks = pool_blocks(pooled, say, figures)
     return rendered(args.format, blocks, say, names, "lastro pool --format md --all", everything=args.all)

@@ -13,10 +13,10 @@ from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.curves import MOST_PANELS, Curve, CurveLine, Panel
 from lastro.analysis.remarks import in_order
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.scale import AxisEnds, reach
+from lastro.figures.scale import AxisEnds, axis_ends
 from lastro.figures.style import GREY, MARKERS, PALETTE, STROKES, axis_title, metric_title
 from lastro.figures.text import safe
-from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dots, drawn
+from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dot_look, draw_plot
 from lastro.stats.intervals import Summary
 from lastro.words.language import Language
 from lastro.words.numbers import percent
@@ -64,7 +64,7 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
         x, PlotAxis.of(ends[0], title) if alike else PlotAxis(title), _PANEL_IN.get(len(shown), 1.6),
         legend=list(_legend(curve, shown, view, looks, usual_n, say)), legend_title=safe(curve.lines), labelled=True,
     )  # fmt: skip
-    return drawn(plot, say)
+    return draw_plot(plot, say)
 
 
 def _rows(panels: Sequence[Panel], name: str | None = None) -> list[Row]:
@@ -112,7 +112,7 @@ def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
     summaries = _summaries(panels, view)
     values = [point.value for row in _rows(panels) for point in view.of(row).points]
     intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval]
-    return reach(view.metric, values, intervals, [summary.mean for summary in summaries])
+    return axis_ends(view.metric, values, intervals, [summary.mean for summary in summaries])
 
 
 def _items(
@@ -141,7 +141,7 @@ def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> 
     yield PlotLine(x, means, {**look, "marker": "", "zorder": 3})
     measured = [(place, cell, cell.summary) for place, cell in zip(x, cells, strict=True) if cell and cell.summary]
     points = [(place, point.value) for place, cell, _ in measured for point in cell.points]
-    yield PlotLine(*_coordinates(points), dots(look["color"], 2.6, 0.35, zorder=2.5))
+    yield PlotLine(*_coordinates(points), dot_look(look["color"], 2.6, 0.35, zorder=2.5))
     intervals = [(place, summary.interval) for place, _, summary in measured]
     bars = {place: (interval.low, interval.high) for place, interval in intervals if interval is not None}
     yield Whiskers(bars, look["color"])

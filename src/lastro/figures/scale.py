@@ -22,7 +22,7 @@ _TIP: dict[str, Any] = {"linestyle": "none", "clip_on": False}
 class AxisEnds:
     """The lower and the upper end of an axis; `log` if its scale is logarithmic.
 
-    `cut`: at least one interval is cut at 0, because the metric cannot be negative. `beyond`: at least one interval
+    `cut` is true if an interval is cut at 0, because the metric cannot be negative. `beyond` is true if an interval
     extends beyond the axis for another reason."""
 
     low: float
@@ -32,15 +32,17 @@ class AxisEnds:
     beyond: bool = False
 
     def words(self, name: str, say: Language) -> tuple[str, ...]:
-        """Return notes for the reader if intervals are cut at 0, or extend beyond the axis and have arrow heads.
+        """Return notes for the reader: that intervals are cut at 0, and that arrow heads show where they go on.
 
-        `name` is the name of the metric. Empty if no interval does so."""
+        `name` is the name of the metric. Empty if all intervals fit."""
         cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
         beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
         return tuple(filter(None, (cut, beyond)))
 
 
-def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()) -> AxisEnds:
+def axis_ends(
+    metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()
+) -> AxisEnds:
     """Return the ends of the axis of a metric, with room for every value and for a part of wide intervals.
 
     Intervals extend the axis at either end by at most half of the range of the values. The axis is logarithmic if all
@@ -51,7 +53,7 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
     ends = [end for interval in intervals for end in interval]
     if least > 0 and means and max(means) > _DECADE * min(means):
         low, high = max(least / 1.5, min([least, *ends])) / 1.1, min(most * 1.5, max([most, *ends])) * 1.1
-        return over(intervals, AxisEnds(low, high, log=True))
+        return with_overflow(intervals, AxisEnds(low, high, log=True))
     room = 0.5 * (most - least) or abs(most) * 0.1 or 1.0
     low, high = max(least - room, min([least, *ends])), min(most + room, max([most, *ends]))
     low, high = low - 0.1 * room, high + 0.1 * room
@@ -60,7 +62,7 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
         low = 0.0
     if 0 <= least < most / 2:
         low = min(low, 0.0)
-    return over(intervals, AxisEnds(low, high), bounded)
+    return with_overflow(intervals, AxisEnds(low, high), bounded)
 
 
 def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
@@ -68,10 +70,10 @@ def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
     summaries = list(summaries)
     intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
     high = max([0.0, *(summary.mean for summary in summaries), *(end for _, end in intervals)])
-    return over(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
+    return with_overflow(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
 
 
-def over(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
+def with_overflow(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
     """Return `ends` with `cut` and `beyond` set for these intervals; if `bounded`, no value can be below 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
     beyond = any(high > ends.high or (low < ends.low and not (bounded and low < 0)) for low, high in intervals)

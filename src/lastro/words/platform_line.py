@@ -1,8 +1,8 @@
 """One line on how platforms compare on the first metric, the worst first, for the end of a terminal. Pure.
 
-The key findings compare each level with the reference of its factor, in sentences among others. This line compares the
-platforms with the best of them. Its intervals are those of the same families of comparisons, so that it may choose the
-best and the worst."""
+The key findings compare each level with the reference of its factor. This line compares the platforms with the best of
+them. Its intervals are corrected for all pairs of platforms, so they hold although the data choose the best and the
+worst."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
 from lastro.words.language import Language
 from lastro.words.pairs import PairPhrases
-from lastro.words.phrases import joined
+from lastro.words.phrases import join_names
 from lastro.words.remarks import signs_of
 
 _FACTORS = ("platform", "attachment", "implementation")  # the first of these that varies is compared
@@ -29,7 +29,7 @@ _FEW = 3  # names in a list
 
 
 def platform_line(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> str:
-    """Return the line; empty if one factor varies, or two levels are compared: the key findings then say the same.
+    """Return the line; empty if only one factor varies or has two levels: then the key findings say the same.
 
     `analysis` is the analysis of the report, if the caller has it."""
     varying = [factor.name for factor in report.varying]
@@ -129,7 +129,7 @@ class PlatformLine:
         return _loss(self.factor.of(level), self.findings.metric)
 
     def _names(self, levels: Sequence[str], phrases: PairPhrases) -> str:
-        return joined([self._name(level, phrases) for level in levels], self.say, _FEW)
+        return join_names([self._name(level, phrases) for level in levels], self.say, _FEW)
 
     def _name(self, level: str, phrases: PairPhrases) -> str:
         return phrases.name(level) + signs_of(in_order(self.kinds[level] - self._shared()))

@@ -39,11 +39,9 @@ def headline(answer: VariantAnswer, say: Language) -> str:
     if (blocks := answer.more_blocks) is None:
         return say("not enough, and more blocks would hardly decide: the noise is too large for {margin}",
                    margin=percent(answer.test.margin, say))  # fmt: skip
-    text = (
-        N_("not enough: {blocks} decides with {chance}")
-        if blocks == 1
-        else N_("not enough: {blocks} decide with {chance}")
-    )
+    text = N_("not enough: {blocks} decide with {chance}")
+    if blocks == 1:
+        text = N_("not enough: {blocks} decides with {chance}")
     return say(text, blocks=say.count(blocks, "more block"), chance=percent(CHANCE, say))
 
 

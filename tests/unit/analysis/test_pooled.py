@@ -16,7 +16,7 @@ from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.pooled_study import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, load_data
 from lastro.builders.pool import pool_blocks
-from lastro.builders.pool_tables import opening
+from lastro.builders.pool_tables import opening_sentences
 from lastro.errors import InputError
 from lastro.figures import NARROW_IN, WIDE_IN
 from lastro.figures.forest import forest_plans
@@ -102,7 +102,7 @@ def test_the_mean_over_hosts_is_that_of_their_ratios_whatever_their_speed(tmp_pa
     assert runc.prediction is not None
     assert runc.prediction.low < runc.mean.interval.low < 0.86 < runc.mean.interval.high < runc.prediction.high
     assert effects(found)["cgroups"].verdict == "same"
-    said = " ".join(opening(found, ENGLISH))
+    said = " ".join(opening_sentences(found, ENGLISH))
     assert f"A new host will see throughput {ratio_range(runc.prediction, ENGLISH)} (platform: runc / native)." in said
 
 

@@ -31,11 +31,11 @@ from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.page_figures import planned
+from lastro.builders.page_figures import planned_figures
 from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import warnings
 from lastro.builders.suite import StudySection
-from lastro.builders.tables import captioned
+from lastro.builders.tables import table_with_place
 from lastro.campaign.duration import emulated_guests
 from lastro.document import Heading, Table
 from lastro.figures import pictures
@@ -49,7 +49,7 @@ from lastro.results.samples import Metric, depends_on_speed
 from lastro.results.store import Store
 from lastro.words.campaign import place, premises
 from lastro.words.claims import reason_text
-from lastro.words.comparison import not_compared, notes
+from lastro.words.comparison import comparison_notes, not_compared
 from lastro.words.language import ENGLISH, language
 
 from ...support.campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
@@ -103,7 +103,7 @@ def test_a_guest_among_several_campaigns_is_named(
     report = whole(tmp_path, *provenances)
     assert document(report)["guest"] == {"title": title, "emulated": emulated, "partly": partly}
     table = Table("results", "Throughput", ("platform",), (("native",),))
-    assert captioned(table, report, ENGLISH).title == f"Throughput, {caption}"
+    assert table_with_place(table, report, ENGLISH).title == f"Throughput, {caption}"
     said = premises(report, ENGLISH)[0]
     assert title in said and ("not comparable with those of any host" in said) == emulated
 
@@ -287,7 +287,7 @@ def test_a_comparison_of_two_guests_says_so(tmp_path: Path) -> None:
     said = [markdown(compare_blocks(each, ENGLISH), ENGLISH) for each in (guests, hosts)]
     assert f"A and B: Measured in {SOFTWARE}" in said[0] and "Measured in" not in said[1]
     mixed = compare(of(tmp_path / "c", PROVENANCE), of(tmp_path / "d", KVM, 1.01))
-    assert any(note.startswith(f"B: Measured in {ON_KVM}") for note in notes(mixed)) and mixed.n_tests
+    assert any(note.startswith(f"B: Measured in {ON_KVM}") for note in comparison_notes(mixed)) and mixed.n_tests
 
 
 def test_no_time_of_an_emulated_guest_is_compared_with_a_host(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_page_of_a_suite_says_it_in_its_captions(tmp_path: Path) -> None:
 
 def test_a_figure_in_a_file_says_it_in_its_title(tmp_path: Path) -> None:
     content = content_of([_made(tmp_path, TCG)], ENGLISH, all_metrics=False)
-    picture = next(pictures(planned(content)))
+    picture = next(pictures(planned_figures(content)))
     assert picture.title.endswith(", in an emulated guest")
 
 

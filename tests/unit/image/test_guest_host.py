@@ -29,7 +29,7 @@ from lastro.attachments.ovs import Ovs
 from lastro.builders.claims import JudgedClaims
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.tables import captioned, results_table
+from lastro.builders.tables import results_table, table_with_place
 from lastro.cli._guest_adds import guest_additions, isolation_additions, supported_links
 from lastro.document import Title
 from lastro.errors import CommandFailed, HostError, StudyError
@@ -53,7 +53,7 @@ from lastro.scenarios.shared.pools import PlatformPool
 from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
 from lastro.words.campaign import premises
-from lastro.words.comparison import differences, notes
+from lastro.words.comparison import comparison_notes, differences
 from lastro.words.language import ENGLISH
 
 from ...support.campaigns import PROVENANCE, make_campaign, make_study
@@ -326,7 +326,7 @@ def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
     captions += [line for line in render_markdown(content).splitlines() if re.fullmatch(r"\*\*\w[^.]*\*\*", line)]
     assert len(captions) > 6 and all(", in an emulated guest" in caption for caption in captions), captions
     table, say = results_table(content, content.report.views[0]), content.say
-    page = html([Title("t"), captioned(table, content.report, say)], say, "")
+    page = html([Title("t"), table_with_place(table, content.report, say)], say, "")
     assert f"<h4>{table.title}, in an emulated guest</h4>" in page
     rows = list(csv.DictReader(io.StringIO(to_csv(load_data(tmp_path / "tcg")))))
     assert {row["measured_in"] for row in rows} == {"emulated guest"}
@@ -335,9 +335,9 @@ def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
 def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, CampaignResults]) -> None:
     found = compare(reports["host"], replace(reports["tcg"], attempts=()))
     assert any(what == "guest" and a == "none" for what, a, _ in differences(found))
-    assert any("different kinds of machines" in note for note in notes(found))
+    assert any("different kinds of machines" in note for note in comparison_notes(found))
     alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", attempts=()))
-    assert not any("kinds of machines" in note for note in notes(alike))
+    assert not any("kinds of machines" in note for note in comparison_notes(alike))
     assert named_facts({})["guest"] == "none"
 
 
@@ -348,7 +348,7 @@ def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[st
     before = replace(reports["tcg"], directory="before", attempts=(), provenance=Provenance.of(provenance))
     found = compare(before, reports["tcg"])
     assert [*differences(found)] == [("address randomization", "on", "off")]
-    assert any("different kinds of machines" in note for note in notes(found))
+    assert any("different kinds of machines" in note for note in comparison_notes(found))
     assert (
         machine(before.provenance.chapters) != machine(reports["tcg"].provenance.chapters)
         and machine(PROVENANCE)[-1] is None

@@ -43,10 +43,10 @@ def _table(matched: MatchedTable) -> dict[str, Any]:
             "at": row.at,
             "cells": [
                 {"printed": cell.text, "value": cell.value, "here": here}
-                for cell, here in zip(row.cells, heres, strict=True)
+                for cell, here in zip(row.cells, means, strict=True)
             ],
         }
-        for row, heres in zip(matched.table.rows, matched.rows, strict=True)
+        for row, means in zip(matched.table.rows, matched.rows, strict=True)
     ]
     return pick(matched.table, f"{_PASSAGE} at columns") | {"rows": rows}
 
