@@ -82,12 +82,22 @@ def junit_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
 
 
-def write_junit(file: Path, content: bytes) -> None:
-    """Write a JUnit file atomically, and print its path on standard error."""
+def write_file(file: Path, content: str | bytes) -> None:
+    """Write a file atomically, and print its path on standard error."""
     from lastro.results.files import write_atomically
 
     write_atomically(file, content)
     print(f"wrote {file}", file=sys.stderr)
+
+
+def output_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
+    )
+
+
+def wait_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
 
 
 def campaigns_argument(parser: argparse.ArgumentParser) -> None:

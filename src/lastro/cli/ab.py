@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import hosts_arguments, junit_argument, language_argument, share, write_junit
+from lastro.cli._common import hosts_arguments, junit_argument, language_argument, share, wait_argument, write_file
 from lastro.errors import InputError
 from lastro.words.language import language
 
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--within", metavar="TIME", help="begin no block that would end later, such as 20min")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="directory of the campaign")
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     junit_argument(parser)
     language_argument(parser)
     output = parser.add_mutually_exclusive_group()
@@ -119,7 +119,7 @@ def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> i
     report = report_of(directory)
     variant_answer = answer(report, question(report.study, args.metric, margin))
     if args.junit:
-        write_junit(args.junit, junit(variant_answer))
+        write_file(args.junit, junit(variant_answer))
     if args.format == "md":
         say = language(args.lang)
         print(markdown(variant_blocks(variant_answer, say), say), end="")

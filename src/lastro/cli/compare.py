@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
-from lastro.cli._common import junit_argument, language_argument, share, write_junit
+from lastro.cli._common import junit_argument, language_argument, share, write_file
 from lastro.cli._terminal import print_answer, rendered
 from lastro.errors import InputError
 from lastro.study.margins import Margins
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     if args.junit:
         from lastro.builders.data.comparison import junit
 
-        write_junit(args.junit, junit(comparison, fail_lost=args.fail_lost))
+        write_file(args.junit, junit(comparison, fail_lost=args.fail_lost))
     _print(args, comparison)
     if margins is not None and not comparison.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")

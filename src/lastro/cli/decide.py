@@ -32,7 +32,7 @@ from lastro import papers
 from lastro.app.campaign_dirs import refuse_suite
 from lastro.app.contents import load_all, load_data
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument, language_argument, levels_named, share
+from lastro.cli._common import campaigns_argument, language_argument, levels_named, output_argument, share
 from lastro.cli._terminal import print_blocks, rendered, write_output
 from lastro.document import Document, Figure
 from lastro.errors import InputError, did_you_mean
@@ -93,9 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="md: Markdown; latex: booktabs tables; html: a page with a figure (default: text)",
     )  # fmt: skip
     form.add_argument("--json", action="store_true", help="print it as JSON")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
-    )
+    output_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

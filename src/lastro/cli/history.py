@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import junit_argument, language_argument, levels_named, write_junit
+from lastro.cli._common import junit_argument, language_argument, levels_named, output_argument, write_file
 from lastro.cli._terminal import rendered, write_output
 from lastro.errors import InputError
 from lastro.results.history_points import DEFAULT_FILE, Said
@@ -74,9 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("text", "md", "html", "prometheus", "openmetrics"),
         help="show, check: text, md or html; export: prometheus or openmetrics",
     )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
-    )
+    output_argument(parser)
     junit_argument(parser)
     language_argument(parser)
     parser.add_argument("--all", action="store_true", help="as text: print what is folded, too, such as every fact")
@@ -159,7 +157,7 @@ def _check(args: argparse.Namespace) -> int:
     if args.junit:
         from lastro.builders.data.history import junit
 
-        write_junit(args.junit, junit(report))
+        write_file(args.junit, junit(report))
     _write_report(args, report, details=False)
     return ALARM if report.alarms else 0
 

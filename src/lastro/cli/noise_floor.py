@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from lastro.app import noise_floor
 from lastro.app.studies import load_study, load_testbed
 from lastro.campaign.runner import utc_now
-from lastro.cli._common import language_argument, testbed_argument
+from lastro.cli._common import language_argument, testbed_argument, wait_argument
 from lastro.cli._terminal import print_answer
 from lastro.document import Document, Paragraph
 from lastro.errors import InputError
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="have K A/A campaigns, to measure the spread between campaigns (default: those that exist, at least 1)",
     )
     parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     parser.add_argument(
         "--changed-host", action="store_true", help="store the floors even if the host or image differs"
     )

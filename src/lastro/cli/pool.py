@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
-from lastro.cli._common import campaigns_argument, language_argument
+from lastro.cli._common import campaigns_argument, language_argument, output_argument
 from lastro.cli._terminal import rendered, write_figures, write_output
 from lastro.errors import InputError
 from lastro.words.language import Language, language
@@ -49,9 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
-    )
+    output_argument(parser)
     parser.add_argument(
         "--figures",
         action="store_true",

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from lastro.app.contents import load_data, load_together, published_of, suite_section
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument, collector_paused, language_argument, levels_named
+from lastro.cli._common import campaigns_argument, collector_paused, language_argument, levels_named, write_file
 from lastro.cli._terminal import print_blocks, print_document
 from lastro.document import Block
 from lastro.errors import InputError
@@ -175,7 +175,7 @@ def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, Campaign
     if args.csv == "-":
         print_document(to_csv(data, raw=args.raw, style=style))
     elif args.csv:
-        _write(Path(args.csv), to_csv(data, raw=args.raw, style=style))
+        write_file(Path(args.csv), to_csv(data, raw=args.raw, style=style))
     if args.parquet:
         to_parquet(data, args.parquet)
         print(f"wrote {args.parquet}", file=sys.stderr)
@@ -196,13 +196,6 @@ def _style(args: argparse.Namespace) -> CsvStyle:
             f"--separator and --decimal are both {style.decimal!r}", "for a decimal comma, add --separator ';'"
         )
     return style
-
-
-def _write(file: Path, text: str) -> None:
-    from lastro.results.files import write_atomically
-
-    write_atomically(file, text)
-    print(f"wrote {file}", file=sys.stderr)
 
 
 def table_blocks(

@@ -21,6 +21,7 @@ from lastro.cli._common import (
     hosts_arguments,
     language_argument,
     most_invalid,
+    wait_argument,
 )
 from lastro.cli._conclude import conclude
 from lastro.words.language import language
@@ -29,7 +30,7 @@ from lastro.words.language import language
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     hosts_arguments(parser)
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     parser.add_argument(
         "--accept-change",
         "--changed-host",

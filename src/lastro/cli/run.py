@@ -23,6 +23,7 @@ from lastro.cli._common import (
     most_invalid,
     selection,
     study_arguments,
+    wait_argument,
 )
 from lastro.cli._conclude import conclude
 from lastro.errors import InputError
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="directory of the campaign; must not hold one already"
     )
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     parser.add_argument(
         "--properties", action="store_true", help="first find properties of the study's platforms and links"
     )

@@ -13,7 +13,7 @@ from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.curves import MOST_PANELS, Curve, CurveLine, Panel
 from lastro.analysis.remarks import in_order
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.scale import AxisEnds, axis_ends
+from lastro.figures.scale import axis_ends_of
 from lastro.figures.style import GREY, MARKERS, PALETTE, STROKES, axis_title, metric_title
 from lastro.figures.text import safe
 from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dot_look, draw_plot
@@ -38,7 +38,9 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
     usual_n = Counter(summary.n for summary in _summaries(panels, view)).most_common(1)[0][0]
     # Panels share a scale if their largest means are within a decade of each other.
     tops = [max(abs(summary.mean) for summary in _summaries([panel], view)) for panel in shown]
-    ends = [_ends(shown if max(tops) <= _DECADE * min(tops) else [panel], view) for panel in shown]
+    share_a_scale = max(tops) <= _DECADE * min(tops)
+    rows_by_panel = [_rows(shown if share_a_scale else [panel]) for panel in shown]
+    ends = [axis_ends_of(view.metric, map(view.of, rows)) for rows in rows_by_panel]
     alike, looks = ends.count(ends[0]) == len(ends), _looks(curve, shown)
     x, title = _axis(curve, say), axis_title(view.metric)
     drawn_panels = [
@@ -105,14 +107,6 @@ def _axis(curve: Curve, say: Language) -> PlotAxis:
     room = 0.07 * (math.log10(high / low) if log else (high - low) or 1.0)
     ends = (low / 10**room, high * 10**room) if log else (low - room, high + room)
     return PlotAxis(curve.factor, *ends, log=log, ticks=ticks)
-
-
-def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
-    """Return the ends of the vertical axis, chosen by every trial, mean and interval of these panels."""
-    summaries = _summaries(panels, view)
-    values = [point.value for row in _rows(panels) for point in view.of(row).points]
-    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval]
-    return axis_ends(view.metric, values, intervals, [summary.mean for summary in summaries])
 
 
 def _items(

@@ -15,7 +15,7 @@ from lastro.analysis.campaign import CampaignResults, MetricView, Row
 from lastro.analysis.metric_values import pooled
 from lastro.analysis.model import MetricAnalysis
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.scale import AxisEnds, axis_ends
+from lastro.figures.scale import axis_ends_of
 from lastro.figures.style import (
     DASHED,
     FAINT,
@@ -109,7 +109,8 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
     metric, grid = view.metric, _grid(view, analysis)
     labels = [wrapped(level, 14 if is_narrow() else 18) or say("all") for level in grid.rows]
     grid = replace(grid, least=max(map(lines_of, labels)) * _LINE_IN / _SLOT_IN)
-    ends, usual_n, baselines = _ends(view), _usual_n(grid, view), _baseline_means(view)
+    ends = axis_ends_of(metric, view.cells) if any(cell.points for cell in view.cells) else None
+    usual_n, baselines = _usual_n(grid, view), _baseline_means(view)
     panels = [PlotPanel(list(_items(view, grid, panel, usual_n, baselines, say)), [panel]) for panel in grid.panels]
     title = axis_title(metric)
     x = PlotAxis.of(ends, title) if ends else PlotAxis(title, ticks=())
@@ -262,14 +263,6 @@ def _place(
     ]
     if text := " ".join(note for note in notes if note):
         yield PlotNote(1.01, y, text)
-
-
-def _ends(view: MetricView) -> AxisEnds | None:
-    """Return the ends of the axis of values, chosen by every trial, mean and interval; None if there is no trial."""
-    summaries = [cell.summary for cell in view.cells if cell.summary is not None]
-    values = [point.value for cell in view.cells for point in cell.points]
-    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
-    return axis_ends(view.metric, values, intervals, [summary.mean for summary in summaries]) if values else None
 
 
 def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, Look]]:

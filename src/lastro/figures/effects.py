@@ -9,7 +9,7 @@ from lastro.analysis.remarks import in_order
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
-from lastro.figures.scale import AxisEnds, with_overflow
+from lastro.figures.scale import AxisEnds, ends_of, with_overflow
 from lastro.figures.style import GREY, PALETTE, metric_title
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
@@ -115,8 +115,9 @@ def _marks(metric: Metric, effect: LevelEffect) -> list[RowBand | RowDot]:
         marks.append(RowBand(*_band(effect.floor), height_in=0.2, alpha=0.35))
     if ratio.value is not None and ratio.value > 0:
         fill = colour if effect.decision == "different" else "white"
-        ends = (ratio.interval.low, ratio.interval.high) if ratio.interval is not None else None
-        marks.append(RowDot(ratio.value, ends, colour, {"ms": 5.5, "color": fill, "mec": colour, "mew": 1.3}))
+        marks.append(
+            RowDot(ratio.value, ends_of(ratio.interval), colour, {"ms": 5.5, "color": fill, "mec": colour, "mew": 1.3})
+        )
     return marks
 
 
@@ -147,9 +148,9 @@ def _ends(effects: Sequence[LevelEffect]) -> AxisEnds:
         at += _band(effect.floor) if effect.floor is not None else ()
         if (value := effect.ratio.value) is not None and value > 0:
             at.append(value)
-            if effect.ratio.interval is not None:
-                intervals.append((effect.ratio.interval.low, effect.ratio.interval.high))
-                at += [end for end in intervals[-1] if end > 0]
+            if ends := ends_of(effect.ratio.interval):
+                intervals.append(ends)
+                at += [end for end in ends if end > 0]
     low, high = (min(100.0, max(0.01, end)) for end in (min(at), max(at)))
     room = (high / low) ** 0.06
     return with_overflow(intervals, AxisEnds(low / room, high * room, log=True))

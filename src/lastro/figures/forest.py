@@ -11,7 +11,7 @@ from lastro.figures import FigurePlan
 from lastro.figures.effects import COLOURS
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
-from lastro.figures.scale import AxisEnds, with_overflow
+from lastro.figures.scale import AxisEnds, ends_of, with_overflow
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
 from lastro.words.campaign import title_with_place
 from lastro.words.language import Language
@@ -62,8 +62,7 @@ def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[
     mean, prediction = effect.mean, effect.prediction
     if mean is not None and prediction is not None:
         words = f"{VERDICT_MARKS[effect.verdict]} {no_exponent(ratio_text(mean, say))}".strip()
-        ends = (mean.interval.low, mean.interval.high) if mean.interval is not None else None
-        diamond = RowDot(mean.value or 1.0, ends, COLOURS.get(effect.verdict, "black"), diamond=True)
+        diamond = RowDot(mean.value or 1.0, ends_of(mean.interval), COLOURS.get(effect.verdict, "black"), diamond=True)
         yield FigureRow(say("mean over hosts"), words, [diamond])
         # The interval is as grey as the band: it adds arrow heads where the band is longer than the axis.
         bar: list[RowBand | RowDot] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastro.analysis.campaign import CampaignResults
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowDot, RowPanel, draw_rows
-from lastro.figures.scale import from_zero
+from lastro.figures.scale import ends_of, from_zero
 from lastro.figures.style import colour_of, marker_of
 from lastro.figures.xy import Look
 from lastro.results.additions import Milestones
@@ -30,8 +30,7 @@ def draw_milestones(milestones: Milestones, report: CampaignResults, say: Langua
         dots = []
         for view, look in zip(views, looks, strict=True):
             if summary := view.of(row).summary:
-                interval = (summary.interval.low, summary.interval.high) if summary.interval else None
-                dots.append(RowDot(summary.mean, interval, look["color"], {**look, **_DOT}, 1.2))
+                dots.append(RowDot(summary.mean, ends_of(summary.interval), look["color"], {**look, **_DOT}, 1.2))
         rows.append(FigureRow(" · ".join(str(row.treatment.levels[name]) for name in varying), marks=dots))
     ends = from_zero([summary for row in measured for view in views if (summary := view.of(row).summary)], 1.05)
     n_most = max(row.n_valid for row in measured)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lastro.analysis.campaign import Cell
 from lastro.figures.matplotlib_types import Axes
 from lastro.results.samples import Metric
-from lastro.stats.intervals import Summary
+from lastro.stats.intervals import Interval, Summary
 from lastro.words.language import Language
 
 Ends = tuple[float, float]
@@ -65,10 +66,26 @@ def axis_ends(
     return with_overflow(intervals, AxisEnds(low, high), bounded)
 
 
+def ends_of(interval: Interval | None) -> Ends | None:
+    """Return (low, high) of an interval; None without one."""
+    return None if interval is None else (interval.low, interval.high)
+
+
+def axis_ends_of(metric: Metric, cells: Iterable[Cell]) -> AxisEnds:
+    """Return the ends of the axis of a metric for every trial, mean and interval of its `cells`, which have a trial.
+
+    Wide intervals extend the axis as in `axis_ends`."""
+    cells = list(cells)
+    values = [point.value for cell in cells for point in cell.points]
+    summaries = [cell.summary for cell in cells if cell.summary is not None]
+    intervals = [ends for summary in summaries if (ends := ends_of(summary.interval))]
+    return axis_ends(metric, values, intervals, [summary.mean for summary in summaries])
+
+
 def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
     """Return the ends of an axis from 0 to `room` times the largest mean or end of an interval."""
     summaries = list(summaries)
-    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
+    intervals = [ends for summary in summaries if (ends := ends_of(summary.interval))]
     high = max([0.0, *(summary.mean for summary in summaries), *(end for _, end in intervals)])
     return with_overflow(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
 

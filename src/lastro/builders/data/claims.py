@@ -41,13 +41,13 @@ from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
 from lastro.analysis.claims.claim import Contradiction, PublishedFigure, Source
 from lastro.builders.claims import JudgedClaims
-from lastro.builders.data.encoder import Forms, encode, pick
+from lastro.builders.data.encoder import BOUNDS, Forms, encode, pick
 from lastro.stats.intervals import Estimate
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, Language
 
 FORMAT = "lastro-claims/1"
-_BOUNDS = {"": None, "≥": ">=", "≤": "<=", None: "unknown"}
+_BOUNDS = {**BOUNDS, None: "unknown"}
 CLAIM_FORMS: Forms = {
     ClaimContrast: lambda part: (
         pick(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}

@@ -43,7 +43,7 @@ from xml.etree.ElementTree import Element
 
 from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
-from lastro.builders.data.encoder import Forms, as_object, encode, pick
+from lastro.builders.data.encoder import Forms, as_object, encode, in_common, pick
 from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
@@ -96,7 +96,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _gate(comparison: Comparison) -> dict[str, Any]:
     loss, cell = comparison.most_allowed or (None, None)
     return {
-        "margin": margins.pop() if len(margins := set(comparison.judged_margins.values())) == 1 else None,
+        "margin": in_common(comparison.judged_margins.values()),
         "margins": comparison.judged_margins,
         "outcome": comparison.outcome,
         "tests": comparison.n_judged,
