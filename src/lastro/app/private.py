@@ -94,13 +94,12 @@ def _names(provenance: Provenance) -> Iterator[str]:
 
 def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
     """Return {private value of a fact that changed between segments: the word that replaces it}."""
-    return {
-        word: hidden
-        for name, hidden in _PRIVATE_CHANGES.items()
-        for segment in segments
-        for word in segment.changes.get(name, ())
-        if len(word) >= _LEAST
-    }
+    hidden_words: dict[str, str] = {}
+    for name, hidden in _PRIVATE_CHANGES.items():
+        for segment in segments:
+            words = segment.changes.get(name, ())
+            hidden_words |= {word: hidden for word in words if len(word) >= _LEAST}
+    return hidden_words
 
 
 def _without_identity(provenance: Provenance) -> Provenance:

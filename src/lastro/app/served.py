@@ -196,7 +196,7 @@ def _begun_ns(place: Path) -> int:
 
 
 def _stamp(place: Path) -> Stamp:
-    """Return the stamp of a campaign's files, or of those of a suite and its studies."""
+    """Return the stamp of the files of a campaign, or of a suite and its studies."""
     members: list[Path] = []
     with suppress(OSError):
         if suites.is_suite(place):

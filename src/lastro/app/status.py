@@ -58,7 +58,6 @@ def status_of(directory: Path) -> dict[str, Any]:
         pace = pace_of(store, kind)
     study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
-    command = "report" if finished else "status" if runner else "resume"
     return {
         "study": study.name,
         "title": study.title,
@@ -77,8 +76,13 @@ def status_of(directory: Path) -> dict[str, Any]:
         **({"testbeds": testbeds} if testbeds else {}),
         "last_event": dict(zip(("at_utc", "kind", "text"), data.events[-1], strict=True)) if data.events else None,
         "live": None if finished else _live(data, None if testbeds else kind, runner),
-        "next": f"lastro {command} {shlex.quote(str(directory))}",
+        "next": _next_command(directory, finished=finished, running=runner is not None),
     }
+
+
+def _next_command(directory: Path, *, finished: bool, running: bool) -> str:
+    command = "status" if running else "resume"
+    return f"lastro {'report' if finished else command} {shlex.quote(str(directory))}"
 
 
 def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None) -> dict[str, Any]:
@@ -139,11 +143,9 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
             if (value := attempt.measurements.get(metric.name)) is None:
                 continue
             earlier = [values[metric.name] for values in before if values.get(metric.name) is not None]
-            summary = (
-                {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
-                if earlier
-                else None
-            )
+            summary = None
+            if earlier:
+                summary = {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
             yield {
                 "trial": attempt.trial,
                 "treatment": labels[attempt.treatment],
@@ -192,7 +194,7 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
                 emulated = max(emulated, emulated_guests(store))
     members = [_study_status(directory, suite, member, missing_parts, emulated) for member in suite.studies]
     finished = all(member["finished"] for member in members)
-    command = "report" if finished else "status" if any(member.get("running") for member in members) else "resume"
+    running = any(member.get("running") for member in members)
     remaining_s = [member["remaining_s"] for member in members]
     return {
         "format": _SUITE_FORMAT,
@@ -203,7 +205,7 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
         "trials": sum(member["trials"] for member in members),
         "finished": finished,
         "remaining_s": None if None in remaining_s else sum(remaining_s),
-        "next": f"lastro {command} {shlex.quote(str(directory))}",
+        "next": _next_command(directory, finished=finished, running=running),
         "studies": members,
     }
 

@@ -179,20 +179,15 @@ def claim_advice_blocks(claims: Sequence[ClaimAdvice], say: Language) -> Iterato
         say("claim"), say("verdict"), say("measured"),
         *(say("blocks needed, {chance}", chance=percent(chance, say)) for chance in (LIKELY, SURE)),
     )  # fmt: skip
-    rows = tuple(
-        (
-            advice.judgement.claim.id,
-            verdict_text(advice.judgement, say),
-            measured_text(advice.judgement, say),
-            *(
-                ("—", say.note(advice.absent_because))
-                if advice.absent_because
-                else (_more_blocks_text(advice.likely, say), _more_blocks_text(advice.sure, say))
-            ),
-        )
-        for advice in claims
-    )
-    yield Table("claims-advice", say("Claims that are still open"), columns, rows, frozenset({3, 4}), frozenset({2}))
+    rows = []
+    for advice in claims:
+        blocks = _more_blocks_text(advice.likely, say), _more_blocks_text(advice.sure, say)
+        if advice.absent_because:
+            blocks = "—", say.note(advice.absent_because)
+        judgement = advice.judgement
+        rows.append((judgement.claim.id, verdict_text(judgement, say), measured_text(judgement, say), *blocks))
+    title, right = say("Claims that are still open"), frozenset({3, 4})
+    yield Table("claims-advice", title, columns, tuple(rows), right, frozenset({2}))
     yield Paragraph(
         say(
             "With so many blocks in all, this campaign decides on a claim with these probabilities: its interval then "

@@ -230,8 +230,11 @@ def _listed(campaign: ListedCampaign, say: Language) -> GridRow:
         why = GridCell(((Span(campaign.problem),),), columns=3, absent=True)
         return GridRow((GridCell(((name,),), head=True), why))
     (done, trials), left_s = _done(facts["counts"]), facts["remaining_s"]
-    running = any(member.get("running") for member in campaigns_of(facts))
-    state = say("finished") if facts["finished"] else say("running") if running else say("unfinished")
+    state = say("unfinished")
+    if facts["finished"]:
+        state = say("finished")
+    elif any(member.get("running") for member in campaigns_of(facts)):
+        state = say("running")
     texts = (
         say("{n} of {all}", n=say.integer(done), all=say.integer(trials)),
         human_duration(left_s) if left_s else "·",

@@ -199,7 +199,7 @@ def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
 
 def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
     if growth is None:
-        return say("not measured"), *"—" * (n_measures + 1)
+        return say("not measured"), *["—"] * (n_measures + 1)
     ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
     return "; ".join(sizes_text(growth)), ratio, *(growth_text(against, say) for against in growth.against.values())
 

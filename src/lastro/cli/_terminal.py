@@ -62,9 +62,9 @@ def rendered(
 ) -> str:
     """Return a document as "text", "md", "latex" or "html".
 
-    `source` names the file or the campaign behind an HTML page. If `whole`, the command that shows all of it, is given,
-    Markdown is shortened to fit into a comment on a pull request. With `everything`, it is not, and text has the
-    content of folds."""
+    `source` names the file or the campaign behind an HTML page. With `whole`, a command that shows the whole document,
+    Markdown is shortened to fit into a comment on a pull request. With `everything`, Markdown is never shortened, and
+    text has the content of folds."""
     if form == "html":
         from lastro.render.html import html
 

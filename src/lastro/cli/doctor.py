@@ -91,11 +91,9 @@ def run(args: argparse.Namespace) -> int:
             adds = guest_additions(bed, probes, links)
             findings = examine(probes, wanted, progress)
             works = [finding.name for finding in findings if finding.kind == "platform" and finding.availability]
-            properties = (
-                probe_properties(bed, pool, links, works, wanted.linked, progress.show_properties)
-                if args.properties
-                else []
-            )
+            properties = []
+            if args.properties:
+                properties = probe_properties(bed, pool, links, works, wanted.linked, progress.show_properties)
             versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
         if not args.quick:

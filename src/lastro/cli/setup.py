@@ -103,16 +103,15 @@ def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
 
 def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequence[EndedStep]) -> str:
     by_name = {step.step.name: step for step in ended}
+    parts = []
+    for finding in findings:
+        status = "ready" if finding.ready else "missing"
+        if finding.reason:
+            status = "unavailable"
+        part = {"kind": finding.part.kind or None, **pick(finding.part, "name required"), "status": status}
+        parts.append(part | pick(finding, "reason remedy"))
     document: dict[str, Any] = {
-        "parts": [
-            {
-                "kind": finding.part.kind or None,
-                **pick(finding.part, "name required"),
-                "status": "unavailable" if finding.reason else "ready" if finding.ready else "missing",
-                **pick(finding, "reason remedy"),
-            }
-            for finding in findings
-        ],
+        "parts": parts,
         "packages": sorted(plan.packages),
         "steps": [
             {"name": step.name, "script": step.script, **_outcome(by_name.get(step.name))} for step in plan.steps

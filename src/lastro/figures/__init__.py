@@ -80,8 +80,8 @@ def plans(
 ) -> Iterator[FigurePlan]:
     """Yield the plans of all figures of a campaign; a planned figure may still have no data.
 
-    Figures of the values themselves precede figures of effects, of the source, and of the course of the campaign. If
-    the campaign ran in a guest, each title says so."""
+    First come the figures of values, then those of effects, those of the source, and last the time course. If the
+    campaign ran in a guest, each title says so."""
     measured = place(report, say)
     for plan in _plans(report, analysis, say, judgements, published):
         yield replace(plan, title=title_with_place(plan.title, measured))

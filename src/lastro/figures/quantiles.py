@@ -183,16 +183,16 @@ def _curves(
 def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLine]:
     """Yield the line through the value of each quantile, up to the last one with ten events beyond it.
 
-    If only lost events are beyond an earlier quantile, the line ends there with an arrow: the next quantiles have no
-    value."""
-    most = 1 - LEAST_BEYOND / histogram.n_in_all
-    filled = np.flatnonzero(histogram.counts)
-    if most <= 0 or not len(filled):
+    Lost events have no value. If only they are beyond an earlier quantile, the line ends there, with an arrow."""
+    last_quantile = 1 - LEAST_BEYOND / histogram.n_in_all
+    filled = np.flatnonzero(histogram.counts)  # buckets with events
+    if last_quantile <= 0 or not len(filled):
         return
-    shares = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
-    last = int(np.searchsorted(shares, most)) + 1  # up to the bucket in which that quantile lies
-    x, y = nines(np.minimum(shares[:last], most)), upper_ends(filled[:last]) / per_unit
-    visible = [*np.flatnonzero(np.diff(np.floor(x / _LEAST_VISIBLE))), len(x) - 1]  # the last bucket of each
+    quantiles = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
+    last = int(np.searchsorted(quantiles, last_quantile)) + 1  # up to the bucket in which that quantile lies
+    x, y = nines(np.minimum(quantiles[:last], last_quantile)), upper_ends(filled[:last]) / per_unit
+    # Of buckets that a reader cannot distinguish, only the last one is a point of the line.
+    visible = [*np.flatnonzero(np.diff(np.floor(x / _LEAST_VISIBLE))), len(x) - 1]
     yield PlotLine([0.0, *x[visible]], [y[0], *y[visible]], {**look, "drawstyle": "steps-pre"})
     if last > len(filled):
         yield PlotLine([x[-1]], [y[-1]], {**_LOST, "color": look["color"]})

@@ -145,7 +145,9 @@ def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], f
         if above:
             _above(axes, above, y, bold=entry.heading)
         text_in = _LINE_IN * max(lines_of(name), lines_of(beside))
-        own_in = 0.0 if entry.heading else _MARK_IN if narrow else max(0.2, text_in)
+        own_in = _MARK_IN if narrow else max(0.2, text_in)
+        if entry.heading:
+            own_in = 0.0
         places.append(top + own_in / 2)
         if not (narrow or entry.heading):
             ticks.append((places[-1], name))

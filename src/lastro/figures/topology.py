@@ -154,9 +154,10 @@ class _Sketch:
         rows += [] if to else [(there, False)]
         for row, (what, is_device) in enumerate(rows):
             at_in = top_in + (row + 0.75) * _LINE_IN
-            bold = {"fontweight": "bold"} if isinstance(what, str) else {}
-            colour = "black" if isinstance(what, str) else GREY if isinstance(what, Device) else "#31383E"
-            self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, colour, **bold)
+            look = {"colour": GREY if isinstance(what, Device) else "#31383E"}
+            if isinstance(what, str):
+                look = {"colour": "black", "fontweight": "bold"}
+            self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, **look)
             if is_device:
                 self._rectangle(_WIRE_IN - 0.045, at_in - 0.045, 0.09, 0.09, "#31383E", _DEVICE, above=True)
         self.y_in += (len(rows) + 0.5) * _LINE_IN

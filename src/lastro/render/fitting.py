@@ -80,7 +80,9 @@ def _table_within(table: Table, room: int, say: Language, whole: str, summary: s
         summary = say("Show all {n}", n=say.integer(n_rows))
         if n_rows < len(rows):
             summary = say("Show {n} of {all}", n=say.integer(n_rows), all=say.integer(len(rows)))
-    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if n_rows else ""))
+    yield from filter(None, (title, note))
+    if n_rows:
+        yield fold(summary, body) if summary else body
     if left := len(rows) - n_rows:
         yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
 

@@ -143,18 +143,13 @@ def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _campaigns(report: CampaignResults, say: Language) -> str:
-    listed = [
-        say(
-            N_("{directory} (blocks {blocks}, trials {trials}; changed by {options})")
-            if member.changes
-            else N_("{directory} (blocks {blocks}, trials {trials})"),
-            directory=member.directory,
-            blocks=_span(member.blocks),
-            trials=_span(member.trials),
-            options=shlex.join(member.changes),
-        )
-        for member in report.members
-    ]
+    listed = []
+    for member in report.members:
+        text = N_("{directory} (blocks {blocks}, trials {trials})")
+        if member.changes:
+            text = N_("{directory} (blocks {blocks}, trials {trials}; changed by {options})")
+        blocks, trials, options = _span(member.blocks), _span(member.trials), shlex.join(member.changes)
+        listed.append(say(text, directory=member.directory, blocks=blocks, trials=trials, options=options))
     return say("The numbers are of {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
 
 

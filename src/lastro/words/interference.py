@@ -135,13 +135,10 @@ class _Sentences:
         """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'.
 
         `first` is the message for the first level; `words` are its other values."""
-        say = self.say
-        return ", ".join(
-            say("by {level} {share}", level=tested.level, share=share)
-            if number
-            else say(first, level=tested.level, share=share, **words)
-            for number, (tested, share) in enumerate(shares)
-        )
+        (tested, share), *others = shares
+        texts = [self.say(first, level=tested.level, share=share, **words)]
+        texts += [self.say("by {level} {share}", level=other.level, share=amount) for other, amount in others]
+        return ", ".join(texts)
 
     def _cost(self) -> str:
         """Return what isolation costs or gains without a neighbour; empty if the study does not compare isolations."""

@@ -68,7 +68,9 @@ def _against_best(factor: FactorPairs, metric: Metric) -> FactorPairs:
 
 
 def _loss(pair: Pair, metric: Metric) -> float:
-    """Return how much worse the first level of a pair is, negative if it is better; or higher, if neither is better."""
+    """Return how much worse the first level of a pair is than the second; negative if it is better.
+
+    If neither direction is better, return how much higher it is. A relative pair yields a logarithm."""
     change = math.log(pair.value) if pair.relative else pair.value / (pair.scale or 1.0)
     return -change if metric.better == "higher" else change
 
@@ -77,7 +79,7 @@ def _loss(pair: Pair, metric: Metric) -> float:
 class PlatformLine:
     """The line on the levels of a factor; `kinds` are {level: the kinds of its marks}.
 
-    A mark that all levels have follows the metric; any other follows the level."""
+    The signs of marks that all levels have follow the name of the metric; all other signs follow that of a level."""
 
     findings: MetricFindings
     factor: FactorPairs

@@ -82,8 +82,8 @@ def size_text(change: VariantChange, say: Language, *, worse: bool = True) -> st
     """Format a change in percent with its interval; a positive number is a loss or, if not `worse`, a gain."""
     if change.loss.value is None:
         return say("no ratio")
-    sign = 100 if worse else -100
-    value, ends = sign * change.loss.value, sorted((sign * change.low, sign * change.high))
+    scale = 100 if worse else -100
+    value, ends = scale * change.loss.value, sorted((scale * change.low, scale * change.high))
     if not all(map(math.isfinite, ends)):
         return say.number(f"{significant(value, 2)} %") + f" {say('unbounded')}"
     half = max((ends[1] - ends[0]) / 2, 1e-3)

@@ -68,7 +68,7 @@ def openmetrics(report: HistoryReport) -> str:
 
 
 def _means(report: HistoryReport) -> Iterator[list[ExportedMean]]:
-    """Yield, for each set of labels, the means of all series that have it: in order of time, one mean per time."""
+    """Yield a list for each set of labels: the means of the series with these labels, sorted by time, one per time."""
     for labels, same in by_key((_labels(series), series) for series in report.series).items():
         by_time = {mean.seconds: mean for series in same for mean in _means_of(series, labels)}
         *older, newest = (by_time[seconds] for seconds in sorted(by_time))
