@@ -214,10 +214,10 @@ def _places(directory: Path, store: Store) -> dict[str, str]:
 
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
-    """Write the study `name`, whose file has this `text`, and its claims to `target`.
+    """Write the study `name`, whose file has this `text`, and the claims of the campaign in `source` to `target`.
 
-    The claims are those of the campaign in `source`. No symbolic link below `whole`, the directory that is bundled, is
-    followed. Raises: InputError when the claims file is a link, or is not a file."""
+    No symbolic link below `whole`, the directory that is bundled, is followed. Raises: InputError when the claims file
+    is a link, or is not a file."""
     claims = claims_of(source, name)
     texts = {} if claims is None else claims_copy(claims, whole)
     texts["study.toml"] = text  # last, so that no claims file of this name replaces it

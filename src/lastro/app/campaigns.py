@@ -157,7 +157,7 @@ def _remove_leftovers(store: Store) -> None:
 
 
 def _resume_on_testbed(store: Store, how: ResumeOptions, place: Place) -> None:
-    """Run the remaining trials on the testbed or fleet in `how`, or else on that with which the campaign began."""
+    """Run the remaining trials on the testbed or fleet in `how`, by default that with which the campaign began."""
     if store.is_fleet:
         _resume_on_fleet(store, how, place)
         return

@@ -69,8 +69,8 @@ def _unusable(name: str, addresses: tuple[str, ...], error: LastroError) -> Aske
 def without_shared_hosts(testbeds: Sequence[AskedTestbed]) -> list[AskedTestbed]:
     """Return the testbeds in the same order; one that shares a host with another testbed is marked as unusable.
 
-    Of two testbeds with the same host, a usable one is preferred. The other one usually found the host in use when it
-    was asked, unless the testbed files name different state directories for the host."""
+    Of two testbeds with the same host, a usable one is preferred. Usually, the other one found the host in use when it
+    was asked. It did not if their testbed files name different state directories for the host."""
     users: dict[str, str] = {}
     by_name: dict[str, AskedTestbed] = {}
     for testbed in sorted(testbeds, key=lambda testbed: testbed.provenance is None):

@@ -203,9 +203,10 @@ def build_images(session: Session, study: Study) -> None:
 def _images(
     session: Session, needs: NeedsOn, changes: Sequence[RootChange]
 ) -> tuple[rootfs.Image, dict[RootChange, rootfs.Image]]:
-    """Return the root filesystem that contains what `needs` returns, and {change: that of a variant with this change}.
+    """Return the root filesystem that contains what `needs` returns, and {change: root filesystem of a variant}.
 
-    A revision of parts may need others in it. Those that do not exist are built now."""
+    `needs` is called for each change, because another revision of parts may need other contents. Root filesystems that
+    do not exist are built now."""
     roots = {}
     for change in (UNCHANGED, *changes):
         with registry.instead(parts_at(change.parts).parts):
@@ -247,8 +248,8 @@ def scenario_on_host(
 ) -> Iterator[Scenario]:
     """Yield a study's scenario, ready to run.
 
-    If it needs a testbed, one is set up as in `testbed`, with the same meaning of the arguments, and its image has what
-    the study requires."""
+    If it needs a testbed, one is set up as by `testbed`, with the same arguments; its root filesystem has what the
+    study requires."""
     names, changes = guest_names(study), root_changes(study)
     if any(change.parts for change in changes):
         require_used(study)

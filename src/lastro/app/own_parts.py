@@ -146,5 +146,5 @@ def require_used(study: Study) -> None:
 
 
 def _names(level: object) -> list[str]:
-    """Return the words of a level that may be names of parts, of all hops of a chain, with those of options."""
+    """Return the words of a level that may be names of parts: of all hops of a chain, and in options."""
     return re.findall(r"[a-z0-9][a-z0-9._-]*", str(level))

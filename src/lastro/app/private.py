@@ -46,7 +46,7 @@ def redact(
 
     `places` is {absolute path: its replacement}. If `anonymous`, names of hosts and users are replaced wherever they
     occur, testbeds are named by numbers, and the kernel's command line and the hashes of machine IDs are removed.
-    `segments` are those of the campaign: the changed facts of its host may have private values, too."""
+    `segments` are the segments of the campaign: the changed facts of its host may have private values, too."""
     words = {place: name for place, name in places.items() if place != "/"}
     rows = {row.name: row for row in testbeds}
     if anonymous:

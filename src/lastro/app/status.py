@@ -213,11 +213,11 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
 def _study_status(
     directory: Path, suite: Suite, member: SuiteStudy, missing_parts: set[str], emulated: int
 ) -> dict[str, Any]:
-    """Return the status of a study of a suite: that of its campaign or, before the campaign begins, a forecast.
+    """Return the status of a study of a suite: the status of its campaign or, before it begins, a forecast.
 
-    In the forecast, all trials are pending. Its remaining time does not include treatments that require one of
+    In the forecast, all trials are pending. The remaining time leaves out treatments that require one of
     `missing_parts`, which other studies of the suite found missing. `emulated` is the number of emulated guests in
-    which these other studies ran."""
+    which other studies ran."""
     head = {
         "suite_study": member.name,
         "begun": suites.begun(directory, member),

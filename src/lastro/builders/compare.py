@@ -119,7 +119,7 @@ def _mean(values: Sequence[float], kinds: Iterable[str], say: Language) -> str:
 
 
 def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield what differs between the campaigns, and what else restricts the conclusions from the table."""
+    """Yield the differences between the campaigns, and other notes that restrict conclusions from the table."""
     yield from (say("differs: {what}", what=line) for line in difference_lines(comparison, say))
     yield from comparison_notes(comparison, say)
     if comparison.n_tests:

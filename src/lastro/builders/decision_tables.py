@@ -97,7 +97,7 @@ def looks_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def breaking_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the dose at which each service level breaks; nothing if no condition is a factor of numbers."""
+    """Yield a table of the dose at which each service level breaks; nothing if no condition is a numeric factor."""
     if not (broken_by_dose := list(broken_levels(decision))):
         return
     rows = tuple(

@@ -131,7 +131,7 @@ def _title(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _table_scope(shown: _ShownResults) -> Iterator[str]:
-    """Yield how many treatments the table shows, if not all, and its order, if it is that of the decision."""
+    """Yield how many treatments the table shows, if not all, and that it is sorted by the decision, if it is."""
     say, n, treatments = shown.say, len(shown.rows), len(shown.report.rows)
     if n < treatments:
         yield say("{n} of {treatments} shown", n=n, treatments=say.count(treatments, "treatment"))
@@ -265,7 +265,7 @@ def _missing(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _invalid_reasons(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield each reason for invalid attempts with its trials, that of most trials first: 'no traffic (trial 3)'."""
+    """Yield each reason for invalid attempts with its trials, the most frequent first: 'no traffic (trial 3)'."""
     reasons = merge_reasons(
         (reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons
     )
@@ -381,7 +381,7 @@ def _command_for_all(report: CampaignResults, say: Language) -> str:
 
 
 def _limitations(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the limitations; in a terminal, only that of a sequential campaign."""
+    """Yield the limitations; in a terminal, only the one that a sequential campaign has."""
     report, say = shown.report, shown.say
     if shown.form == "terminal":
         yield doc.Paragraph(words.sequential_note(report, say) if report.study.design.sequential else "")

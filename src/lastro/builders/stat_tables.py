@@ -207,8 +207,8 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
 def effect_name(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) -> str:
     """Return the name of an effect, followed by the effects that a fraction of the design measures together with it.
 
-    `effect` has the names of its factors. Of these aliases, those of more than two factors that also have more factors
-    than the effect are left out."""
+    `effect` has the names of its factors. An alias of three or more factors is left out if it also has more factors
+    than the effect."""
     most = max(2, len(effect))
     aliases = [metric.fraction.text(alias) for alias in metric.fraction.aliases(effect) if len(alias) <= most]
     return " × ".join(effect) + with_aliases(aliases, say)

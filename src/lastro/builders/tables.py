@@ -54,7 +54,7 @@ def results_table(content: Content, view: MetricView) -> Table:
 
 
 def ratios_table(content: Content) -> Table:
-    """Return a table with a column per metric: the ratio of each treatment that can run here, or else its mean."""
+    """Return a table of the treatments that can run here: for each metric the ratio or, without a ratio, the mean."""
     report, say, under = content.report, content.say, content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     rows = tuple(
@@ -233,7 +233,8 @@ def doses_table(report: CampaignResults, say: Language) -> Table:
 def remarks_table(report: CampaignResults, say: Language) -> Table:
     """Return a table of the remarks of trials by kind and platform, with the text of the first remark.
 
-    In the number of trials, each treatment counts by the metric of which most trials have the remark."""
+    The number of trials is a sum over treatments. If trials of a treatment have the remark on several metrics, the
+    metric with the most of them counts."""
     by_kind: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
     trials: Counter[tuple[str, str]] = Counter()
     for row in report.rows:
@@ -290,7 +291,7 @@ def invalid_table(report: CampaignResults, say: Language) -> Table:
 
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """Return why the attempts of a trial were invalid; '(2×)' follows a reason that only two of them had."""
+    """Return why attempts of a trial were invalid; '(2×)' follows a reason of only two of more attempts."""
     reasons = merge_reasons((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
     counts = {reason: len(set(numbers)) for reason, numbers in reasons}
     return "; ".join(reason if n == len(attempts) else f"{reason} ({n}×)" for reason, n in counts.items())

@@ -72,7 +72,7 @@ class ProbeProgress:
         self._done_s += self._start_s.get(platform, 0.0)
 
     def _show(self, text: str, progress: str = "", *, line: str = "") -> None:
-        """Show `text` on the live line of a terminal; elsewhere, print `line`, or else `text`, unless printed before.
+        """Show `text` on the live line of a terminal; elsewhere, print `line` (default: `text`), but only once.
 
         `progress` follows in parentheses."""
         line = line or text

@@ -34,10 +34,9 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
 
 
 def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
-    """Return the recorded topology of the attempt `chosen`.
+    """Return the recorded topology of the attempt `chosen`, or else of another attempt of the trial's treatment.
 
-    If it has none, or `chosen` is None, return that of another attempt of the trial's treatment, unless `only_that`.
-    Raises: InputError when none was recorded."""
+    If `only_that` is true, other attempts do not count. Raises: InputError when none was recorded."""
     topology = recorded([chosen]) if chosen else None
     if topology is None and not only_that:
         alike = [row.number for row in store.trials() if row.treatment == trial.treatment and row.attempts]

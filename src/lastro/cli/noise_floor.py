@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
     """Return the directories of the A/A campaigns, `first`, `first`-2 and so on, some of which may not exist yet.
 
-    Their number is `n_campaigns` or, if greater, that of the existing ones, but at least one. Raises: InputError when
+    There are `n_campaigns`, or as many as exist if that is more, and at least one. Raises: InputError when
     `n_campaigns` is out of range."""
     if n_campaigns is not None and not 1 <= n_campaigns <= _MOST_CAMPAIGNS:
         raise InputError(f"--campaigns {n_campaigns} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")

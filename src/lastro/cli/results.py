@@ -201,9 +201,9 @@ def _style(args: argparse.Namespace) -> CsvStyle:
 def table_blocks(
     report: CampaignResults, say: Language, choice: TableChoice | None = None, *, statistics: bool = False
 ) -> Iterator[Block]:
-    """Return the document on a campaign for a terminal, with `statistics` also the effects and those of each metric.
+    """Return the document on a campaign for a terminal; with `statistics`, with the effects and all statistics.
 
-    Without them, the campaign is not analysed, which would take seconds."""
+    Without `statistics`, the campaign is not analysed, which would take seconds."""
     from lastro.analysis import analyse
     from lastro.builders.content import Content
     from lastro.builders.results import results_blocks

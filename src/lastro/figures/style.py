@@ -63,8 +63,8 @@ _RC: dict[Any, Any] = {
 class Picture:
     """A drawn figure with its title, and a `name` that can be the stem of a file name.
 
-    The same data give the same bytes. If the matplotlib figure has a label, it describes the figure for readers who
-    cannot see it; an SVG file then contains the title and this label."""
+    The same data give the same bytes. The label of the matplotlib figure, if any, describes it for readers who cannot
+    see it; then an SVG contains the title and the label."""
 
     name: str
     title: str

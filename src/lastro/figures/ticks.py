@@ -73,7 +73,7 @@ class Ticks(Locator):
 
 
 class TickLabels(Formatter):
-    """A formatter for matplotlib: the labels of the ticks that `Ticks` chose, made by the same function `text`."""
+    """A formatter for matplotlib that labels ticks by the function `text`, which must be the one that `Ticks` has."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]]) -> None:
         self.text = text

@@ -41,7 +41,7 @@ def lacks_spread(cell: Cell) -> bool:
 
 
 def explanations(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield what the means and ratios of a table are, and why ratios or intervals are missing, as far as it has any."""
+    """Yield what means and ratios are, and why ratios or intervals are missing, if the table of results has any."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
     confidence = percent(report.study.design.confidence, say)
     if any(cell.summary and cell.summary.interval for _, cell in cells):

@@ -320,8 +320,8 @@ def metric_note(metric: Metric, say: Language) -> str:
 def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
     """Return (purpose, command line) of the commands that repeat the campaign or show more of it.
 
-    For several campaigns, they only show reports and values: each campaign is repeated by the commands of its own
-    report."""
+    For several campaigns, they only show reports and values: the report of each campaign has the commands that repeat
+    it."""
     if report.members and not report.of_fleet:
         places = [shlex.quote(member.directory) for member in report.members]
         reports = " && ".join(f"lastro report {place}" for place in places)

@@ -57,7 +57,7 @@ def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
 def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
     """Yield a caveat if a neighbour used CPU time and a metric is measured with paced packets.
 
-    Idle CPUs halt between such packets. A neighbour that keeps them busy saves the packets the time to wake a CPU. A
+    Idle CPUs halt between such packets. If a neighbour keeps CPUs busy, packets need not wait until a CPU wakes up. A
     constant of the study can keep CPUs awake while latency is measured, but not in any other phase."""
     if report.study.scenario != "chain" or not _has_cpu_neighbour(report):
         return

@@ -87,7 +87,7 @@ def effect_text(
 def reason_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Return the reason for the verdict on a claim, after the stand-ins on which it was judged, if any.
 
-    It also says over how many conditions of the design the claim was judged, if not over all."""
+    If the claim was not judged over all conditions of the design, the text also says over how many."""
     text = N_("stand-in: {measured} in place of {published}")
     stand_ins = [
         say(text, measured=", ".join(map(str, stand_in.measured)), published=stand_in.published)

@@ -152,7 +152,7 @@ def ratio_text(ratio: Estimate, say: Language = ENGLISH) -> str:
 
 
 def ratio_range(ends: Interval, say: Language = ENGLISH) -> str:
-    """Format an interval of ratios of which there is no estimate: '×0.80 to ×1.10'."""
+    """Format an interval of ratios without an estimate: '×0.80 to ×1.10'."""
     decimals = _ratio_decimals(ends, ends.high)
     low, high = (say.number(fixed(end, decimals)) for end in (ends.low, ends.high))
     return say("×{low} to ×{high}", low=low, high=high)

@@ -20,8 +20,8 @@ _DIGITS = 4  # of a number at most, unless more are needed to show that its inte
 class Amount:
     """A change with its interval from `low` to `high`, all in `unit`.
 
-    The unit is percent, or that of the metric, and begins with a space. `nothing` is the value that means no change: 0,
-    or 1 for a multiple. `low` and `high` are None without an interval."""
+    The unit is percent or the unit of the metric, and begins with a space. `nothing` is the value that means no change:
+    0, or 1 for a multiple. `low` and `high` are None without an interval."""
 
     value: float
     low: float | None

@@ -55,7 +55,7 @@ def _kinds(report: CampaignResults, factor: str) -> dict[str, set[str]]:
 def _against_best(factor: FactorPairs, metric: Metric) -> FactorPairs:
     """Return the comparisons of a factor with its best level as the reference.
 
-    It is unchanged if no direction is better, or if not all levels are compared with the best one."""
+    Return `factor` unchanged if neither direction is better, or if not all levels are compared with the best one."""
     if metric.better == "neither":
         return factor
     loss = {factor.reference: 0.0} | {level: _loss(pair, metric) for level, pair in factor.effects.items()}

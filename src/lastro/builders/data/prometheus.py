@@ -96,7 +96,7 @@ def _means_of(series: KeptSeries, labels: str) -> Iterator[ExportedMean]:
 def _lines(
     means: Sequence[ExportedMean], campaign: tuple[str, str], time: Callable[[ExportedMean], str]
 ) -> Iterator[str]:
-    """Yield the lines of all metric families, that of the campaigns last; `campaign` is its (name, type)."""
+    """Yield the lines of all metric families. `campaign` is the (name, type) of the last one, with the campaigns."""
     for name, meaning, value_of in _GAUGES:
         yield from (f"# HELP {name} {meaning}", f"# TYPE {name} gauge")
         for mean in means:
