@@ -229,7 +229,7 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Tria
     return treatments, design.trials(study, len(treatments))
 
 
-def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, place: Place = alone) -> None:
+def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, place: Place) -> None:
     """Call `run` with a display of progress; log the `event` with which the campaign begins, and how it ends.
 
     `place` returns the campaign's position in a suite."""

@@ -244,7 +244,7 @@ def _time_text(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
     return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
-def decision_advice_document(advice: DecisionAdvice, claims: Sequence[ClaimAdvice] = ()) -> dict[str, Any]:
+def decision_advice_document(advice: DecisionAdvice, claims: Sequence[ClaimAdvice]) -> dict[str, Any]:
     """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}], cost_blocks, claims}.
 
     `open` are the candidates that are not decided. `likely` and `sure` are the numbers of further blocks that decide on

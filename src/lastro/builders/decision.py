@@ -50,7 +50,7 @@ def decision_blocks(
 
 
 def decision_section(
-    decision: SlaDecision | None, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...] = ()
+    decision: SlaDecision | None, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...]
 ) -> Iterator[Block]:
     """Yield the section of a report on its decision by service levels: the answer, and below it the blocks of `_body`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -115,7 +115,7 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
 def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
     """Return a bar chart of the source as a table: the mean here and, where it is known, the published value.
 
-    A published ratio or difference is applied to the mean of this campaign with which the source compares. With
+    A published ratio or difference has a reference; it is applied to the mean of that reference in this campaign. With
     `noted`, the note of the figure is below the table; otherwise the caller writes it below the figure."""
     figure = matched.figure
     groups = tuple(dict.fromkeys(name for levels in figure.groups for name in levels))
@@ -126,16 +126,6 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         if marks := marks_of(panel):
             relative = any(mark.relative for mark in marks)
             heads.append(say("published, as it would be here") if relative else say("published"))
-    places = dict.fromkeys(
-        (published_bar.group, published_bar.bar) for panel in matched.panels for published_bar in panel.bars
-    )
-    rows = []
-    for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
-        group_levels = figure.groups[group]
-        labels = [levels_text(group_levels.get(name, ()), say) for name in groups]
-        labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
-        texts = [text for panel in matched.panels for text in _bar_texts(panel, group, bar, say)]
-        rows.append((*labels, *texts))
     first = len(groups) + len(bars)
     how = say(
         "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
@@ -151,7 +141,7 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         f"published-figure-{figure.passage.id}",
         title_of(figure.passage, say),
         (*groups, *bars, *heads),
-        tuple(rows),
+        tuple(_bar_rows(matched, groups, bars, say)),
         frozenset(range(first, first + len(heads))),
         note=_notes(
             figure.passage.notes(say.code) if noted else "",
@@ -161,6 +151,22 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         ),
         dense=True,
     )
+
+
+def _bar_rows(
+    matched: MatchedBars, groups: Sequence[str], bars: Sequence[str], say: Language
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each bar: the levels of its group and its own, then its cells in each panel.
+
+    `groups` and `bars` are the factors that distinguish groups, and bars within a group. A mean over all bars of a group
+    follows these bars."""
+    figure = matched.figure
+    places = {(published.group, published.bar) for panel in matched.panels for published in panel.bars}
+    for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
+        labels = [levels_text(figure.groups[group].get(name, ()), say) for name in groups]
+        labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
+        texts = [text for panel in matched.panels for text in _bar_texts(panel, group, bar, say)]
+        yield (*labels, *texts)
 
 
 def here_text(here: MatchedMean, say: Language) -> str:

@@ -97,7 +97,7 @@ class _Section:
 
 def results_blocks(
     content: Content,
-    form: Form = "page",
+    form: Form,
     figures: PageFigures = NO_FIGURES,
     choice: TableChoice | None = None,
     *,

@@ -22,11 +22,11 @@ MANY = 40  # with more treatments, the leading factors become headings of groups
 _REACH = math.log(1.05), math.log(4)  # the least and the most that the axis of a ratio shows on either side of 1
 
 
-def results_grid(content: Content, rows: Sequence[Row] | None = None) -> Grid:
+def results_grid(content: Content, rows: Sequence[Row] | None) -> Grid:
     """Return the grid of all treatments and metrics; formats without grids show its tables, one per metric, instead.
 
-    With `rows`, it has only these treatments, in their order, and no tables; groups of many are left to the renderer.
-    """
+    With `rows`, the grid has only these treatments, in this order, and no tables. Then it has no headings of groups,
+    either, since the terminal makes its own."""
     report, say = content.report, content.say
     shown, many = report.rows if rows is None else rows, rows is None and len(report.rows) > MANY
     tables = [results_table(content, view) for view in report.views] if rows is None else []

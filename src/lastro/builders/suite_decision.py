@@ -129,9 +129,9 @@ def _levels_table(decision: SuiteDecision, say: Language) -> Table:
 
 
 def _met_text(decision: SlaDecision, platform: str, say: Language) -> str:
-    """Format the verdict on a platform, and how it compares with each level where it is worst.
+    """Format the verdict on a platform and its worst mean for each service level: '✓ holds: 2100 (> 99 %)'.
 
-    Such as '✓ holds: 2100 (> 99 %)'; a dash for a platform that is not a candidate."""
+    Return a dash for a platform that is not a candidate."""
     if (at := surest_variant(decision, platform)) is None:
         return "—"
     verdict, odds = decision.choice.verdict(at), decision.choice.odds[at]

@@ -133,7 +133,7 @@ def _emulation_note(plans: Sequence[StudyPlan]) -> list[str]:
     return []
 
 
-def _not_probed(busy: str = "") -> str:
+def _not_probed(busy: str) -> str:
     if busy:
         return f"availability was not probed: {busy}; use --wait to probe once it is free"
     how = "without --no-probe" if os.geteuid() == 0 else "as root"

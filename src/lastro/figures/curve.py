@@ -80,7 +80,7 @@ def _summaries(panels: Sequence[Panel], view: MetricView, name: str | None = Non
 
 
 def _looks(curve: Curve, panels: Sequence[Panel]) -> dict[str, Look]:
-    """Return {name of a line: its look}, except for lines whose treatments all cannot run here.
+    """Return {name of a line: its look}, except for lines without a treatment that can run here.
 
     The baseline is thick and black. After seven other lines, colours repeat with other markers."""
     looks: dict[str, Look] = {}

@@ -91,7 +91,9 @@ def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
 
 
 def with_overflow(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
-    """Return `ends` with `cut` and `beyond` set for these intervals; if `bounded`, no value can be below 0."""
+    """Return `ends`, with `cut` and `beyond` set if some of these intervals do not fit.
+
+    `bounded` is true if no value can be below 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
     beyond = any(high > ends.high or (low < ends.low and not (bounded and low < 0)) for low, high in intervals)
     return AxisEnds(ends.low, ends.high, ends.log, cut, beyond)

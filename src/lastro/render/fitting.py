@@ -68,7 +68,7 @@ def _cut(text: str) -> str:
     return shown
 
 
-def _table_within(table: Table, room: int, say: Language, whole: str, summary: str = "") -> Iterator[str]:
+def _table_within(table: Table, room: int, say: Language, whole: str, summary: str) -> Iterator[str]:
     """Yield the title, the note, the rows that fit into `room` bytes, and how many more rows the command `whole` shows.
 
     The rows are folded if there is a `summary`, or if there are many."""

@@ -165,7 +165,7 @@ def with_aliases(aliases: Sequence[str], say: Language) -> str:
 
 
 def undecided_text(what: str, pairs: Sequence[Pair], margin: float, say: Language) -> str:
-    """Return that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
+    """Return `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
 
     If the levels are of different campaigns, they have no block in common, and the text states no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)
