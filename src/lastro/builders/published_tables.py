@@ -158,8 +158,8 @@ def _bar_rows(
 ) -> Iterator[tuple[str, ...]]:
     """Yield a row for each bar: the levels of its group and its own, then its cells in each panel.
 
-    `groups` and `bars` are the factors that distinguish groups, and bars within a group. A mean over all bars of a group
-    follows these bars."""
+    `groups` and `bars` are the factors that distinguish groups, and bars within a group. A mean over all bars of a
+    group follows these bars."""
     figure = matched.figure
     places = {(published.group, published.bar) for panel in matched.panels for published in panel.bars}
     for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
