@@ -149,16 +149,16 @@ class _Sketch:
         With `to`, this text replaces the port `there`."""
         way = link.way if here is link.a else link.way[::-1]
         top_in = self.y_in
-        rows: list[tuple[LinkEnd | Device | str, bool]] = [(here, False), (f"{link.attachment} {to}".strip(), False)]
-        rows += [(device, True) for device in way]
-        rows += [] if to else [(there, False)]
-        for row, (what, is_device) in enumerate(rows):
+        rows: list[LinkEnd | Device | str] = [here, f"{link.attachment} {to}".strip(), *way]
+        if not to:
+            rows.append(there)
+        for row, what in enumerate(rows):
             at_in = top_in + (row + 0.75) * _LINE_IN
             look = {"colour": GREY if isinstance(what, Device) else "#31383E"}
             if isinstance(what, str):
                 look = {"colour": "black", "fontweight": "bold"}
             self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, **look)
-            if is_device:
+            if isinstance(what, Device):
                 self._rectangle(_WIRE_IN - 0.045, at_in - 0.045, 0.09, 0.09, "#31383E", _DEVICE, above=True)
         self.y_in += (len(rows) + 0.5) * _LINE_IN
         self._line([_WIRE_IN, _WIRE_IN], [top_in, self.y_in], "#31383E", 1.3)
