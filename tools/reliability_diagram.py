@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from lastro.figures.style import GREY, Picture, colour_of, marker_of, style
-from lastro.figures.xy import Plot, PlotAxis, PlotLine, PlotPanel, drawn
+from lastro.figures.xy import Plot, PlotAxis, PlotLine, PlotPanel, draw_plot
 from lastro.words.language import ENGLISH
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -47,7 +47,7 @@ def diagram(page: str) -> Picture:
         legend_title="stated, %; a line for each number of blocks",
     )
     with style():
-        return Picture("reliability", plot.title, drawn(plot, ENGLISH))
+        return Picture("reliability", plot.title, draw_plot(plot, ENGLISH))
 
 
 def _line(at: int, blocks: str, pairs: list[tuple[float, float]]) -> PlotLine:

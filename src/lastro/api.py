@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro.app.contents import claims_of, content_from, loaded
+from lastro.app.contents import claims_of, content_from, load_data
 from lastro.errors import InputError, did_you_mean
 from lastro.words.language import ENGLISH
 
@@ -166,7 +166,7 @@ class Campaign(_Shown):
 
     def __init__(self, directory: Path, *, all_metrics: bool = False) -> None:
         self.directory = directory
-        self._data, self._all_metrics = loaded(directory), all_metrics
+        self._data, self._all_metrics = load_data(directory), all_metrics
 
     @property
     def study(self) -> str:
@@ -335,9 +335,9 @@ class Campaign(_Shown):
         return results_blocks(self._content, "short")
 
     def _plans(self) -> Iterator[Any]:
-        from lastro.builders.page_figures import planned
+        from lastro.builders.page_figures import planned_figures
 
-        return planned(self._content)
+        return planned_figures(self._content)
 
     def _known(self, metric: str | None, among: Sequence[str] = ()) -> Sequence[str]:
         """Return [`metric`] or, if it is None, all of `among` (default: the analysed metrics).

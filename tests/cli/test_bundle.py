@@ -204,10 +204,10 @@ def test_an_anonymous_bundle_names_no_host_and_no_user(bundled_campaign: Path, t
 
 
 def test_names_are_replaced_as_whole_words_only() -> None:
-    from lastro.app.private import private
+    from lastro.app.private import redact
 
     machine = {"host": {"hostname": "node"}, "controller": {"hostname": "vm"}}
-    found = private(Provenance.of(machine), {"/srv/c1": "campaign"}, anonymous=True)
+    found = redact(Provenance.of(machine), {"/srv/c1": "campaign"}, anonymous=True)
     assert found.clean("node, node_exporter, the-node, node.js and vm in /srv/c1/x, /srv/c11") == (
         "anonymous, node_exporter, the-node, anonymous.js and vm in campaign/x, /srv/c11"
     )

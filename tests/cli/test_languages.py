@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Bench, lastro
+from .suites import WITH_A_GAP, write_folder
 from .test_compare import pair, steady
 
 PORTUGUESE = ("--lang", "pt-BR")
@@ -44,6 +45,17 @@ def test_a_planned_gate_and_a_noise_floor(bench: Bench) -> None:
     assert "Barreira: acima de 5 %, 2 tratamentos e 2 métricas: 4 testes." in planned
     floor = lastro("noise-floor", bench.directory, *PORTUGUESE).out
     assert "linha de base mais ruidosa" in floor and f"guardado com {bench.directory}" in floor
+
+
+def test_the_end_of_a_suite_and_of_a_campaign(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "mine", {"memory": WITH_A_GAP["memory"], "uplink": WITH_A_GAP["uplink"]})
+    suite = tmp_path / "suite"
+    ended = lastro("run", folder, "-o", suite, *PORTUGUESE, drawn=False)
+    assert ended.err.splitlines()[-1] == "não executados aqui: memory"
+    assert f"\ntabelas: lastro results {suite}\n" in ended.out and "não pôde ser executado" in ended.out
+    assert '<html lang="pt-BR">' in (suite / "uplink" / "report.html").read_text()
+    resumed = lastro("resume", suite / "uplink", "--no-report", *PORTUGUESE)
+    assert "blocos adicionais decidiriam" in resumed.out
 
 
 @pytest.mark.parametrize("command", ["compare", "advise-replicates", "status"])

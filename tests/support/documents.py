@@ -9,7 +9,7 @@ from rich.text import Text
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.pooled_study import PooledStudy
 from lastro.builders.content import Content
-from lastro.builders.page_figures import drawn, linked, planned
+from lastro.builders.page_figures import draw_figures, link_figures, planned_figures
 from lastro.builders.pool import pool_blocks
 from lastro.builders.results import results_blocks
 from lastro.builders.suite import StudySection, suite_blocks
@@ -23,7 +23,9 @@ from lastro.words.language import ENGLISH, Language
 
 
 def render_html(content: Content) -> str:
-    return html(results_blocks(content, "page", drawn(planned(content))), content.say, content.report.directory)
+    return html(
+        results_blocks(content, "page", draw_figures(planned_figures(content))), content.say, content.report.directory
+    )
 
 
 def render_terminal(report: CampaignResults, width: int, say: Language = ENGLISH) -> list[Text]:
@@ -35,11 +37,11 @@ def render_latex(content: Content) -> str:
 
 
 def render_markdown(content: Content, figures: Mapping[str, str] | None = None) -> str:
-    return markdown(results_blocks(content, "page", linked(planned(content), figures or {})), content.say)
+    return markdown(results_blocks(content, "page", link_figures(planned_figures(content), figures or {})), content.say)
 
 
 def render_short(content: Content, figures: Mapping[str, str] | None = None) -> str:
-    blocks = results_blocks(content, "short", linked(planned(content), figures or {}))
+    blocks = results_blocks(content, "short", link_figures(planned_figures(content), figures or {}))
     return markdown_within(blocks, content.say, "lastro report --format md --full")
 
 
@@ -48,4 +50,4 @@ def render_suite(title: str, description: str, directory: str, sections: Sequenc
 
 
 def render_pool(found: PooledStudy, say: Language) -> str:
-    return html(pool_blocks(found, say, drawn(forest_plans(found, say))), say, "somewhere")
+    return html(pool_blocks(found, say, draw_figures(forest_plans(found, say))), say, "somewhere")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lastro.app.provenance import comparable, identity
+from lastro.app.provenance import comparable_facts, identity
 from lastro.errors import ImageError, PlatformError
 from lastro.host.base import Host
 from lastro.host.local import LocalHost
@@ -104,7 +104,7 @@ def test_a_function_that_is_never_ready_makes_its_treatments_unavailable(running
 
 def test_the_provenance_has_the_digest_of_each_function(testbed: Testbed) -> None:
     with closing(ChainScenario(testbed)) as scenario:
-        facts = comparable(identity(scenario))
+        facts = comparable_facts(identity(scenario))
     assert len(facts["functions.limiter.sha256"]) == 64 and "nft -D" in facts["functions.limiter.command"]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import lastro
 from lastro.api import Columns
-from lastro.app.contents import loaded
+from lastro.app.contents import load_data
 from lastro.errors import InputError, OutputError
 from lastro.results.export import to_csv
 
@@ -36,7 +36,7 @@ def campaign(directory: Path) -> lastro.Campaign:
 
 
 def test_values_are_those_of_the_csv(campaign: lastro.Campaign, directory: Path) -> None:
-    of_csv = list(csv.DictReader(io.StringIO(to_csv(loaded(directory)))))
+    of_csv = list(csv.DictReader(io.StringIO(to_csv(load_data(directory)))))
     every = campaign.values(invalid=True)
     assert list(every) == list(of_csv[0]) and len(every["value"]) == len(of_csv)
     valid = campaign.values()

@@ -21,7 +21,7 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.analysis.claims.load import claims_copy
 from lastro.app.contents import claims_of
 from lastro.app.documents import documents
-from lastro.app.private import cleaned_provenance, private
+from lastro.app.private import cleaned_provenance, redact
 from lastro.builders import crate_readme as crate_words
 from lastro.builders.crate import METADATA, Author, Crate, CrateCampaign, CrateFile, metadata
 from lastro.campaign import suite as suites
@@ -85,7 +85,7 @@ def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> Finish
     a zip; StoreError when a database is damaged; OutputError when the bundle cannot be written."""
     as_zip = output.suffix.lower() == ".zip"
     _check_output(output, as_zip=as_zip)
-    with _staged(output) as stage:
+    with _staging_directory(output) as stage:
         root = stage / "crate"
         copies = (_copy(directory, member, root / IN_BUNDLE, wanted) for member in _members(directory))
         campaigns = [copy for copy in copies if copy is not None]
@@ -125,8 +125,8 @@ def _check_output(output: Path, *, as_zip: bool) -> None:
 
 
 @contextmanager
-def _staged(output: Path) -> Iterator[Path]:
-    """Yield a new temporary directory next to `output`, and so on the same disk; remove it after the block.
+def _staging_directory(output: Path) -> Iterator[Path]:
+    """Yield a new temporary directory next to `output`, on the same disk; remove it after the block.
 
     Its subdirectory `crate` is for the bundle. Raises: OutputError when writing fails; InputError when root would write
     where other users can interfere."""
@@ -168,7 +168,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
             )
         data = load_campaign(store)
         places, testbeds = _places(source, store), store.testbeds()
-        facts = private(
+        facts = redact(
             store.provenance, places, anonymous=wanted.anonymous, testbeds=testbeds, segments=store.segments()
         )
         copy_store(store, target / "campaign.db", facts.clean, facts.provenance, facts.testbeds)
@@ -182,7 +182,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         valid=states.count("valid"),
         waiting=states.count("pending") + states.count("running"),
         began=data.attempts[0].started_utc if data.attempts else "",
-        ended=_end(data.attempts[-1]) if data.attempts else "",
+        ended=_end_utc(data.attempts[-1]) if data.attempts else "",
         provenance=facts.provenance | shared([row.provenance for row in facts.testbeds.values()]),
         guest=_guest(data, facts.clean),
     )
@@ -194,7 +194,7 @@ def _guest(data: CampaignData, clean: Clean) -> MeasuredIn | None:
     return MeasuredIn.of_data(cleaned_provenance(data.provenance, clean), members)
 
 
-def _end(attempt: Attempt) -> str:
+def _end_utc(attempt: Attempt) -> str:
     """Return the UTC time at which an attempt ended; if its recorded start is not a valid time, return that text."""
     try:
         began = datetime.fromisoformat(attempt.started_utc)
@@ -214,23 +214,25 @@ def _places(directory: Path, store: Store) -> dict[str, str]:
 
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
-    """Write the study `name`, whose file has this `text`, and its claims to `target`.
+    """Write the study `name`, whose file has this `text`, and the claims of the campaign in `source` to `target`.
 
-    The claims are those of the campaign in `source`. No symbolic link below `whole`, the directory that is bundled, is
-    followed. Raises: InputError when the claims file is a link, or is not a file."""
-    files = claims_copy(claims, whole) if (claims := claims_of(source, name)) is not None else {}
-    for file, words in {**files, "study.toml": text}.items():  # in this order, so that no claims file takes its place
-        (target / file).write_text(words, encoding="utf-8")
+    No symbolic link below `whole`, the directory that is bundled, is followed. Raises: InputError when the claims file
+    is a link, or is not a file."""
+    claims = claims_of(source, name)
+    texts = {} if claims is None else claims_copy(claims, whole)
+    texts["study.toml"] = text  # last, so that no claims file of this name replaces it
+    for file, content in texts.items():
+        (target / file).write_text(content, encoding="utf-8")
 
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
     """Write the index of a suite to the bundle in `target`, with private words replaced."""
     suite = suites.read(directory)
-    cleaners = [private(Provenance(), {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
+    cleaners = [redact(Provenance(), {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
-                cleaners.append(private(store.provenance, {}, anonymous=wanted.anonymous))
+                cleaners.append(redact(store.provenance, {}, anonymous=wanted.anonymous))
 
     def clean(text: str | None) -> str | None:
         return text and reduce(lambda words, cleaner: cleaner.clean(words), cleaners, text)
@@ -258,23 +260,23 @@ def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: BundleOp
 
 
 def _fill(root: Path, crate: Crate) -> list[str]:
-    """Write all files of the bundle in `root` that are missing, since the campaigns are there; return the files' names.
+    """Write all files of the bundle in `root` except its campaigns, which are there; return the names of all files.
 
-    The names are in the order in which the zip has them."""
+    The names are in the order that they have in the zip."""
     for name, text in documents(root, language(crate.lang)):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(text)
     (root / "README.md").write_text(crate_words.readme(crate), encoding="utf-8")
     (root / "CITATION.cff").write_text(crate_words.citation(crate), encoding="utf-8")
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
-    files = [_described(root, name) for name in names]
+    files = [_file_entry(root, name) for name in names]
     (root / METADATA).write_text(metadata(crate, [*files, CrateFile(MANIFEST)]), encoding="utf-8")
-    files.append(_described(root, METADATA))
+    files.append(_file_entry(root, METADATA))
     lines = "".join(f"{file.sha256}  {file.name}\n" for file in sorted(files, key=lambda file: file.name))
     (root / MANIFEST).write_text(lines, encoding="utf-8")
     return [METADATA, "README.md", MANIFEST, *(name for name in names if name != "README.md")]
 
 
-def _described(root: Path, name: str) -> CrateFile:
+def _file_entry(root: Path, name: str) -> CrateFile:
     with (root / name).open("rb") as file:
         return CrateFile(name, (root / name).stat().st_size, file_digest(file, "sha256").hexdigest())

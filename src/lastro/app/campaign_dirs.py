@@ -23,7 +23,11 @@ def check_place(directory: Path) -> None:
 
     Commands check this before they hold the host, because they may have to wait for the host."""
     try:
-        content = "campaign" if holds_campaign(directory) else "suite" if suites.is_suite(directory) else ""
+        content = ""
+        if holds_campaign(directory):
+            content = "campaign"
+        elif suites.is_suite(directory):
+            content = "suite"
         nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
     except OSError as error:
         raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another -o DIR") from error

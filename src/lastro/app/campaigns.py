@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lastro.app.campaign_dirs import open_campaign
 from lastro.app.hosts import require_runnable, scenario_on_host
 from lastro.app.messages import say
-from lastro.app.provenance import comparable, differing, part_properties, provenance
+from lastro.app.provenance import comparable_facts, differences, part_properties, provenance
 from lastro.app.rights import require_root
 from lastro.app.studies import load_testbed, testbed_of
 from lastro.campaign import runner
@@ -86,7 +86,7 @@ def begin(
     except GuestLost as lost:
         if not holds_campaign(directory):
             raise
-        _say_that_another_boots(lost)
+        _announce_next_guest(lost)
         resume(directory, ResumeOptions(wait=True), place)
 
 
@@ -103,7 +103,7 @@ def _begin_on_fleet(
 ) -> None:
     from lastro.app import fleets
 
-    with fleets.fleet_held(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
+    with fleets.hold_fleet(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
         fleet.wait_for_first(fleets.say_for)
         provenance = {**fleets.provenance(file), **marks}
         with Store.create(directory, study, *schedule(study), provenance, fleet=True) as store, _running_alone(store):
@@ -120,13 +120,13 @@ def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
         require_runnable(store)
         before, n_attempts = store.counts(), len(store.durations())
         if not is_finished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
-            _with_guests(store, how, place)
+            _resume_in_guests(store, how, place)
         else:
-            _tidy(store)
+            _remove_leftovers(store)
         return store.counts() != before or len(store.durations()) != n_attempts
 
 
-def _with_guests(store: Store, how: ResumeOptions, place: Place) -> None:
+def _resume_in_guests(store: Store, how: ResumeOptions, place: Place) -> None:
     """Run the remaining trials; when a guest is lost, boot another one and continue.
 
     Raises: GuestLost after MAX_ATTEMPTS guests in a row were lost without a valid trial. A trial whose treatment ends
@@ -134,32 +134,32 @@ def _with_guests(store: Store, how: ResumeOptions, place: Place) -> None:
     valid, n_fruitless = store.counts()["valid"], 0
     while True:
         try:
-            _carry_on(store, how, place)
+            _resume_on_testbed(store, how, place)
             return
         except GuestLost as lost:
             before, valid = valid, store.counts()["valid"]
             n_fruitless = 0 if valid > before else n_fruitless + 1
             if n_fruitless == MAX_ATTEMPTS:
                 raise
-            _say_that_another_boots(lost)
+            _announce_next_guest(lost)
         how = replace(how, invalid=False, wait=True)  # the host is ours: wait if a command takes it meanwhile
 
 
-def _say_that_another_boots(lost: GuestLost) -> None:
+def _announce_next_guest(lost: GuestLost) -> None:
     say(f"{lost.message}; finished trials are safe, and the campaign continues in another guest")
 
 
-def _tidy(store: Store) -> None:
+def _remove_leftovers(store: Store) -> None:
     """Remove what is left on the host if the campaign's process was killed after it had saved its last trial."""
     if scenario_of(store.study).needs_root:
         with closing(Ledger()) as ledger:
             ledger.clean()
 
 
-def _carry_on(store: Store, how: ResumeOptions, place: Place) -> None:
-    """Run the remaining trials on the testbed or fleet in `how`, or else on that with which the campaign began."""
+def _resume_on_testbed(store: Store, how: ResumeOptions, place: Place) -> None:
+    """Run the remaining trials on the testbed or fleet in `how`, by default that with which the campaign began."""
     if store.is_fleet:
-        _carry_on_with_fleet(store, how, place)
+        _resume_on_fleet(store, how, place)
         return
     if how.fleet:
         raise InputError(f"{store.directory} was not started with a fleet", "continue it without --fleet")
@@ -167,7 +167,7 @@ def _carry_on(store: Store, how: ResumeOptions, place: Place) -> None:
     purpose = f"campaign {store.directory.resolve()}"
     with scenario_on_host(study, purpose, wait=how.wait, file=file) as scenario, _running_alone(store, how):
         _check_changes(store, provenance(study, scenario, file), how)
-        _reopen(store, how)
+        _reopen_invalid(store, how)
         _run_trials(store, partial(runner.run, store, scenario), "resumed", place)
 
 
@@ -175,10 +175,10 @@ def _check_changes(store: Store, now: Mapping[str, Any], how: ResumeOptions) -> 
     """Begin a new segment if facts of the provenance that must stay equal have changed since the last segment.
 
     `now` is the present provenance. Raises: InputError for such a change, unless `how.changed_host` accepts it."""
-    before = comparable(store.provenance.chapters)
+    before = comparable_facts(store.provenance.chapters)
     for segment in store.segments():
         before |= {name: now_value for name, (_, now_value) in segment.changes.items()}
-    if changes := differing(before, comparable(now)):
+    if changes := differences(before, comparable_facts(now)):
         if not how.changed_host:
             raise InputError(
                 f"{store.directory} was measured under different conditions: {'; '.join(told(changes))}",
@@ -188,7 +188,7 @@ def _check_changes(store: Store, now: Mapping[str, Any], how: ResumeOptions) -> 
         store.begin_segment(utc_now(), changes)
 
 
-def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None:
+def _resume_on_fleet(store: Store, how: ResumeOptions, place: Place) -> None:
     from lastro.app import fleets
 
     if how.testbed:
@@ -196,11 +196,11 @@ def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None
     study, purpose = store.study, f"campaign {store.directory.resolve()}"
     file = fleets.fleet_of(store, how.fleet)
     with (
-        fleets.fleet_held(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet,
+        fleets.hold_fleet(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet,
         _running_alone(store, how),
     ):
         fleet.wait_for_first(fleets.say_for)
-        _reopen(store, how)
+        _reopen_invalid(store, how)
         _run_trials(store, partial(fleet.run, store, scenario_of(study)), "resumed", place)
 
 
@@ -218,7 +218,7 @@ def _running_alone(store: Store, how: ResumeOptions | None = None) -> Iterator[N
             store.let_go()
 
 
-def _reopen(store: Store, how: ResumeOptions) -> None:
+def _reopen_invalid(store: Store, how: ResumeOptions) -> None:
     if how.invalid and (reopened := store.reopen_invalid()):
         store.log(utc_now(), "reopened", f"{reopened} invalid trials are tried again")
 
@@ -229,32 +229,31 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Tria
     return treatments, design.trials(study, len(treatments))
 
 
-def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, place: Place = alone) -> None:
-    """Call `run` with a display of progress, and log how the campaign begins (`event`) and ends.
+def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, place: Place) -> None:
+    """Call `run` with a display of progress; log the `event` with which the campaign begins, and how it ends.
 
     `place` returns the campaign's position in a suite."""
     study = store.study
     counts = store.counts()
     total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
-    observer = (ProgressBar if sys.stderr.isatty() else PlainProgress)(
-        total, counts["valid"] + counts["invalid"], headline, place
-    )
+    display = ProgressBar if sys.stderr.isatty() else PlainProgress
+    observer = display(total, counts["valid"] + counts["invalid"], headline, place)
     store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
         with observer:
             run(observer)
     except KeyboardInterrupt as interrupt:
-        _log(store, "interrupted", type(interrupt).__name__)
-        interrupt.args = (f"{_done(store)}; continue with `lastro resume {store.directory}`",)
+        _log_stop(store, "interrupted", type(interrupt).__name__)
+        interrupt.args = (f"{_progress_text(store)}; continue with `lastro resume {store.directory}`",)
         raise
     except LastroError as error:
-        _log(store, "stopped", error.message)
+        _log_stop(store, "stopped", error.message)
         raise
-    store.log(utc_now(), "finished", _done(store))
+    store.log(utc_now(), "finished", _progress_text(store))
 
 
-def _log(store: Store, event: str, text: str) -> None:
+def _log_stop(store: Store, event: str, text: str) -> None:
     """Log why the campaign stopped, with the trials that were running marked as not run.
 
     It is not an error if this fails: if the database has failed, the caller already reports that."""
@@ -263,6 +262,6 @@ def _log(store: Store, event: str, text: str) -> None:
         store.log(utc_now(), event, text)
 
 
-def _done(store: Store) -> str:
+def _progress_text(store: Store) -> str:
     counts = store.counts()
     return f"{counts['valid']} valid, {counts['invalid']} invalid, {counts['pending'] + counts['running']} to go"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,10 +18,9 @@ from lastro.words.language import Language
 if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
     from lastro.analysis.campaign import CampaignResults
-    from lastro.analysis.claims import Judgement
-    from lastro.analysis.claims.by_blocks import VerdictsAfter
     from lastro.analysis.claims.claim import Claims
     from lastro.analysis.pooled_study import PooledHost
+    from lastro.builders.claims import JudgedClaims
     from lastro.builders.content import Content
     from lastro.builders.suite import StudySection
     from lastro.results.read import CampaignData
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 Identity: TypeAlias = tuple[str | None, ...]  # of a host: its name, then further facts; the name is None if unknown
 
 
-def loaded(directory: Path) -> CampaignData:
+def load_data(directory: Path) -> CampaignData:
     """Load a campaign. Raises: InputError when the directory holds no campaign; StoreError when it is damaged."""
     from lastro.results.read import load_campaign
 
@@ -38,10 +36,10 @@ def loaded(directory: Path) -> CampaignData:
         return load_campaign(store)
 
 
-def loaded_together(directories: Sequence[Path]) -> CampaignData:
+def load_together(directories: Sequence[Path]) -> CampaignData:
     """Load several campaigns of one study as a single campaign.
 
-    Raises: as `loaded`; InputError if they are campaigns of different studies."""
+    Raises: as `load_data`; InputError if they are campaigns of different studies."""
     from lastro.results.merge import together
 
     return together(load_all(directories))
@@ -53,7 +51,7 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     Campaigns of the same host are put together. Each testbed of a fleet is a separate host, even if testbeds share a
     name and a processor. The host of each anonymous campaign is a separate host, too. The reports have all metrics.
 
-    Raises: as `loaded_together`; InputError if a host is not known, or if there is only one host."""
+    Raises: as `load_together`; InputError if a host is not known, or if there is only one host."""
     from lastro.analysis.build import build_report
     from lastro.analysis.pooled_study import PooledHost
     from lastro.results.merge import require_one_study, together
@@ -108,28 +106,26 @@ def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
 
 
 def load_all(directories: Sequence[Path]) -> list[CampaignData]:
-    """Load campaigns. Raises: as `loaded`; InputError for a suite among several directories."""
-    from lastro.campaign import suite as suites
-
+    """Load campaigns. Raises: as `load_data`; InputError for a suite among several directories."""
     if len(directories) > 1:
         for directory in filter(suites.is_suite, directories):
             raise InputError(
                 f"{directory} holds a suite, which cannot be put together with other campaigns",
                 f"give the directories of one of its studies, such as {directory}/STUDY",
             )
-    return [loaded(directory) for directory in directories]
+    return [load_data(directory) for directory in directories]
 
 
 def report_of(directory: Path, *, all_metrics: bool = False) -> CampaignResults:
-    """Load and analyse a campaign, and return its results. Raises: as `loaded`."""
+    """Load and analyse a campaign, and return its results. Raises: as `load_data`."""
     from lastro.analysis.build import build_report
 
-    return build_report(loaded(directory), all_metrics=all_metrics)
+    return build_report(load_data(directory), all_metrics=all_metrics)
 
 
 def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool) -> Content:
     """Return the content of a report on campaigns, with the claims of the first campaign or of its paper."""
-    data = loaded_together(directories)
+    data = load_together(directories)
     return content_from(data, claims_of(directories[0], data.study.name), say, all_metrics=all_metrics)
 
 
@@ -144,13 +140,12 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
         return Content(report, analyse(report), say)
     from lastro.words.claims_text import explanation, source_text, tally_text
 
-    judged_claims = judged(data, file)
-    report = judged_claims.report if all_metrics else judged_claims.report.of_the_study()
-    tally = ": ".join(
-        part for part in (source_text(judged_claims.claims.source), tally_text(judged_claims.judgements, say)) if part
-    )
-    printed = _printed(judged_claims.claims, judged_claims.report)
-    return Content(report, analyse(report), say, judged_claims.judgements, tally, explanation(report, say), printed)
+    judged = judge_claims(data, file)
+    report = judged.report if all_metrics else judged.report.of_the_study()
+    texts = (source_text(judged.claims.source), tally_text(judged.judgements, say))
+    tally = ": ".join(filter(None, texts))
+    published = _as_published(judged.claims, judged.report)
+    return Content(report, analyse(report), say, judged.judgements, tally, explanation(report, say), published)
 
 
 def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
@@ -161,10 +156,10 @@ def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
     from lastro.analysis.claims.load import load_claims
 
     file = claims_of(directory, data.study.name)
-    return _printed(load_claims(file, data.study), build_report(data, all_metrics=True)) if file else None
+    return _as_published(load_claims(file, data.study), build_report(data, all_metrics=True)) if file else None
 
 
-def _printed(claims: Claims, report: CampaignResults) -> AsPublished | None:
+def _as_published(claims: Claims, report: CampaignResults) -> AsPublished | None:
     from lastro.analysis.as_published import as_published
 
     return as_published(claims, report) or None
@@ -179,19 +174,7 @@ def suite_section(directory: Path, member: SuiteStudy, content: Content | None, 
     return StudySection(member.name, member.title, content, stopped, unjudged, link)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedClaims:
-    """The claims about a campaign and their judgements; `report` has all metrics, since claims may be about any.
-
-    `by_blocks` are the verdicts after the first blocks, if they were asked for."""
-
-    claims: Claims
-    judgements: tuple[Judgement, ...]
-    report: CampaignResults
-    by_blocks: tuple[VerdictsAfter, ...] = ()
-
-
-def judged(data: CampaignData, file: Path, *, by_blocks: bool = False) -> JudgedClaims:
+def judge_claims(data: CampaignData, file: Path, *, by_blocks: bool = False) -> JudgedClaims:
     """Judge the claims in `file` by a campaign, and if `by_blocks` also by its first blocks.
 
     Raises: StudyError when the file is not a valid claims file of the campaign's study."""
@@ -199,6 +182,7 @@ def judged(data: CampaignData, file: Path, *, by_blocks: bool = False) -> Judged
     from lastro.analysis.claims import judge
     from lastro.analysis.claims.by_blocks import verdicts_by_blocks
     from lastro.analysis.claims.load import load_claims
+    from lastro.builders.claims import JudgedClaims
 
     claims = load_claims(file, data.study)
     report = build_report(data, all_metrics=True)

@@ -38,7 +38,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     Raises: StoreError when its database is damaged."""
     home = bundle / IN_BUNDLE
     if not suites.is_suite(home):
-        yield from _of_campaign(home, "", say)
+        yield from _campaign_documents(home, "", say)
         return
     from lastro.builders.suite import suite_blocks
     from lastro.render.html import html
@@ -47,13 +47,13 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     for member in suite.studies:
         content = None
         if suites.begun(home, member):
-            content = yield from _of_campaign(home / member.name, f"{member.name}/", say)
+            content = yield from _campaign_documents(home / member.name, f"{member.name}/", say)
         sections.append(suite_section(home, member, content, f"{member.name}/report.html"))
     page = html(suite_blocks(suite.label, suite.description, sections, say, suite.source), say, IN_BUNDLE)
     yield f"{REPORT}/report.html", _text(page)
 
 
-def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
+def _campaign_documents(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
     """Yield the documents of one campaign, and return the content of its report.
 
     `inner` is the campaign's folder within a suite."""
@@ -87,7 +87,7 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
     """Yield the figures, the reports in all formats, and the tables of a campaign."""
     from lastro.builders.data.results import document
-    from lastro.builders.page_figures import drawn, linked, planned
+    from lastro.builders.page_figures import draw_figures, link_figures, planned_figures
     from lastro.builders.results import results_blocks
     from lastro.figures import pictures
     from lastro.render.html import html
@@ -96,12 +96,12 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     from lastro.results.export import to_csv
 
     links, say = {}, content.say
-    for picture in pictures(planned(content)):
+    for picture in pictures(planned_figures(content)):
         links[picture.title] = f"figures/{picture.name}.svg"
         yield f"{folder}{links[picture.title]}", _text(picture.svg())
-    page = html(results_blocks(content, "page", drawn(planned(content))), say, content.report.directory)
+    page = html(results_blocks(content, "page", draw_figures(planned_figures(content))), say, content.report.directory)
     yield f"{folder}report.html", _text(page)
-    whole = results_blocks(content, "page", linked(planned(content), links))
+    whole = results_blocks(content, "page", link_figures(planned_figures(content), links))
     yield f"{folder}report.md", _text(markdown(whole, say))
     yield f"{folder}report.tex", _text(latex(results_blocks(content, "paper"), say))
     yield f"{folder}tables/trials.csv", to_csv(data).encode()

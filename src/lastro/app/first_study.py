@@ -1,9 +1,8 @@
 """A study from a few answers: functions, platforms, neighbours, service levels, and the time that it may take.
 
 The design is the largest that fits into this time. To make it fit, first the measurements become shorter, then there
-are fewer blocks, then half of the combinations is left out, and then links and limits are held constant. Each step
-records the questions that the study can then not answer.
-"""
+are fewer blocks, then half of the combinations are left out, and then links and limits are held constant. Each step
+records the questions that the study can no longer answer."""
 
 from __future__ import annotations
 
@@ -123,27 +122,14 @@ def _efforts(n_platforms: int) -> Iterator[_Effort]:
 def _text(name: str, answers: Answers, effort: _Effort) -> str:
     """Return the text of a study file for these answers and this effort."""
     known_metrics = tuple(schemas()[_SCENARIO].metrics.values())
-    parsed = [ServiceLevel.parse(level_text, known_metrics) for level_text in answers.levels]
-    bounded = [level.metric.name for level in parsed]
+    bounded = [ServiceLevel.parse(level_text, known_metrics).metric.name for level_text in answers.levels]
     metrics = list(dict.fromkeys(("throughput", *bounded, _COST)))
-    levels = [
-        (level.metric.name, level_text.removeprefix(level.metric.name).strip())
-        for level, level_text in zip(parsed, answers.levels, strict=True)
+    service_levels = [
+        (metric, level_text.removeprefix(metric).strip())
+        for metric, level_text in zip(bounded, answers.levels, strict=True)
     ]
-    factors = {
-        "platform": answers.platforms,
-        "attachment": effort.links,
-        "isolation": effort.limits,
-        "function": answers.functions,
-        "anomaly": answers.neighbours,
-    }
-    varied = {factor: levels for factor, levels in factors.items() if len(levels) > 1}
-    fixed = {factor: levels[0] for factor, levels in factors.items() if len(levels) == 1}
-    if not varied:
-        varied = {"platform": answers.platforms}
-        fixed.pop("platform")
-    pings = any(name.startswith("latency") for name in metrics)
-    udp = any(name.startswith(("jitter", "udp")) for name in metrics)
+    varied, fixed = _factors(answers, effort)
+    baseline = ", ".join(f"{factor} = {_quoted(levels[0])}" for factor, levels in varied.items())
     lines = [
         "# Written from five answers by `lastro new --ask`. `lastro plan` shows it; `lastro run` ends with",
         "# the decision: which combination keeps the service levels at the least cost.",
@@ -160,16 +146,11 @@ def _text(name: str, answers: Answers, effort: _Effort) -> str:
         "",
         "[settings]",
         *(f'{factor} = "{level}"' for factor, level in fixed.items()),
-        f"tcp_s = {effort.measure_s:g}",
-        f"udp_s = {effort.measure_s if udp else 0:g}",
-        f"ping_s = {effort.measure_s if pings else 0.5:g}",
-        "ping_interval_ms = 10",
-        f"settle_s = {2 if effort.measure_s > 1 else 0}",
-        "gap_s = 0",
+        *_durations(metrics, effort),
         'cpus_idle = "awake"   # else latency also tells how long a CPU takes to wake up',
         "",
         "[sla]",
-        *(f'{metric} = "{level}"' for metric, level in levels),
+        *(f'{metric} = "{level}"' for metric, level in service_levels),
         "",
         "[cost]",
         f"{_COST} = 1",
@@ -178,9 +159,35 @@ def _text(name: str, answers: Answers, effort: _Effort) -> str:
         f"replicates = {effort.replicates}",
         "seed = 1",
         *([f"fraction = {_quoted(effort.fraction)}"] if effort.fraction != "1" else []),
-        f"baseline = {{ {', '.join(f'{factor} = {_quoted(varied[factor][0])}' for factor in varied)} }}",
+        f"baseline = {{ {baseline} }}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _factors(answers: Answers, effort: _Effort) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the factors that vary as {name: levels}, at least one, and those that do not as {name: level}."""
+    factors = {
+        "platform": answers.platforms,
+        "attachment": effort.links,
+        "isolation": effort.limits,
+        "function": answers.functions,
+        "anomaly": answers.neighbours,
+    }
+    varied = {factor: levels for factor, levels in factors.items() if len(levels) > 1}
+    varied = varied or {"platform": answers.platforms}
+    return varied, {factor: levels[0] for factor, levels in factors.items() if factor not in varied}
+
+
+def _durations(metrics: Sequence[str], effort: _Effort) -> Iterator[str]:
+    """Yield the settings with the durations of a trial's phases; a phase that no metric needs is short or left out."""
+    pings = any(name.startswith("latency") for name in metrics)
+    udp = any(name.startswith(("jitter", "udp")) for name in metrics)
+    yield f"tcp_s = {effort.measure_s:g}"
+    yield f"udp_s = {effort.measure_s if udp else 0:g}"
+    yield f"ping_s = {effort.measure_s if pings else 0.5:g}"
+    yield "ping_interval_ms = 10"
+    yield f"settle_s = {2 if effort.measure_s > 1 else 0}"
+    yield "gap_s = 0"
 
 
 def with_none(neighbours: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from lastro.analysis.testbed_groups import AskedTestbed
-from lastro.app.hosts import guests_to_boot, image_of, placed
+from lastro.app.hosts import guests_to_boot, image_of, set_up_testbed
 from lastro.app.messages import say
 from lastro.app.provenance import provenance_of
 from lastro.app.waiting import wait_reporter
@@ -19,7 +19,7 @@ from lastro.host.testbed_file import TestbedFile
 from lastro.image.rootfs import Image
 from lastro.interrupts import one_interrupt
 
-_AT_ONCE = 64
+_MOST_AT_ONCE = 64
 _PURPOSE = "lastro doctor"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -34,9 +34,11 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
             image = image_of(near)
             say(f"asking {len(fleet.testbeds)} testbeds; a new one receives the root filesystem …")
             ask_testbed = partial(_ask, near, image, wait=wait)
-            with ThreadPoolExecutor(min(_AT_ONCE, len(fleet.testbeds))) as at_once:
+            with ThreadPoolExecutor(min(_MOST_AT_ONCE, len(fleet.testbeds))) as at_once:
                 try:
-                    return each_once(list(at_once.map(ask_testbed, fleet.testbeds.keys(), fleet.testbeds.values())))
+                    return without_shared_hosts(
+                        list(at_once.map(ask_testbed, fleet.testbeds.keys(), fleet.testbeds.values()))
+                    )
                 except KeyboardInterrupt:
                     at_once.shutdown(wait=False, cancel_futures=True)
                     near.host.view.end_owned(near.token)  # connections and copies under way: their threads clean up
@@ -47,7 +49,9 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
 
 def _ask(near: Session, image: Image, name: str, file: TestbedFile, *, wait: bool) -> AskedTestbed:
     try:
-        with placed(near, image, file, guests_to_boot(file, tuple(file.guests)), _PURPOSE, wait_reporter(wait)) as bed:
+        with set_up_testbed(
+            near, image, file, guests_to_boot(file, tuple(file.guests)), _PURPOSE, wait_reporter(wait)
+        ) as bed:
             kernels = {host_session.host.read_text(_BOOT_ID).strip() for host_session in bed.sessions}
             facts_of_hosts = provenance_of(bed, file)
             return AskedTestbed(
@@ -62,11 +66,11 @@ def _unusable(name: str, addresses: tuple[str, ...], error: LastroError) -> Aske
     return AskedTestbed(name, addresses, None, machines=frozenset(busy), reason=error.message, remedy=error.hint)
 
 
-def each_once(testbeds: Sequence[AskedTestbed]) -> list[AskedTestbed]:
+def without_shared_hosts(testbeds: Sequence[AskedTestbed]) -> list[AskedTestbed]:
     """Return the testbeds in the same order; one that shares a host with another testbed is marked as unusable.
 
-    Of two testbeds with the same host, a usable one is preferred. The other one usually found the host in use when it
-    was asked, unless the testbed files name different state directories for the host."""
+    Of two testbeds with the same host, a usable one is preferred. Usually, the other one found the host in use when it
+    was asked. It did not if their testbed files name different state directories for the host."""
     users: dict[str, str] = {}
     by_name: dict[str, AskedTestbed] = {}
     for testbed in sorted(testbeds, key=lambda testbed: testbed.provenance is None):

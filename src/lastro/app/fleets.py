@@ -50,7 +50,7 @@ def fleet_of(store: Store, place: Path | None) -> FleetFile:
 
 
 @contextmanager
-def fleet_held(
+def hold_fleet(
     study: Study, purpose: str, file: FleetFile, *, wait: bool, changed_host: bool = False, again: bool = False
 ) -> Iterator[Fleet]:
     """Hold this machine, if the scenario needs a host, and yield the fleet; release its testbeds after the block.

@@ -15,8 +15,8 @@ from lastro.results.history_points import HistoryRemark, Said
 def add(file: Path, directories: Sequence[Path], label: str) -> tuple[int, int]:
     """Add campaigns to the history in `file`; return how many were new and how many it already had.
 
-    After an error, none is added. Raises: as `app.contents.loaded`; InputError for a campaign that is still running, or
-    that did not run on a single known host."""
+    After an error, none is added. Raises: as `app.contents.load_data`; InputError for a campaign that is still running,
+    or that did not run on a single known host."""
     from lastro.analysis.history import point_of
 
     points = []

@@ -82,11 +82,11 @@ def _with_images(
     purpose: str,
     wait: OnWait | None,
 ) -> Iterator[Testbed]:
-    """Yield the testbed, as `placed` does, after all root filesystems have been built on this machine."""
+    """Yield the testbed, as `set_up_testbed` does, after all root filesystems have been built on this machine."""
     image, roots = _images(session, needs, changes)
-    more = [each for each in dict.fromkeys(roots.values()) if each != image]
+    more = [root for root in dict.fromkeys(roots.values()) if root != image]
     with (
-        placed(session, image, file, plans, purpose, wait, more) as bed,
+        set_up_testbed(session, image, file, plans, purpose, wait, more) as bed,
         with_roots(bed, roots, purpose) as complete,
     ):
         yield complete
@@ -119,7 +119,7 @@ def guest_names(study: Study) -> list[str]:
     return [name for name in dict.fromkeys(map(guest_of, configs)) if name]
 
 
-def placed(
+def set_up_testbed(
     session: Session,
     image: rootfs.Image,
     file: TestbedFile | None,
@@ -203,9 +203,10 @@ def build_images(session: Session, study: Study) -> None:
 def _images(
     session: Session, needs: NeedsOn, changes: Sequence[RootChange]
 ) -> tuple[rootfs.Image, dict[RootChange, rootfs.Image]]:
-    """Return the root filesystem that contains what `needs` returns, and {change: that of a variant with this change}.
+    """Return the root filesystem that contains what `needs` returns, and {change: root filesystem of a variant}.
 
-    A revision of parts may need others in it. Those that do not exist are built now."""
+    `needs` is called for each change, because another revision of parts may need other contents. Root filesystems that
+    do not exist are built now."""
     roots = {}
     for change in (UNCHANGED, *changes):
         with registry.instead(parts_at(change.parts).parts):
@@ -230,7 +231,7 @@ def require_runnable(store: Store) -> None:
 
 
 def needs_of(study: Study) -> NeedsOn:
-    """Return a function that takes a host, and returns what a study's trials require in the root filesystem there."""
+    """Return a function of a host: it returns what a study's trials require in the root filesystem on that host."""
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
     used_functions = [function for function in study.functions if function.name in used]
@@ -247,8 +248,8 @@ def scenario_on_host(
 ) -> Iterator[Scenario]:
     """Yield a study's scenario, ready to run.
 
-    If it needs a testbed, one is set up as in `testbed`, with the same meaning of the arguments, and its image has what
-    the study requires."""
+    If it needs a testbed, one is set up as by `testbed`, with the same arguments; its root filesystem has what the
+    study requires."""
     names, changes = guest_names(study), root_changes(study)
     if any(change.parts for change in changes):
         require_used(study)
@@ -272,14 +273,14 @@ def scenario_on_host(
         ExitStack() as stack,
     ):
 
-        def on(one: Testbed, change: RootChange = UNCHANGED) -> Scenario:
-            scenario = _scenario(study, one, change)
+        def with_variants(testbed: Testbed, change: RootChange = UNCHANGED) -> Scenario:
+            scenario = _scenario(study, testbed, change)
             stack.callback(scenario.close)
-            scenario.roots = {change: on(root, change) for change, root in one.roots.items()}
+            scenario.roots = {change: with_variants(root, change) for change, root in testbed.roots.items()}
             return scenario
 
-        guests = {name: on(guest_bed) for name, guest_bed in bed.guests.items()}
-        scenario = next(iter(guests.values()), None) or on(bed)
+        guests = {name: with_variants(guest_bed) for name, guest_bed in bed.guests.items()}
+        scenario = next(iter(guests.values()), None) or with_variants(bed)
         scenario.guests = guests
         _require_programs(study, scenario)
         yield scenario

@@ -66,12 +66,12 @@ def run(
     if scenario_class.needs_root:
         plans = guests_to_boot(file, guest_names(aa))
         emulated = min(len(plans), max(emulated, sum(map(surely_emulated, plans))))
-    aa, described = _bounded(aa, scenario_class, emulated, everything=everything)
+    aa, described = _shortened(aa, scenario_class, emulated, everything=everything)
     say(f"{described}; in {directory}")
     campaigns.begin(directory, aa, wait=wait, file=file, marks={MARK: study.name})
 
 
-def _bounded(aa: Study, scenario: type[Scenario], emulated: int, *, everything: bool) -> tuple[Study, str]:
+def _shortened(aa: Study, scenario: type[Scenario], emulated: int, *, everything: bool) -> tuple[Study, str]:
     """Return the A/A study, shortened to an hour unless `everything`, and a description of what is about to run."""
 
     def expected_s(shortened: Study, treatments: Sequence[design.Treatment]) -> float:
@@ -98,12 +98,12 @@ def judge(directories: Sequence[Path], study: Study) -> NoiseFloors:
     """Return the noise floors from finished A/A campaigns of `study`, and store them in the first one's database."""
     from lastro.analysis.noise_floor import noise_floors, to_dict
 
-    floors = noise_floors([_finished(directory, study) for directory in directories], study)
-    _keep(directories[0], to_dict(floors, utc_now()))
+    floors = noise_floors([_finished_report(directory, study) for directory in directories], study)
+    _store_floors(directories[0], to_dict(floors, utc_now()))
     return floors
 
 
-def _finished(directory: Path, study: Study) -> CampaignResults:
+def _finished_report(directory: Path, study: Study) -> CampaignResults:
     report = report_of(directory)
     _check_aa(directory, report.study, study)
     if not report.progress.finished:
@@ -114,7 +114,7 @@ def _finished(directory: Path, study: Study) -> CampaignResults:
     return report
 
 
-def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
+def _measurement_settings(settings: Mapping[str, Level]) -> dict[str, Level]:
     """Return the settings except those that only limit waiting, which campaigns of earlier versions may lack."""
     return {name: value for name, value in settings.items() if name not in PATIENCE}
 
@@ -125,7 +125,7 @@ def _check_aa(directory: Path, aa: Study, study: Study) -> None:
     for what, value, wanted_value in (
         ("scenario", aa.scenario, wanted.scenario),
         ("factors", aa.factors, wanted.factors),
-        ("settings", _measuring(aa.settings), _measuring(wanted.settings)),
+        ("settings", _measurement_settings(aa.settings), _measurement_settings(wanted.settings)),
         ("metrics", [metric.name for metric in aa.metrics], [metric.name for metric in wanted.metrics]),
     ):
         if value != wanted_value:
@@ -135,12 +135,12 @@ def _check_aa(directory: Path, aa: Study, study: Study) -> None:
             )
 
 
-def _keep(directory: Path, value: dict[str, Any]) -> None:
+def _store_floors(directory: Path, value: dict[str, Any]) -> None:
     with Store.open(directory) as store:
         store.save_noise_floor(value)
 
 
-def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *, changed_host: bool) -> None:
+def store_in_campaign(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *, changed_host: bool) -> None:
     """Store the noise floors of the A/A campaigns in `directories` in the campaign `judged`.
 
     Raises: InputError if the campaigns ran under different conditions, unless `changed_host` accepts that."""
@@ -150,14 +150,14 @@ def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *,
     for directory in directories:
         before, now = _provenance(judged), _provenance(directory)
         changes_of_facts = changes_between(before.chapters, now.chapters)
-        if (differences := [*changes_of_facts, *_moved(before.testbed, now.testbed)]) and not changed_host:
+        if (differences := [*changes_of_facts, *_role_changes(before.testbed, now.testbed)]) and not changed_host:
             raise InputError(
                 f"the A/A campaign in {directory} ran under different conditions than {judged}: "
                 f"{'; '.join(differences)}",
                 "run it on the same host and image, or store the floors anyway with --changed-host",
             )
         changes |= dict.fromkeys(differences)
-    _keep(judged, {**to_dict(floors, utc_now()), "changed_host": list(changes)})
+    _store_floors(judged, {**to_dict(floors, utc_now()), "changed_host": list(changes)})
     with Store.open(judged) as store:
         store.log(utc_now(), "noise floor", f"from {', '.join(map(str, directories))}")
 
@@ -167,7 +167,7 @@ def _provenance(directory: Path) -> Provenance:
         return store.provenance
 
 
-def _moved(before: RecordedTestbed, now: RecordedTestbed) -> list[str]:
+def _role_changes(before: RecordedTestbed, now: RecordedTestbed) -> list[str]:
     """Return a text for each role whose host, CPUs or network cards differ between two testbeds."""
     was, is_ = before.roles, now.roles
     places = {role: [_place_of(roles.get(role, RecordedRole())) for roles in (was, is_)] for role in {**was, **is_}}

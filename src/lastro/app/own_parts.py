@@ -33,7 +33,7 @@ _VERSION_CHARS = 12  # of a commit, in messages
 
 @dataclass(frozen=True, slots=True)
 class OwnParts:
-    """All parts, with those of a revision in place of those in LASTRO_PARTS; {} for the parts as they are.
+    """All parts, with those of a revision in place of those in LASTRO_PARTS; empty for the parts as they are.
 
     `commits` is {folder of LASTRO_PARTS: commit of the revision}. A folder is its path in its repository, or its full
     path if another folder has the same path in another repository."""
@@ -73,16 +73,16 @@ def parts_at(revision: str) -> OwnParts:
     parts = registry.versions_in(copies)
     for info in (info for of_kind in parts.values() for info in of_kind.values()):
         if info.cls and any(Path(info.origin).is_relative_to(copy) for copy in copies):
-            _require_alone(info, tops)
+            _require_self_contained(info, tops)
     times = Counter(names.values())
     keys = {folder: name if times[name] == 1 else str(folder) for folder, name in names.items()}
     return OwnParts(parts, {keys[folder]: commit for folder, commit in commits.items()})
 
 
-def _require_alone(info: registry.PartInfo, tops: list[Path]) -> None:
+def _require_self_contained(info: registry.PartInfo, tops: list[Path]) -> None:
     """Raise InputError if a part imports code of the working copies `tops`, except Lastro and installed packages."""
     for name in _imports(Path(info.origin)):
-        for module, file in _found(name):
+        for module, file in _module_files(name):
             if any(file.is_relative_to(top) and not _is_installed(file, top) for top in tops):
                 raise InputError(
                     f"{info.origin} imports {module} from {file}, which is the same for all variants",
@@ -103,8 +103,8 @@ def _imports(file: Path) -> Iterator[str]:
         yield from (name for name in names if name.partition(".")[0] != "lastro")
 
 
-def _found(name: str) -> Iterator[tuple[str, Path]]:
-    """Yield (module, its file) for the modules in a full name, without running code that has not been imported yet.
+def _module_files(name: str) -> Iterator[tuple[str, Path]]:
+    """Yield (module, its file) for the modules that a full name names, without importing any.
 
     A namespace package has no file; if it is the whole name, its directories are yielded."""
     words = name.split(".")
@@ -146,5 +146,5 @@ def require_used(study: Study) -> None:
 
 
 def _names(level: object) -> list[str]:
-    """Return the words of a level that may be names of parts, of all hops of a chain, with those of options."""
+    """Return the words of a level that may be names of parts: of all hops of a chain, and in options."""
     return re.findall(r"[a-z0-9][a-z0-9._-]*", str(level))

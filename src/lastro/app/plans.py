@@ -124,10 +124,10 @@ def _probe(
         availability = [scenario.availability_at(configuration(study, treatment)) for treatment in treatments]
         took_s = time.monotonic() - began_s
         took_s += pool.spared_s - scenario.testbed.session.built_s if pool else 0.0
-        return availability, took_s, _emulated(scenario)
+        return availability, took_s, _n_emulated(scenario)
 
 
-def _emulated(scenario: Scenario) -> int:
+def _n_emulated(scenario: Scenario) -> int:
     """Return how many of the guests on which the treatments run are emulated in software."""
     beds = [
         guest_scenario.testbed for guest_scenario in scenario.guests.values() or [scenario] if guest_scenario.needs_root

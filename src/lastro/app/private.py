@@ -34,7 +34,7 @@ class Redaction:
     testbeds: dict[str, TestbedRow] = field(default_factory=dict)
 
 
-def private(
+def redact(
     provenance: Provenance,
     places: Mapping[str, str],
     *,
@@ -46,14 +46,14 @@ def private(
 
     `places` is {absolute path: its replacement}. If `anonymous`, names of hosts and users are replaced wherever they
     occur, testbeds are named by numbers, and the kernel's command line and the hashes of machine IDs are removed.
-    `segments` are those of the campaign: the changed facts of its host may have private values, too."""
+    `segments` are the segments of the campaign: the changed facts of its host may have private values, too."""
     words = {place: name for place, name in places.items() if place != "/"}
     rows = {row.name: row for row in testbeds}
     if anonymous:
         for recorded in (provenance, *(row.provenance for row in testbeds)):
             words |= {name: NAMELESS for name in _names(recorded) if len(name) >= _LEAST}
-        provenance = _hidden(provenance)
-        rows = {name: replace(row, provenance=_hidden(row.provenance)) for name, row in rows.items()}
+        provenance = _without_identity(provenance)
+        rows = {name: replace(row, provenance=_without_identity(row.provenance)) for name, row in rows.items()}
         words |= _words_of_changes(segments)
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
         words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
@@ -94,16 +94,15 @@ def _names(provenance: Provenance) -> Iterator[str]:
 
 def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
     """Return {private value of a fact that changed between segments: the word that replaces it}."""
-    return {
-        word: hidden
-        for name, hidden in _PRIVATE_CHANGES.items()
-        for segment in segments
-        for word in segment.changes.get(name, ())
-        if len(word) >= _LEAST
-    }
+    hidden_words: dict[str, str] = {}
+    for name, hidden in _PRIVATE_CHANGES.items():
+        for segment in segments:
+            words = segment.changes.get(name, ())
+            hidden_words |= {word: hidden for word in words if len(word) >= _LEAST}
+    return hidden_words
 
 
-def _hidden(provenance: Provenance) -> Provenance:
+def _without_identity(provenance: Provenance) -> Provenance:
     """Return a provenance with the facts replaced or removed that identify a machine.
 
     This also covers names that are too short to be replaced in all texts."""

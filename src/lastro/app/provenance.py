@@ -46,7 +46,12 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         host_facts = facts.collect(scenario.testbed.host, commands)
         for what, why in host_facts.get("not_read", {}).items():
             say(f"not recorded: {what} of the host, since it cannot be read: {why}")
-        chapters = {**host_facts, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
+        chapters = {
+            **host_facts,
+            **identity(scenario),
+            **scenario.facts(configs),
+            **_guest_chapters(scenario, commands),
+        }
         cores = _cores(
             scenario.testbed, host_facts, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
         )
@@ -55,7 +60,7 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
                 root_facts = root_scenario.facts([config for config in configs if RootChange.of(config) == change])
             tools = {"image_tools": root_facts["image_tools"]} if "image_tools" in root_facts else {}
             chapters["root_filesystem"]["variants"][str(change)] |= tools
-        chapters |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
+        chapters |= {**_testbed_chapter(scenario, file), "cores": cores, "controller": facts.controller()}
         return {**chapters, "machines": machines(scenario.testbed)}
 
 
@@ -121,8 +126,8 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
     return commands | {path: ("sh", "-c", script, path) for path in sorted(chosen) if path.startswith("/")}
 
 
-def _in_guests(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return {"guests": {name: the chapters that may differ between guests}}; {} if the scenario has no named guests.
+def _guest_chapters(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return {"guests": {name: its chapters}}, of the chapters that may differ between guests; {} without named guests.
 
     The other chapters of the provenance describe the first guest."""
     guest_chapters: dict[str, Any] = {}
@@ -134,7 +139,7 @@ def _in_guests(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> d
     return {"guests": guest_chapters} if guest_chapters else {}
 
 
-def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
+def _testbed_chapter(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
     """Return {"testbed": the hosts of the roles, and the CPUs that they share}.
 
     Without a testbed file, the hosts are left out; for a scenario with a single role, return {}."""
@@ -172,7 +177,9 @@ def identity(scenario: Scenario) -> dict[str, Any]:
 
 
 def _revisions(scenario: Scenario) -> dict[str, Any]:
-    """Return {"parts": {revision: {folder in its repository: commit}}} of the parts that variants choose; else {}."""
+    """Return {"parts": {revision: {folder in its repository: commit}}} for the revisions that variants choose.
+
+    {} if no variant chooses one."""
     revisions = dict.fromkeys(change.parts for change in scenario.roots if change.parts)
     return {"parts": {revision: dict(parts_at(revision).commits) for revision in revisions}} if revisions else {}
 
@@ -197,7 +204,7 @@ def _files(bed: Testbed) -> dict[str, Any]:
     }
 
 
-def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
+def comparable_facts(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return the facts in a provenance that must be equal for trials of two sessions or campaigns to be comparable.
 
     Facts without a value are left out: earlier versions recorded fewer facts. The version of Lastro is not among the
@@ -213,10 +220,10 @@ def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 def changed_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Return {fact: (before, now)} of the differences between two provenances that make trials incomparable."""
-    return differing(comparable(before), comparable(now))
+    return differences(comparable_facts(before), comparable_facts(now))
 
 
-def differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return {fact: (before, now)} where both sides have a fact and it differs.
 
     A fact that only one side has, such as a program that has been installed since, does not affect trials."""

@@ -21,9 +21,9 @@ Stamp: TypeAlias = tuple[tuple[str, int, int], ...]  # name, time and size of ea
 
 @dataclass(frozen=True, slots=True)
 class FileReading(Generic[Content]):
-    """What was read (`content`), or the error that prevented reading it (`problem`).
+    """The content of files as read, or the `problem` that prevented reading them.
 
-    `stamp` is that of the files at the reading. They are not read again before `again_s` on the monotonic clock."""
+    `stamp` is the stamp of the files at that time. They are not read again before `again_s` on the monotonic clock."""
 
     stamp: Stamp
     content: Content | None
@@ -43,7 +43,7 @@ def stamp_of(files: Iterable[Path]) -> Stamp:
     return tuple(stamp)
 
 
-def renewed(
+def renew(
     last: FileReading[Content] | None,
     stamp: Stamp,
     read: Callable[[], Content],

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from lastro.app.readings import FileReading, Stamp, renewed, stamp_of
+from lastro.app.readings import FileReading, Stamp, renew, stamp_of
 from lastro.app.status import facts_of
 from lastro.builders.status import (
     ListedCampaign,
@@ -119,7 +119,7 @@ class Campaigns:
             last = self._known.get(place)
             ended = last is not None and any(start_time(pid) is None for pid in _runners(last))
             hint = f"`lastro status {shlex.quote(str(place))}` says more"
-            self._known[place] = renewed(last, _stamp(place), lambda: facts_of(place), place, hint, is_outdated=ended)
+            self._known[place] = renew(last, _stamp(place), lambda: facts_of(place), place, hint, is_outdated=ended)
             return self._known[place]
 
 
@@ -139,7 +139,7 @@ class ServedHistory:
         """Return a new reading of the file if it has changed and the pause is over, otherwise the last one."""
         hint = f"`lastro history list --file {shlex.quote(str(self._file))}` says more"
         with self._turn:
-            self._known = renewed(self._known, stamp_of([self._file]), self._judged, self._file, hint)
+            self._known = renew(self._known, stamp_of([self._file]), self._judged, self._file, hint)
             return self._known
 
     def page(self) -> str:
@@ -196,7 +196,7 @@ def _begun_ns(place: Path) -> int:
 
 
 def _stamp(place: Path) -> Stamp:
-    """Return the stamp of a campaign's files, or of those of a suite and its studies."""
+    """Return the stamp of the files of a campaign, or of a suite and its studies."""
     members: list[Path] = []
     with suppress(OSError):
         if suites.is_suite(place):

@@ -58,7 +58,6 @@ def status_of(directory: Path) -> dict[str, Any]:
         pace = pace_of(store, kind)
     study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
-    command = "report" if finished else "status" if runner else "resume"
     return {
         "study": study.name,
         "title": study.title,
@@ -77,8 +76,13 @@ def status_of(directory: Path) -> dict[str, Any]:
         **({"testbeds": testbeds} if testbeds else {}),
         "last_event": dict(zip(("at_utc", "kind", "text"), data.events[-1], strict=True)) if data.events else None,
         "live": None if finished else _live(data, None if testbeds else kind, runner),
-        "next": f"lastro {command} {shlex.quote(str(directory))}",
+        "next": _next_command(directory, finished=finished, running=runner is not None),
     }
+
+
+def _next_command(directory: Path, *, finished: bool, running: bool) -> str:
+    command = "status" if running else "resume"
+    return f"lastro {'report' if finished else command} {shlex.quote(str(directory))}"
 
 
 def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None) -> dict[str, Any]:
@@ -99,7 +103,7 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
                 "block": trial.block,
                 "attempt": trial.attempts + 1,
                 "treatment": labels[trial.treatment],
-                "calibrating": _lacking(data, kind, trial.treatment),
+                "calibrating": _missing_calibration(data, kind, trial.treatment),
             }
             for trial in running
         ],
@@ -117,7 +121,7 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
     }
 
 
-def _lacking(data: CampaignData, kind: type[Scenario] | None, treatment: int) -> str | None:
+def _missing_calibration(data: CampaignData, kind: type[Scenario] | None, treatment: int) -> str | None:
     """Return the key of the first calibration that a treatment requires and the campaign lacks; None if none."""
     if kind is None:
         return None
@@ -139,11 +143,9 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
             if (value := attempt.measurements.get(metric.name)) is None:
                 continue
             earlier = [values[metric.name] for values in before if values.get(metric.name) is not None]
-            summary = (
-                {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
-                if earlier
-                else None
-            )
+            summary = None
+            if earlier:
+                summary = {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
             yield {
                 "trial": attempt.trial,
                 "treatment": labels[attempt.treatment],
@@ -156,9 +158,12 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
 
 def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:
     """Return how many testbeds of a fleet are in use: those whose last event says that they are ready or back."""
-    last_texts = (text.partition(" ") for _, kind, text in events if kind == "testbed")
-    last = {name: words for name, _, words in last_texts}
-    return sum(last.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
+    last_words = {}
+    for _, kind, text in events:
+        if kind == "testbed":
+            name, _, words = text.partition(" ")
+            last_words[name] = words
+    return sum(last_words.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
 
 
 def _testbeds(store: Store) -> list[dict[str, Any]]:
@@ -189,7 +194,7 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
                 emulated = max(emulated, emulated_guests(store))
     members = [_study_status(directory, suite, member, missing_parts, emulated) for member in suite.studies]
     finished = all(member["finished"] for member in members)
-    command = "report" if finished else "status" if any(member.get("running") for member in members) else "resume"
+    running = any(member.get("running") for member in members)
     remaining_s = [member["remaining_s"] for member in members]
     return {
         "format": _SUITE_FORMAT,
@@ -200,7 +205,7 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
         "trials": sum(member["trials"] for member in members),
         "finished": finished,
         "remaining_s": None if None in remaining_s else sum(remaining_s),
-        "next": f"lastro {command} {shlex.quote(str(directory))}",
+        "next": _next_command(directory, finished=finished, running=running),
         "studies": members,
     }
 
@@ -208,11 +213,11 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
 def _study_status(
     directory: Path, suite: Suite, member: SuiteStudy, missing_parts: set[str], emulated: int
 ) -> dict[str, Any]:
-    """Return the status of a study of a suite: that of its campaign or, before the campaign begins, a forecast.
+    """Return the status of a study of a suite: the status of its campaign or, before it begins, a forecast.
 
-    In the forecast, all trials are pending. Its remaining time does not include treatments that require one of
+    In the forecast, all trials are pending. The remaining time leaves out treatments that require one of
     `missing_parts`, which other studies of the suite found missing. `emulated` is the number of emulated guests in
-    which these other studies ran."""
+    which other studies ran."""
     head = {
         "suite_study": member.name,
         "begun": suites.begun(directory, member),

@@ -61,19 +61,14 @@ def named_fleet(place: str) -> FleetFile | None:
 
 
 def load_study(name: str, selection: Selection = WHOLE) -> Study:
-    """Load a study, which is a file or the name of a built-in study, and apply the selection to it.
+    """Load a study, which is a file or the name of a built-in study, and apply the selection; print its notes.
 
     Raises: InputError when there is no such study or the selection does not fit; StudyError when the file is not a
     valid study."""
     from lastro import papers
 
     built_in = papers.built_in(name)
-    return load_file(papers.find(built_in) if built_in else Path(name), selection)
-
-
-def load_file(file: Path, selection: Selection = WHOLE) -> Study:
-    """Load a study from a file, and apply a selection; its notes go to standard error. Raises: as `load_study`."""
-    study, schema = _read(file)
+    study, schema = _read(papers.find(built_in) if built_in else Path(name))
     return selection.of(study, schema)
 
 

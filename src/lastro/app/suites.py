@@ -85,7 +85,7 @@ class SuiteRun:
             except HostBusy:
                 raise
             except (HostError, TrialError) as error:  # a TrialError outside a trial; the other studies may run
-                self._stopped(member, error)
+                self._note_stop(member, error)
             except LastroError as error:
                 error.hint = f"{error.hint or 'fix that'}; then continue with `lastro resume {self.directory}`"
                 raise
@@ -93,7 +93,7 @@ class SuiteRun:
                 suites.note_stop(self.directory, member.name, None)
             self.how = replace(self.how, wait=True)  # the host is ours: wait if a command takes it between two studies
 
-    def _stopped(self, member: SuiteStudy, error: LastroError) -> None:
+    def _note_stop(self, member: SuiteStudy, error: LastroError) -> None:
         suites.note_stop(self.directory, member.name, error.message, error.hint)
         midway = suites.can_run(self.directory, member)
         say(f"study {member.name} {'was ended by an error' if midway else 'cannot run here'}: {error.message}")

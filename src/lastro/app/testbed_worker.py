@@ -1,5 +1,6 @@
-"""The program of a testbed worker: `python -m lastro.app.testbed_worker` holds one testbed for a campaign of a fleet
-(`campaign.testbed_worker`)."""
+"""The program of a testbed worker: it holds one testbed for a campaign on a fleet.
+
+`campaign.testbed_worker` starts it as `python -m lastro.app.testbed_worker`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from lastro.interrupts import raise_interrupts
 
 
 def main() -> int:
-    """Hold the testbed until the parent ends, or a call fails. An interrupted call cleans up first."""
+    """Hold the testbed until the parent ends or a call fails. An interrupted call cleans up first."""
     raise_interrupts()
     try:
         return _hold(WorkerParent())

@@ -23,7 +23,7 @@ _MOST_UNTIL_DECIDED = 20  # blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VariantOptions:
     """The options of `lastro ab`. `a` and `b` are changes such as 'cpus=1'; `within_s` is 0 without a limit."""
 
     study: str
@@ -37,7 +37,7 @@ class Plan:
     within_s: float = 0.0
 
 
-def study_of(plan: Plan) -> Study:
+def study_of(plan: VariantOptions) -> Study:
     """Return the study with its variants, test and design. Raises: InputError, StudyError."""
     study = load_study(plan.study, plan.selection)
     study = with_variants(study, schema(scenario_of(study)), plan.a, plan.b)
@@ -66,7 +66,7 @@ def _with_metric(study: Study, name: str | None) -> Study:
     return replace(study, metrics=(*study.metrics, known[name]))
 
 
-def run(plan: Plan, output: Path | None, testbed: Path | None, fleet: Path | None, *, wait: bool) -> Path:
+def run(plan: VariantOptions, output: Path | None, testbed: Path | None, fleet: Path | None, *, wait: bool) -> Path:
     """Run the study in `output`, or a new directory, and return the directory. Raises: as `campaigns.begin`."""
     study = study_of(plan)
     if scenario_of(study).needs_root:

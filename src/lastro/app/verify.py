@@ -20,7 +20,7 @@ from lastro.results.database import DB_NAME, IN_BUNDLE
 from lastro.shapes import MOST_VALUES, n_values, parsed
 from lastro.words.language import LANGUAGES, Language, language
 
-_MOST_TEXT_BYTES = 32 << 20  # of the description, of the list of hashes, and of what a file has more than it should
+_MOST_TEXT_BYTES = 32 << 20  # of the description, of the list of hashes, and of what a file has too much
 _MOST_MISSING = 10_000  # lines of the list of hashes beyond one for each file
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _SHOWN = 60  # characters of a line that differs
@@ -68,7 +68,7 @@ def verify(place: Path) -> Verification:
         description = _description(place, bundle)
         verification = Verification(_versions(description), versions())
         expected = _check_hashes(bundle, description, verification)
-        if expected and not any(_is_in(finding.file, IN_BUNDLE) for finding in verification.damaged):
+        if expected and not any(_is_in(fault.file, IN_BUNDLE) for fault in verification.damaged):
             with _campaign_of(place, bundle) as folder:
                 code = description.get("./", {}).get("inLanguage")
                 _rebuild(bundle, folder, language(code if code in LANGUAGES else "en"), expected, verification)
@@ -115,7 +115,7 @@ def _check_hashes(
 ) -> dict[str, str]:
     """Compare every file with its hash, and return the hashes by name; none if the list of hashes cannot be read."""
     expected: dict[str, str] = {}
-    lines = _lines(bundle, verification)
+    lines = _hash_lines(bundle, verification)
     for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
         if match is None or not line.isprintable():
@@ -131,13 +131,13 @@ def _check_hashes(
         elif name not in expected:
             verification.damaged.append(BundleFault(name, f"is not listed in {MANIFEST}"))
         else:
-            verification.damaged += _compared(bundle, name, expected[name], description)
+            verification.damaged += _hash_faults(bundle, name, expected[name], description)
     if reason := bundle.damage():
         verification.damaged.append(BundleFault("the zip itself", reason))
     return expected
 
 
-def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
+def _hash_lines(bundle: BundleArchive, verification: Verification) -> list[str]:
     """Return the lines of the list of hashes; if it cannot be read, add a fault and return an empty list."""
     try:
         data = content(bundle, MANIFEST, _MOST_TEXT_BYTES)
@@ -155,7 +155,7 @@ def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
     return []
 
 
-def _compared(
+def _hash_faults(
     bundle: BundleArchive, name: str, expected: str, description: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[BundleFault]:
     """Yield a fault if a file does not have the expected hash, or cannot be read."""
@@ -211,7 +211,8 @@ def _rebuild(
 ) -> None:
     """Make all documents again from the campaign, compare them with the bundle, and add faults to `verification`."""
     made = set()
-    suspected, innocent = {finding.file for finding in verification.damaged}, dict[BundleFault, BundleFault]()
+    with_wrong_hash = {fault.file for fault in verification.damaged}
+    corrections: dict[BundleFault, BundleFault] = {}  # where the file is right, and the list of hashes is wrong
     verification.was_rebuilt = True
     for name, wanted in documents(folder, say):
         made.add(name)
@@ -221,10 +222,10 @@ def _rebuild(
                 verification.different.append(BundleFault(name, "is not in the bundle, but follows from its database"))
         elif reason := _difference(bundle, name, wanted, verification):
             verification.different.append(BundleFault(name, reason))
-        elif name in suspected and name in expected:
-            pair = sha256(wanted).hexdigest(), expected[name]
-            innocent[_mismatch(name, *pair)] = _list_is_wrong(name, *pair)
-    verification.damaged = [innocent.get(finding, finding) for finding in verification.damaged]
+        elif name in with_wrong_hash and name in expected:
+            hashes = sha256(wanted).hexdigest(), expected[name]
+            corrections[_mismatch(name, *hashes)] = _list_is_wrong(name, *hashes)
+    verification.damaged = [corrections.get(fault, fault) for fault in verification.damaged]
     for name in bundle.sizes:
         if (_is_in(name, REPORT) or _is_in(name, RECORD)) and name in expected and name not in made:
             verification.different.append(BundleFault(name, "does not follow from the database"))
@@ -240,14 +241,14 @@ def _difference(bundle: BundleArchive, name: str, wanted: bytes, verification: V
         return ""  # already reported with its hash
     if "Lastro" in verification.made_with:
         there, here = (
-            f"Lastro {made_by['Lastro']}".encode() for made_by in (verification.made_with, verification.here)
+            f"Lastro {software['Lastro']}".encode() for software in (verification.made_with, verification.here)
         )
         actual = actual.replace(there, here)
     if actual == wanted:
         return ""
     at = _first_difference(actual, wanted)
     line = wanted.rfind(b"\n", 0, at) + 1  # before it, both are the same
-    is_now, yielded = _shown(actual, line, at), _shown(wanted, line, at)
+    is_now, yielded = _excerpt(actual, line, at), _excerpt(wanted, line, at)
     number = wanted.count(b"\n", 0, line) + 1
     return f"line {number} is {is_now or 'missing'}, but the database yields {yielded or 'no such line'}"
 
@@ -264,7 +265,7 @@ def _first_difference(a: bytes, b: bytes) -> int:
     return n_equal
 
 
-def _shown(text: bytes, line: int, at: int) -> str:
+def _excerpt(text: bytes, line: int, at: int) -> str:
     """Return an excerpt, around the index `at`, of the line that begins at index `line`; empty if there is none."""
     if line >= len(text):
         return ""

@@ -32,7 +32,7 @@ from lastro.analysis.advice import (
 )
 from lastro.analysis.claims.decisive import ClaimAdvice
 from lastro.builders.data.encoder import Forms, encode, pick
-from lastro.builders.decision import answer
+from lastro.builders.decision import decision_answer
 from lastro.document import Block, Items, Paragraph, Table, Title
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
@@ -45,7 +45,7 @@ from lastro.words.claims_text import measured_text
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
-from lastro.words.phrases import joined
+from lastro.words.phrases import join_names
 
 _FORMS: Forms = {
     Metric: attrgetter("name"),
@@ -58,18 +58,18 @@ _FORMS: Forms = {
 
 
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
-    """Yield the document on how many blocks a precision requires: a table, its legend, and a recommendation."""
+    """Yield the document on the number of blocks that a precision requires: a table, its legend, a recommendation."""
     where = place_of([advice.guest], say) or say("here")
     yield Title(advice.title)
     yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
     quantities = say("ratios to the baseline") if advice.of_ratio else say("means")
     precisions = by_key((metric.precision, metric.metric.name) for metric in advice.metrics)
-    named = [f"±{percent(each, say, digits=2)} ({', '.join(names)})" for each, names in precisions.items()]
+    named = [f"±{percent(precision, say, digits=2)} ({', '.join(names)})" for precision, names in precisions.items()]
     yield Paragraph(
         say(
             "Blocks for {confidence} intervals of at most {precision} around the {what}:",
             confidence=percent(advice.confidence, say),
-            precision=joined(named, say) if len(named) > 1 else f"±{percent(min(precisions), say, digits=2)}",
+            precision=join_names(named, say) if len(named) > 1 else f"±{percent(min(precisions), say, digits=2)}",
             what=quantities,
         )
     )
@@ -161,7 +161,9 @@ def _without_the_worst(advice: Advice, say: Language) -> str:
     if len(needed) < 2:
         return ""
     (second_most, _), (most, worst) = needed[-2:]
-    return say("Without {metric}, {blocks} are enough.", metric=worst, blocks=second_most) if second_most < most else ""
+    if second_most == most:
+        return ""
+    return say("Without {metric}, {blocks} are enough.", metric=worst, blocks=second_most)
 
 
 # By the claims about a study
@@ -177,20 +179,15 @@ def claim_advice_blocks(claims: Sequence[ClaimAdvice], say: Language) -> Iterato
         say("claim"), say("verdict"), say("measured"),
         *(say("blocks needed, {chance}", chance=percent(chance, say)) for chance in (LIKELY, SURE)),
     )  # fmt: skip
-    rows = tuple(
-        (
-            advice.judgement.claim.id,
-            verdict_text(advice.judgement, say),
-            measured_text(advice.judgement, say),
-            *(
-                ("—", say.note(advice.absent_because))
-                if advice.absent_because
-                else (_more_blocks_text(advice.likely, say), _more_blocks_text(advice.sure, say))
-            ),
-        )
-        for advice in claims
-    )
-    yield Table("claims-advice", say("Claims that are still open"), columns, rows, frozenset({3, 4}), frozenset({2}))
+    rows = []
+    for advice in claims:
+        blocks = _more_blocks_text(advice.likely, say), _more_blocks_text(advice.sure, say)
+        if advice.absent_because:
+            blocks = "—", say.note(advice.absent_because)
+        judgement = advice.judgement
+        rows.append((judgement.claim.id, verdict_text(judgement, say), measured_text(judgement, say), *blocks))
+    title, right = say("Claims that are still open"), frozenset({3, 4})
+    yield Table("claims-advice", title, columns, tuple(rows), right, frozenset({2}))
     yield Paragraph(
         say(
             "With so many blocks in all, this campaign decides on a claim with these probabilities: its interval then "
@@ -208,7 +205,7 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
     Only candidates that could change the answer are listed."""
     decision = advice.decision
     study = decision.report.study
-    yield Title(study.title or study.name, tuple(answer(decision, say)))
+    yield Title(study.title or study.name, tuple(decision_answer(decision, say)))
     if not advice.open:
         none = N_("No more blocks are needed: nothing that is open could change the answer.")
         if decision.choice.alike_less:
@@ -247,12 +244,12 @@ def _time_text(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
     return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
-def decision_advice_document(advice: DecisionAdvice, claims: Sequence[ClaimAdvice] = ()) -> dict[str, Any]:
+def decision_advice_document(advice: DecisionAdvice, claims: Sequence[ClaimAdvice]) -> dict[str, Any]:
     """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}], cost_blocks, claims}.
 
-    `open` are the candidates that are not decided. `likely` and `sure` are how many more blocks decide on a candidate
-    with the probabilities `LIKELY` and `SURE`; null above 1,000. `cost_blocks` are as in
-    `data.decision`, and `claims` as in this module's docstring."""
+    `open` are the candidates that are not decided. `likely` and `sure` are the numbers of further blocks that decide on
+    a candidate with the probabilities `LIKELY` and `SURE`; null above 1,000. `cost_blocks` are as in `data.decision`,
+    and `claims` as in this module's docstring."""
     decision = advice.decision
     head = {"format": "lastro-decision-advice/1", "verdict": decision.choice.outcome, "n_blocks": decision.n_blocks}
     return encode(

@@ -5,6 +5,8 @@ On request, it has the verdicts after the first blocks, too."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, Verdict, tally
@@ -22,6 +24,9 @@ from lastro.words.claims import (
 from lastro.words.claims_text import evidence_text, explanation, measured_text, tally_text
 from lastro.words.language import Language
 
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claims
+
 _KINDS: dict[Verdict, str] = {
     "reproduced": "better",
     "same direction, another size": "lower",
@@ -31,27 +36,36 @@ _KINDS: dict[Verdict, str] = {
     "untestable here": "dim",
 }
 
-# The judged claims of a study, the results that decide them, and the verdicts after the first blocks, if asked for.
-Judged = tuple[Sequence[Judgement], CampaignResults, Sequence[VerdictsAfter]]
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaims:
+    """The claims about a campaign and their judgements; `report` has all metrics, since claims may be about any.
+
+    `by_blocks` are the verdicts after the first blocks, if they were asked for."""
+
+    claims: Claims
+    judgements: tuple[Judgement, ...]
+    report: CampaignResults
+    by_blocks: tuple[VerdictsAfter, ...] = ()
 
 
 def claims_blocks(
-    title: str, studies: Mapping[str, Judged], say: Language, *, suite: bool = False, waiting: Sequence[str] = ()
+    title: str, studies: Mapping[str, JudgedClaims], say: Language, *, suite: bool = False, waiting: Sequence[str] = ()
 ) -> Iterator[Block]:
     """Yield the title, the tally, a note on each claim, verdicts after the first blocks, and how to read all this.
 
-    `studies` is {name: its judged claims}. For a suite, each study has a heading, and `waiting`
-    names the studies that have claims but no campaign yet."""
-    reports = [report for _, report, _ in studies.values()]
+    `studies` is {name: its judged claims}. For a suite, each study has a heading, and `waiting` names the studies that
+    have claims but no campaign yet."""
+    reports = [study.report for study in studies.values()]
     yield Title(title)
-    yield Paragraph(tally_text([judgement for judgements, _, _ in studies.values() for judgement in judgements], say))
+    yield Paragraph(tally_text([judgement for study in studies.values() for judgement in study.judgements], say))
     warnings = dict.fromkeys(sentence for report in reports for sentence in premises(report, say))
     yield Items(tuple(warnings), tag="note")
-    for name, (judgements, _, by_blocks) in studies.items():
+    for name, study in studies.items():
         if suite:
             yield Heading(name)
-        yield Notes("", tuple(("", tuple(_lines(judgement, say))) for judgement in judgements))
-        yield from _by_blocks(by_blocks, say)
+        yield Notes("", tuple(("", tuple(_lines(judgement, say))) for judgement in study.judgements))
+        yield from _by_blocks(study.by_blocks, say)
     if reports:
         yield Paragraph(explanation(reports[0], say), dim=True)
     if suite:

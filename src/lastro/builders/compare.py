@@ -12,11 +12,11 @@ from lastro.units import significant
 from lastro.words.comparison import (
     between_notes,
     changed_host_text,
-    conclusion,
+    comparison_notes,
     difference_lines,
+    gate_conclusion,
     label,
     not_compared,
-    notes,
     why_unmatched,
 )
 from lastro.words.estimates import numeric, p_text
@@ -38,7 +38,7 @@ def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
     if alike := [cell for cell in tested if cell.verdict == "same" and not cell.regressed]:
         yield Fold(say("not distinguishable: {rows}", rows=say.count(len(alike), "row")), (_table(alike, say),))
     yield Items(tuple(dict.fromkeys(_notes(comparison, say))), numbered=True)
-    yield Items(tuple(_below(comparison, say)))
+    yield Items(tuple(_lines_below(comparison, say)))
 
 
 # The verdict
@@ -119,14 +119,14 @@ def _mean(values: Sequence[float], kinds: Iterable[str], say: Language) -> str:
 
 
 def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield what differs between the campaigns, and what else restricts the conclusions from the table."""
+    """Yield the differences between the campaigns, and other notes that restrict conclusions from the table."""
     yield from (say("differs: {what}", what=line) for line in difference_lines(comparison, say))
-    yield from notes(comparison, say)
+    yield from comparison_notes(comparison, say)
     if comparison.n_tests:
         yield from between_notes(comparison, say)
 
 
-def _below(comparison: Comparison, say: Language) -> Iterator[str]:
+def _lines_below(comparison: Comparison, say: Language) -> Iterator[str]:
     """Yield the methods, the treatments of only one campaign, why cells were not compared, and the gate's result."""
     if comparison.n_tests:
         yield say(
@@ -141,7 +141,7 @@ def _below(comparison: Comparison, say: Language) -> Iterator[str]:
         n = say.count(len(side.levels), "treatment")
         yield say("only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=why_unmatched(side, say))
     yield from _not_compared(comparison, say)
-    yield from filter(None, [conclusion(comparison, say)])
+    yield from filter(None, [gate_conclusion(comparison, say)])
 
 
 def _not_compared(comparison: Comparison, say: Language) -> Iterator[str]:

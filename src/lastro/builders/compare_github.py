@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.builders.data.comparison import figures
-from lastro.words.comparison import changed_host_text, conclusion, difference_lines, guest_notes, label, not_compared
+from lastro.words.comparison import (
+    changed_host_text,
+    difference_lines,
+    gate_conclusion,
+    guest_notes,
+    label,
+    not_compared,
+)
 from lastro.words.language import ENGLISH
 
 _MOST = 9
@@ -16,9 +23,9 @@ _MOST = 9
 def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
     """Return the workflow commands: an error for each regression, worst first, or a notice with the gate's conclusion.
 
-    With `fail_lost`, a cell that A measured and B did not is an error, too. With --fail-changed-host, so is a changed
-    host; otherwise, a warning lists what else differs between A and B. Notices say which campaign ran in a guest. The
-    list is empty if there are no errors and no gate."""
+    With `fail_lost`, a cell that A measured and B did not is an error, too. With --fail-changed-host, a changed host is
+    an error; without it, a warning lists what else differs between A and B. Notices say which campaign ran in a guest.
+    The list is empty if there are no errors and no gate."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     changed = changed_host_text(comparison)
     most = _MOST - bool(changed)
@@ -27,7 +34,7 @@ def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> lis
         lines.append(_command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
     if len(failed) > most:
         lines.append(_command("error", "lastro compare", f"and {ENGLISH.count(len(failed) - most, 'more failure')}"))
-    if not failed and (text := conclusion(comparison)):
+    if not failed and (text := gate_conclusion(comparison)):
         lines.append(_command("notice", "lastro compare", text))
     if not changed and lines and (differing := "; ".join(difference_lines(comparison))):
         lines.append(_command("warning", "lastro compare", f"A and B differ: {differing}"))

@@ -39,10 +39,11 @@ class Content:
     @cached_property
     def under_floor(self) -> frozenset[tuple[int, int]]:
         """The (treatment index, metric index) of each ratio to a baseline that is below the noise floor of the host."""
-        return frozenset(
-            (comparison.treatment.index, view.index)
-            for view in self.report.views
-            if (floor := floor_here(view))
-            for comparison in baseline_comparisons(view, values_of(view), floor.share)[0]
-            if comparison.under_floor
-        )
+        cells = set()
+        for view in self.report.views:
+            if floor := floor_here(view):
+                comparisons, _ = baseline_comparisons(view, values_of(view), floor.share)
+                cells |= {
+                    (comparison.treatment.index, view.index) for comparison in comparisons if comparison.under_floor
+                }
+        return frozenset(cells)

@@ -168,7 +168,7 @@ def _id(name: str) -> str:
 
 
 def _root(crate: Crate, files: Sequence[CrateFile]) -> dict[str, Any]:
-    parts = [*_folders(files), *(_id(file.name) for file in _named(files))]
+    parts = [*_folders(files), *(_id(file.name) for file in _described_files(files))]
     dataset = {
         "@id": "./",
         "@type": "Dataset",
@@ -204,7 +204,7 @@ def _licence(crate: Crate) -> dict[str, Any]:
     return {"@id": url, "@type": "CreativeWork", "name": crate.licence, "description": f"The terms of use: {url}"}
 
 
-def _named(files: Sequence[CrateFile]) -> list[CrateFile]:
+def _described_files(files: Sequence[CrateFile]) -> list[CrateFile]:
     """Return all files except transcripts: there may be thousands, so only their directories are described."""
     return [file for file in files if _TRANSCRIPTS not in file.name]
 
@@ -223,7 +223,7 @@ def _files(files: Sequence[CrateFile]) -> Iterator[dict[str, Any]]:
             "@type": "Dataset",
             "name": "Every command of every attempt, with its output and its duration",
         }
-    for file in _named(files):
+    for file in _described_files(files):
         path = PurePosixPath(file.name)
         kind = _TYPES.get(path.suffix) or mimetypes.types_map.get(path.suffix, "text/plain")
         entity = {

@@ -72,13 +72,11 @@ def _readme(crate: Crate) -> Iterator[str]:
     ]
     yield from map(escape, merged_sentences(measured, ENGLISH, len(measured)))
     if crate.authors:
-        yield f"Authors: {'; '.join(escape(campaign.name) for campaign in crate.authors)}"
-    licence = (
-        f"<{licence_url(crate.licence)}>"
-        if crate.licence
-        else "not stated. Ask the authors before you publish or change the data."
-    )
-    yield f"Licence: {licence}"
+        yield f"Authors: {'; '.join(escape(author.name) for author in crate.authors)}"
+    if crate.licence:
+        yield f"Licence: <{licence_url(crate.licence)}>"
+    else:
+        yield "Licence: not stated. Ask the authors before you publish or change the data."
     if crate.anonymous:
         yield _ANONYMOUS.replace("\n", " ")
     yield "## Contents"

@@ -26,14 +26,14 @@ from lastro.words.campaign import premises
 from lastro.words.language import Language
 from lastro.words.looks import cost_blocks_text, odds_text
 from lastro.words.numbers import percent
-from lastro.words.phrases import joined
+from lastro.words.phrases import join_names
 
 if TYPE_CHECKING:
     from lastro.papers import Recommended
 
 _FEW = 3  # candidates, which a sentence names one by one
-# {blocks: (of the candidates stated to hold with 20 to 40 %, the percentage that do; the same of those with 60 to
-# 80 %)}, each from the least to the most over the noises of benches/decision_promises.py
+# {blocks: (percentage that held of the candidates stated to hold with 20 to 40 %, the same for those with 60 to 80 %)};
+# each range is over the noises of benches/decision_promises.py.
 _PERCENT_TRUE = {2: ("19–36", "78–91"), 3: ("22–36", "73–80"), 5: ("20–33", "70–80"), 10: ("22–32", "68–81")}
 
 
@@ -50,7 +50,7 @@ def decision_blocks(
 
 
 def decision_section(
-    decision: SlaDecision | None, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...] = ()
+    decision: SlaDecision | None, say: Language, recommended: Recommended | None, figures: tuple[Figure, ...]
 ) -> Iterator[Block]:
     """Yield the section of a report on its decision by service levels: the answer, and below it the blocks of `_body`.
 
@@ -62,10 +62,10 @@ def decision_section(
 
 
 def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> Iterator[Block]:
-    """Yield what is below the answer: the tables, `figures`, what would change it, and what stays unanswered.
+    """Yield the blocks below the answer: the tables, `figures`, what would change it, and what stays unanswered.
 
     It has no headings, so that it can be a section of a report."""
-    required = joined([requirement.text for requirement in decision.question.required], say)
+    required = join_names([requirement.text for requirement in decision.question.required], say)
     more = say("Required: {requirements}.", requirements=required) if required else ""
     yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
@@ -84,11 +84,13 @@ def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> 
         "is called so and does not is at most {alpha}.",
         alpha=percent(decision.question.alpha, say),
     )
-    yield Paragraph(" ".join(filter(None, (_what_of(decision, say), promise, _reliability(decision, say)))))
+    yield Paragraph(
+        " ".join(filter(None, (_basis_of_probabilities(decision, say), promise, _reliability(decision, say))))
+    )
 
 
-def _what_of(decision: SlaDecision, say: Language) -> str:
-    """Return what the probabilities are of: means over blocks, or over campaigns."""
+def _basis_of_probabilities(decision: SlaDecision, say: Language) -> str:
+    """Return what the stated probabilities are about: means over blocks, or over campaigns."""
     if decision.n_campaigns > 1:
         return say(
             "Probabilities are those of means over campaigns like these {n}, and the next trial is one of another "
@@ -119,66 +121,68 @@ def _reliability(decision: SlaDecision, say: Language) -> str:
 
 def short_answer(decision: SlaDecision | None, say: Language) -> tuple[str, ...]:
     """Return the first sentence of the answer, for the opening of a report; empty if the campaign has no decision."""
-    return () if decision is None else (next(answer(decision, say)),)
+    return () if decision is None else (next(decision_answer(decision, say)),)
 
 
-def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
+def decision_answer(decision: SlaDecision, say: Language) -> Iterator[str]:
     """Yield the answer: which candidate holds the service levels, where it is worst, its cost, and its wishes.
 
     Without a recommended candidate, yield that none holds them, or which one is likeliest and how many more blocks
     would decide."""
     choice = decision.choice
-    levels = joined([level.text for level in decision.question.levels], say)
+    levels = join_names([level.text for level in decision.question.levels], say)
     levels = " ".join(filter(None, (levels, _place(decision.given, say))))
-    if choice.recommended is not None:
-        odds = choice.odds[choice.recommended]
-        name = decision.candidates[choice.recommended].label
+    if (best := choice.recommended) is not None:
         yield say(
             "{candidate} holds {levels} with a probability of {p}.",
-            candidate=name,
+            candidate=decision.candidates[best].label,
             levels=levels,
-            p=_probability(decision, choice.recommended, say),
+            p=_probability(decision, best, say),
         )
-        if odds.cost is not None and decision.question.cost is not None:
-            yield _on_cost(decision, odds.cost.spread[0], say)
+        if (cost := choice.odds[best].cost) is not None and decision.question.cost is not None:
+            yield _on_cost(decision, cost.spread[0], say)
         if decision.question.wished:
-            yield _on_wishes(decision, choice.recommended, say)
+            yield _on_wishes(decision, best, say)
     elif not decision.candidates:
-        required = joined([requirement.text for requirement in decision.question.required], say)
+        required = join_names([requirement.text for requirement in decision.question.required], say)
         yield say("No candidate meets all requirements: {requirements}.", requirements=required)
     elif choice.outcome == "none":
-        whole = not any(odds.missing for odds in choice.odds)
         none = N_("No candidate holds {levels}.")
-        yield say(none if whole else N_("No candidate that was measured holds {levels}."), levels=levels)
-    elif (best := choice.likeliest) is None:
+        if any(odds.missing for odds in choice.odds):
+            none = N_("No candidate that was measured holds {levels}.")
+        yield say(none, levels=levels)
+    elif (likeliest := choice.likeliest) is None:
         yield say("No candidate was measured in every condition.")
     else:
         yield say(
             "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}.",
             levels=levels,
-            candidate=decision.candidates[best].label,
-            p=_probability(decision, best, say),
+            candidate=decision.candidates[likeliest].label,
+            p=_probability(decision, likeliest, say),
         )
-        half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
-        if decision.n_campaigns > 1:
-            yield say("More campaigns may decide: more blocks do not show how far campaigns differ.")
-        elif half is None:
-            yield say(
-                "It lies so near its limit that not even {n} more blocks would decide.", n=say.integer(MOST_BLOCKS)
-            )
-        elif most is None:
-            yield say("About {blocks} would decide with a probability of 50 %.", blocks=say.count(half, "more block"))
-        else:
-            yield say(
-                "About {blocks} would decide with a probability of 50 %, {most} with 80 %.",
-                blocks=say.count(half, "more block"),
-                most=say.integer(most),
-            )
+        yield _more_blocks_text(decision, say)
+
+
+def _more_blocks_text(decision: SlaDecision, say: Language) -> str:
+    """Return how many more blocks would decide on the likeliest candidate, or that more campaigns may decide."""
+    if decision.n_campaigns > 1:
+        return say("More campaigns may decide: more blocks do not show how far campaigns differ.")
+    half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
+    if half is None:
+        return say("It lies so near its limit that not even {n} more blocks would decide.", n=say.integer(MOST_BLOCKS))
+    blocks = say.count(half, "more block")
+    if most is None:
+        return say("About {blocks} would decide with a probability of 50 %.", blocks=blocks)
+    return say(
+        "About {blocks} would decide with a probability of 50 %, {most} with 80 %.",
+        blocks=blocks,
+        most=say.integer(most),
+    )
 
 
 def _whole_answer(decision: SlaDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
     """Yield the answer and, if the source of the study recommends something, whether this host agrees."""
-    yield from answer(decision, say)
+    yield from decision_answer(decision, say)
     if recommended is not None and (here := _on_source(decision, recommended, say)):
         yield f"{source_text(recommended, say)} {here}"
 
@@ -188,7 +192,7 @@ def source_text(recommended: Recommended, say: Language) -> str:
     combinations = [" · ".join(levels) for levels in itertools.product(*recommended.levels.values())]
     return say(
         "The source recommends {levels} ({passage}): {because}.",
-        levels=joined(combinations, say),
+        levels=join_names(combinations, say),
         passage=recommended.passage[say.code],
         because=recommended.because[say.code],
     )
@@ -272,12 +276,14 @@ def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
     wishes = list(zip(decision.question.wished, decision.candidates[at].wishes, strict=True))
     met = [wish.text for wish, is_met in wishes if is_met]
     lacking = [wish.text for wish, is_met in wishes if not is_met]
-    text = say("It has what is wished ({wishes})", wishes=joined(met, say))
+    text = say("It has what is wished ({wishes})", wishes=join_names(met, say))
     if lacking:
-        text = say("It lacks what is wished ({wishes})", wishes=joined(lacking, say))
+        text = say("It lacks what is wished ({wishes})", wishes=join_names(lacking, say))
     if met and lacking:
         text = say(
-            "Of what is wished, it has {met}, and lacks {lacking}", met=joined(met, say), lacking=joined(lacking, say)
+            "Of what is wished, it has {met}, and lacks {lacking}",
+            met=join_names(met, say),
+            lacking=join_names(lacking, say),
         )
     if decision.cheapest in (None, at):
         return f"{text}."
@@ -286,7 +292,7 @@ def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
 
 
 def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
-    return joined([decision.candidates[at].label for at in numbers], say, _FEW)
+    return join_names([decision.candidates[at].label for at in numbers], say, _FEW)
 
 
 def _question(decision: SlaDecision, say: Language) -> str:
@@ -337,11 +343,11 @@ def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
     if fraction and (absent := of_study - len(known)):
         yield say(
             "{n} of {all} combinations of {factors} are not in the fraction",
-            n=absent, all=of_study, factors=joined(list(known[0]), say),
+            n=absent, all=of_study, factors=join_names(list(known[0]), say),
         )  # fmt: skip
     for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
         if odds.missing:
-            what = joined([decision.question.metrics[at] for at in odds.missing], say)
+            what = join_names([decision.question.metrics[at] for at in odds.missing], say)
             why = _NOT_ALL if fraction else N_("no valid trial has a value")
             why = "; ".join(map(say.note, candidate.gaps)) or say(why)
             yield say("{candidate}: {metrics} not measured: {why}", candidate=candidate.label, metrics=what, why=why)

@@ -83,11 +83,11 @@ def looks_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
         ]
         rows.append((say.integer(look.block), recommended, "; ".join(dropped) or "—", stop_text(look, say)))
     columns = (say("block"), say("recommended"), say("no longer in question"), say("end"))
-    note = (
-        say("Later blocks have only the candidates that are still in question: the others stand with fewer blocks.")
-        if design.allocation == "adaptive"
-        else say("Every block has all candidates.")
-    )
+    note = say("Every block has all candidates.")
+    if design.allocation == "adaptive":
+        note = say(
+            "Later blocks have only the candidates that are still in question: the others stand with fewer blocks."
+        )
     looks = say(
         "The campaign looked at its trials after each block, {most} at most; all looks together err as rarely as one.",
         most=say.integer(design.most_blocks),
@@ -97,7 +97,7 @@ def looks_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
 
 
 def breaking_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield a table of the dose at which each service level breaks; nothing if no condition is a factor of numbers."""
+    """Yield a table of the dose at which each service level breaks; nothing if no condition is a numeric factor."""
     if not (broken_by_dose := list(broken_levels(decision))):
         return
     rows = tuple(
@@ -132,7 +132,9 @@ def dose_text(broken: BrokenLevel, say: Language) -> str:
         return say("at {dose} or below", dose=say.number(f"{high:g}"))
 
     def text(dose: float, digits: str) -> str:
-        return digits if math.isfinite(dose) else f"> {greatest:g}" if dose > 0 else f"≤ {least:g}"
+        if math.isfinite(dose):
+            return digits
+        return f"> {greatest:g}" if dose > 0 else f"≤ {least:g}"
 
     ends = ", ".join(text(end, f"{end:g}") for end in (low, high))
     return say.number(f"{text(at, significant(at, 3))} [{ends}]")

@@ -23,7 +23,7 @@ from operator import attrgetter
 from typing import Any
 
 from lastro.analysis.gate_plan import GatePlan, GatePower
-from lastro.builders.data.encoder import Forms, encode, pick
+from lastro.builders.data.encoder import Forms, encode, in_common, pick
 from lastro.document import Block, Paragraph, Table
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER
@@ -137,7 +137,7 @@ def gate_plan_document(plan: GatePlan) -> dict[str, Any]:
     planned = {
         "format": "lastro-gate-plan/1",
         **pick(plan, "pilot confidence tests metrics n_treatments"),
-        "margin": margins.pop() if len(margins := set(plan.judged_margins.values())) == 1 else None,
+        "margin": in_common(plan.judged_margins.values()),
         "margins": plan.judged_margins,
         "noise": plan.cells,
         **pick(plan, "powers blocks_to_find blocks_to_show unknown other_settings guest"),

@@ -18,7 +18,7 @@ KEPT_WITH, KEPT_IN = N_("kept with {place}, for its report"), N_("kept in {place
 
 
 def noise_floor_blocks(floors: NoiseFloors, say: Language) -> Iterator[Block]:
-    """Yield the guest in which the noise floors were measured, if any, their table and an explanation."""
+    """Yield a sentence on the guest, if the noise floors were measured in one, their table, and an explanation."""
     yield Items(tuple(guest_sentences(floors.guest, say)))
     columns = (say("metric"), say("noise floor"), say("A/A ratio"), say("noisiest baseline"))
     yield Table("noise-floor", "", columns, tuple(_row(metric_floor, say) for metric_floor in floors.metrics))

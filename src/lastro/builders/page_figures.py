@@ -14,9 +14,9 @@ from lastro.figures.svg import with_unique_ids
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A figure of a document, with what its section selects it by.
+    """A figure of a document; its section selects it by kind, metric and factor.
 
-    `metric` is the index of its metric; None if it shows several. `factor` is that of a curve; empty for other
+    `metric` is the index of its metric; None if it shows several. `factor` is the factor of a curve; empty for other
     kinds."""
 
     kind: Kind
@@ -39,22 +39,24 @@ class PageFigures(tuple[PageFigure, ...]):
         )
 
 
-NOT_DRAWN = PageFigures()
+NO_FIGURES = PageFigures()
 
 
-def drawn(planned: Iterable[FigurePlan]) -> PageFigures:
+def draw_figures(planned: Iterable[FigurePlan]) -> PageFigures:
     """Draw the planned figures as SVG and return them in order, without those for which there is no data."""
     drawings = ((plan, svgs_of(plan)) for plan in planned)
     return PageFigures(_page_figure(plan, Figure(plan.title, svgs)) for plan, svgs in drawings if svgs)
 
 
-def linked(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> PageFigures:
+def link_figures(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> PageFigures:
     """Return those planned figures that are in files, as links to the files; `links` is {title: address}."""
-    plans = [plan for plan in planned if plan.title in links] if links else []
-    return PageFigures(_page_figure(plan, Figure(plan.title, address=links[plan.title])) for plan in plans)
+    if not links:
+        return NO_FIGURES  # without making the plans
+    in_files = (plan for plan in planned if plan.title in links)
+    return PageFigures(_page_figure(plan, Figure(plan.title, address=links[plan.title])) for plan in in_files)
 
 
-def planned(content: Content) -> Iterator[FigurePlan]:
+def planned_figures(content: Content) -> Iterator[FigurePlan]:
     """Yield the plans of all figures of a campaign, in the order of a page; a planned figure may have no data."""
     return plans(content.report, content.analysis, content.say, content.judgements, content.published)
 

@@ -28,7 +28,7 @@ def part_tables(report: CampaignResults, say: Language) -> list[Table]:
 def _cells(kind: str, levels: Mapping[str, Properties]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return (columns, rows) of a table; a dash where a level lacks a property that another level has."""
     texts_by_level = {
-        level: {name: each.text for name, each in properties.items() if each.text}
+        level: {name: recorded.text for name, recorded in properties.items() if recorded.text}
         for level, properties in levels.items()
     }
     names = tuple(dict.fromkeys(name for texts in texts_by_level.values() for name in texts))

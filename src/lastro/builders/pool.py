@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from lastro.analysis.pooled_study import PooledStudy
 from lastro.builders import pool_tables
-from lastro.builders.page_figures import NOT_DRAWN, PageFigures
+from lastro.builders.page_figures import NO_FIGURES, PageFigures
 from lastro.builders.page_head import notices
 from lastro.document import Block, Figures, Fold, Heading, Items, Paragraph, Table, Title
-from lastro.words.campaign import titled
+from lastro.words.campaign import title_with_place
 from lastro.words.language import Language
 from lastro.words.pool import place
 
 
-def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = NOT_DRAWN) -> Iterator[Block]:
+def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = NO_FIGURES) -> Iterator[Block]:
     """Yield the answer, the hosts, the tables and figures of each metric, the claims, and how to read the tables.
 
     The table of ratios on each host is folded, unless it is the only table of its metric."""
@@ -23,13 +23,13 @@ def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = 
     measured = place(pooled, say)
 
     def captioned(table: Table) -> Table:
-        return replace(table, title=titled(table.title, measured), whole=True)
+        return replace(table, title=title_with_place(table.title, measured), whole=True)
 
-    yield Title(title, tuple(pool_tables.opening(pooled, say)), kicker=kicker)
+    yield Title(title, tuple(pool_tables.opening_sentences(pooled, say)), kicker=kicker)
     yield from notices(say, unfinished=False)
     yield Items(tuple(pool_tables.warnings(pooled, say)), tag=say("note"))
     hosts = pool_tables.hosts_table(pooled, say)
-    yield Heading(titled(hosts.title, measured), "hosts", hosts.title)
+    yield Heading(title_with_place(hosts.title, measured), "hosts", hosts.title)
     yield replace(hosts, title="", whole=True)
     for at, metric in enumerate(pooled.metrics):
         pooled_tables = [

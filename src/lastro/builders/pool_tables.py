@@ -27,7 +27,7 @@ from lastro.words.numbers import (
     verdict_counts,
     verdict_text,
 )
-from lastro.words.phrases import joined, merged_sentences
+from lastro.words.phrases import join_names, merged_sentences
 from lastro.words.pool import ratio_on
 
 _FEW = 3  # ratios, which the first sentences name one by one
@@ -37,7 +37,7 @@ ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("P
 # Sentences
 
 
-def opening(pooled_study: PooledStudy, say: Language) -> Iterator[str]:
+def opening_sentences(pooled_study: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how many ratios differ from 1 on average over hosts, and how many differ between two hosts."""
     pooled = [effect for effect in pooled_study.effects if effect.pooled]
     apart = [effect for effect in pooled_study.effects if effect.apart]
@@ -111,7 +111,7 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield what to know about the hosts first: several or unfinished campaigns of one, missing names, and guests."""
     for host in pooled.hosts:
         if len(host.campaigns) > 1:
-            names = joined(host.campaigns, say)
+            names = join_names(host.campaigns, say)
             yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
         if not host.report.progress.finished:
             yield say("The campaign of {host} is unfinished.", host=host.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,12 @@ from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable,
 from lastro.analysis.claim_cells import DID_YOU_MEAN
 from lastro.builders.content import Content
 from lastro.builders.page_figures import PageFigures
-from lastro.builders.tables import captioned
+from lastro.builders.tables import table_with_place
 from lastro.document import Block, Figures, Fold, Paragraph, Table, section
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
 from lastro.units import significant
-from lastro.words.campaign import place, titled
+from lastro.words.campaign import place, title_with_place
 from lastro.words.estimates import estimate_text, number_text
 from lastro.words.language import Language
 from lastro.words.numbers import fixed, metric_heading, percent
@@ -23,6 +23,7 @@ from lastro.words.published import levels_text, marks_of, title_of
 
 if TYPE_CHECKING:
     from lastro.analysis.claims.claim import PublishedMark
+    from lastro.study.printed import Passage
 
 INTRODUCTION = N_(
     "What the source printed, with what this campaign measured beside it. Absolute numbers belong to a machine: "
@@ -44,25 +45,37 @@ def published_blocks(content: Content, page_figures: PageFigures) -> Iterator[Bl
     measured = place(content.report, say)
     drawn = {figure.title: figure for figure in page_figures.of("published")}
     blocks: list[Block] = [
-        captioned(table, content.report, say)
+        table_with_place(table, content.report, say)
         for matched in content.published.tables
         if (table := printed_table(matched, confidence, say))
     ]
     for matched_figure in content.published.figures:
-        title = title_of(matched_figure.figure.passage, say)
-        if figure := drawn.get(titled(title, measured)):
+        figure = drawn.get(title_with_place(title_of(matched_figure.figure.passage, say), measured))
+        if figure:
             note = matched_figure.figure.passage.notes(say.code).removesuffix(".")
             blocks.append(Figures((replace(figure, note=note),)))
-        bars: Table | None = None
         if isinstance(matched_figure, MatchedBars):
-            bars = bars_table(matched_figure, confidence, say, noted=not figure)
-        if bars:
-            name, many = titled(bars.title, measured), figure and len(bars.rows) > _MANY_BARS
-            blocks.append(Fold(name, (replace(bars, title=""),)) if many else replace(bars, title=name))
-        elif not figure and (page_figures or isinstance(matched_figure, MatchedBars)):
-            blocks.append(Paragraph(say(NOTHING_OF_IT, title=title), dim=True))
+            blocks += _bars_blocks(matched_figure, content, is_drawn=figure is not None)
+        elif not figure and page_figures:
+            blocks.append(_nothing_of(matched_figure.figure.passage, say))
     if blocks:
         yield from section(say("As published"), Paragraph(say(INTRODUCTION)), *blocks, anchor="published")
+
+
+def _bars_blocks(matched: MatchedBars, content: Content, *, is_drawn: bool) -> Iterator[Block]:
+    """Yield the table of a bar chart, folded if it is long and below its figure, or that nothing was measured."""
+    say, report = content.say, content.report
+    table = bars_table(matched, report.study.design.confidence, say, noted=not is_drawn)
+    if table:
+        title = title_with_place(table.title, place(report, say))
+        folded = is_drawn and len(table.rows) > _MANY_BARS
+        yield Fold(title, (replace(table, title=""),)) if folded else replace(table, title=title)
+    elif not is_drawn:
+        yield _nothing_of(matched.figure.passage, say)
+
+
+def _nothing_of(passage: Passage, say: Language) -> Paragraph:
+    return Paragraph(say(NOTHING_OF_IT, title=title_of(passage, say)), dim=True)
 
 
 def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Table:
@@ -102,7 +115,7 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
 def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
     """Return a bar chart of the source as a table: the mean here and, where it is known, the published value.
 
-    A published ratio or difference is applied to the mean of this campaign with which the source compares. With
+    A published ratio or difference has a reference; it is applied to the mean of that reference in this campaign. With
     `noted`, the note of the figure is below the table; otherwise the caller writes it below the figure."""
     figure = matched.figure
     groups = tuple(dict.fromkeys(name for levels in figure.groups for name in levels))
@@ -113,16 +126,6 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         if marks := marks_of(panel):
             relative = any(mark.relative for mark in marks)
             heads.append(say("published, as it would be here") if relative else say("published"))
-    places = dict.fromkeys(
-        (published_bar.group, published_bar.bar) for panel in matched.panels for published_bar in panel.bars
-    )
-    rows = []
-    for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
-        group_levels = figure.groups[group]
-        labels = [levels_text(group_levels.get(name, ()), say) for name in groups]
-        labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
-        texts = [text for panel in matched.panels for text in _bar_texts(panel, group, bar, say)]
-        rows.append((*labels, *texts))
     first = len(groups) + len(bars)
     how = say(
         "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
@@ -138,7 +141,7 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         f"published-figure-{figure.passage.id}",
         title_of(figure.passage, say),
         (*groups, *bars, *heads),
-        tuple(rows),
+        tuple(_bar_rows(matched, groups, bars, say)),
         frozenset(range(first, first + len(heads))),
         note=_notes(
             figure.passage.notes(say.code) if noted else "",
@@ -148,6 +151,22 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         ),
         dense=True,
     )
+
+
+def _bar_rows(
+    matched: MatchedBars, groups: Sequence[str], bars: Sequence[str], say: Language
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each bar: the levels of its group and its own, then its cells in each panel.
+
+    `groups` and `bars` are the factors that distinguish groups, and bars within a group. A mean over all bars of a
+    group follows these bars."""
+    figure = matched.figure
+    places = {(published.group, published.bar) for panel in matched.panels for published in panel.bars}
+    for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
+        labels = [levels_text(figure.groups[group].get(name, ()), say) for name in groups]
+        labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
+        texts = [text for panel in matched.panels for text in _bar_texts(panel, group, bar, say)]
+        yield (*labels, *texts)
 
 
 def here_text(here: MatchedMean, say: Language) -> str:
@@ -197,16 +216,16 @@ def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language
     return texts if marks_of(panel) else texts[:1]
 
 
-def _notes(note: str, how: str, heres: Iterable[MatchedMean], say: Language) -> str:
+def _notes(note: str, how: str, means: Iterable[MatchedMean], say: Language) -> str:
     """Return the note of a table: the note of the source, how to read it, and each reason for missing means once."""
-    matched_means = list(heres)
+    all_means = list(means)
     texts = [note, f"{how[:1].upper()}{how[1:]}."]
-    if any(here.mean is not None and here.mean.interval is None for here in matched_means):
+    if any(matched.mean is not None and matched.mean.interval is None for matched in all_means):
         texts.append(say("Without ±: too few trials for an interval."))
-    if any(here.mean is not None and here.strata < here.all_strata for here in matched_means):
+    if any(matched.mean is not None and matched.strata < matched.all_strata for matched in all_means):
         texts.append(say("(n of m): a mean over n of the m conditions of the design; the others have no valid trial."))
-    missing = [here for here in matched_means if here.mean is None]
-    reasons = dict.fromkeys(say.note(why) for here in missing for why in here.why if why.message != DID_YOU_MEAN)
+    missing = [matched for matched in all_means if matched.mean is None]
+    reasons = dict.fromkeys(say.note(why) for matched in missing for why in matched.why if why.message != DID_YOU_MEAN)
     if reasons:
         texts.append(say("Missing: {reasons}.", reasons="; ".join(reasons)))
     return " ".join(filter(None, texts))

@@ -13,8 +13,9 @@ from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.decision import SlaDecision, decision_of, table_rows
 from lastro.analysis.table_choice import TableChoice
 from lastro.builders.content import Content
-from lastro.builders.decision import answer, decision_section, short_answer
-from lastro.builders.page_figures import NOT_DRAWN, PageFigures
+from lastro.builders.decision import decision_answer, decision_section, short_answer
+from lastro.builders.gap_notes import gap_notes
+from lastro.builders.page_figures import NO_FIGURES, PageFigures
 from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.part_properties import part_tables
 from lastro.builders.published_tables import published_blocks
@@ -24,7 +25,6 @@ from lastro.builders.stat_tables import claims_table, effects_table, interaction
 from lastro.builders.statistics import statistics_blocks
 from lastro.builders.statistics_words import time_sentences
 from lastro.builders.tables import (
-    captioned,
     curve_tables,
     doses_table,
     gaps_table,
@@ -34,6 +34,7 @@ from lastro.builders.tables import (
     ratios_table,
     really_table,
     remarks_table,
+    table_with_place,
 )
 from lastro.plain import plain
 from lastro.stats.notes import N_
@@ -45,9 +46,9 @@ from lastro.words.fraction import fraction_text, relation_text
 from lastro.words.key_findings import key_findings
 from lastro.words.language import Language
 from lastro.words.opening import opening, warnings
-from lastro.words.phrases import joined
+from lastro.words.phrases import join_names
 from lastro.words.platform_line import platform_line
-from lastro.words.reasons import grouped
+from lastro.words.reasons import merge_reasons
 from lastro.words.remarks import short
 
 Form = Literal["page", "paper", "terminal", "short"]
@@ -65,7 +66,7 @@ _MOST_TRIALS = 7  # numbers of trials that a line names
 class _ShownResults:
     """The content of a document on results, its form, its figures, and the treatments of the table in a terminal.
 
-    `ranked` is true if these have the order of the decision."""
+    `ranked` is true if the treatments are in the order of the decision."""
 
     content: Content
     form: Form
@@ -85,9 +86,9 @@ class _ShownResults:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A section of the document on results: what yields it, and which forms show it.
+    """A section of the document on results: the function that yields its blocks, and the forms that show it.
 
-    A form in `folded` shows it only if everything is asked for."""
+    A form in `folded` shows it only if everything is to be shown."""
 
     blocks: Callable[[_ShownResults], Iterable[doc.Block]]
     forms: tuple[Form, ...]
@@ -96,16 +97,16 @@ class _Section:
 
 def results_blocks(
     content: Content,
-    form: Form = "page",
-    figures: PageFigures = NOT_DRAWN,
+    form: Form,
+    figures: PageFigures = NO_FIGURES,
     choice: TableChoice | None = None,
     *,
     everything: bool = False,
 ) -> Iterator[doc.Block]:
     """Yield the document on the results of a campaign, in the order of `_SECTIONS`.
 
-    Its form is a page, or the same in Markdown; a paper, without what is about the campaign itself; a table in a
-    terminal; or the short form, for a comment on a pull request. `choice` selects and orders the treatments of the
+    The form is "page", also for Markdown; "paper", without the sections on the campaign itself; "terminal"; or "short",
+    for a comment on a pull request. `choice` selects and orders the treatments of the
     table in a terminal. With `everything`, folded sections are shown, too."""
     decision = decision_of(content.report)
     rows, ranked = table_rows(content.report, decision, choice), bool(decision and not (choice and choice.sort))
@@ -126,11 +127,11 @@ def _title(shown: _ShownResults) -> Iterator[doc.Block]:
     treatments, trials = say.count(len(report.rows), "treatment"), say.count(report.progress.n_trials, "trial")
     tally = f"{treatments}, {trials}: {words.counts_text(report.progress.counts, say)}"
     yield doc.Title(title)
-    yield doc.Items((tally, *words.premises(report, say), *_chosen(shown)))
+    yield doc.Items((tally, *words.premises(report, say), *_table_scope(shown)))
 
 
-def _chosen(shown: _ShownResults) -> Iterator[str]:
-    """Yield how many treatments the table shows, if not all, and its order, if it is that of the decision."""
+def _table_scope(shown: _ShownResults) -> Iterator[str]:
+    """Yield how many treatments the table shows, if not all, and that it is sorted by the decision, if it is."""
     say, n, treatments = shown.say, len(shown.rows), len(shown.report.rows)
     if n < treatments:
         yield say("{n} of {treatments} shown", n=n, treatments=say.count(treatments, "treatment"))
@@ -144,8 +145,8 @@ def _notices(shown: _ShownResults) -> Iterator[doc.Block]:
     yield from notices(shown.say, unfinished=shown.form in ("page", "short") and not shown.report.progress.finished)
 
 
-def _captioned(tables: Iterable[doc.Table], shown: _ShownResults) -> tuple[doc.Table, ...]:
-    return tuple(captioned(table, shown.report, shown.say) for table in tables if table)
+def _with_place(tables: Iterable[doc.Table], shown: _ShownResults) -> tuple[doc.Table, ...]:
+    return tuple(table_with_place(table, shown.report, shown.say) for table in tables if table)
 
 
 def _decision(shown: _ShownResults) -> Iterator[doc.Block]:
@@ -157,11 +158,12 @@ def _values(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the sections on the curves and on every trial; in the short form, all figures that are in files."""
     report, say = shown.report, shown.say
     if shown.form == "short":
-        yield from doc.section(say("Figures"), doc.Figures(tuple(each.figure for each in shown.figures)))
+        figures = tuple(page_figure.figure for page_figure in shown.figures)
+        yield from doc.section(say("Figures"), doc.Figures(figures))
         return
     title = say("How metrics vary with numeric factors")
     drawn = {(metric.metric, metric.factor): metric.figure for metric in shown.figures if metric.kind == "curve"}
-    tables = {key: captioned(table, report, say) for key, table in curve_tables(report, say).items()}
+    tables = {key: table_with_place(table, report, say) for key, table in curve_tables(report, say).items()}
     curves = tuple(replace(drawn.get(key, doc.Figure("")), table=table) for key, table in tables.items())
     yield from doc.section(title, doc.Figures(curves), anchor="curves", short=say("Curves"))
     trials = (
@@ -173,12 +175,12 @@ def _values(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _effects(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the sections on effects and interactions; only those with content."""
+    """Yield the sections on effects and on interactions, without empty sections."""
     metrics, say = shown.content.analysis.metrics, shown.say
-    effects = _captioned((effects_table(metric, say) for metric in metrics), shown)
-    numbers = _in_numbers(shown.figures.of("effects"), effects, say)
+    effects = _with_place((effects_table(metric, say) for metric in metrics), shown)
+    numbers = _figures_with_tables(shown.figures.of("effects"), effects, say)
     yield from doc.section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
-    interactions = _captioned(
+    interactions = _with_place(
         (interaction_table(metric, interaction, say) for metric in metrics for interaction in metric.interactions),
         shown,
     )
@@ -186,10 +188,12 @@ def _effects(shown: _ShownResults) -> Iterator[doc.Block]:
         yield doc.Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
         which = say("Interactions that explain at least 1 % of the variation and stay significant after correction.")
         yield doc.Paragraph(which, dim=True)
-        yield from _in_numbers(shown.figures.of("interaction"), interactions, say)
+        yield from _figures_with_tables(shown.figures.of("interaction"), interactions, say)
 
 
-def _in_numbers(figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], say: Language) -> Iterator[doc.Block]:
+def _figures_with_tables(
+    figures: tuple[doc.Figure, ...], tables: tuple[doc.Table, ...], say: Language
+) -> Iterator[doc.Block]:
     """Yield figures with their tables folded below them, or the tables without a fold if there are no figures."""
     yield doc.Figures(figures)
     yield from (doc.Fold(say("The same in numbers"), tables),) if figures else tables
@@ -200,7 +204,7 @@ def _claims(shown: _ShownResults) -> Iterator[doc.Block]:
     content, say = shown.content, shown.say
     if shown.form == "short":
         yield doc.Paragraph(f"{say('Claims')}: {content.claims_tally}" if content.claims_tally else "")
-    elif judged := _captioned([claims_table(content.judgements, content.claims_note, say)], shown):
+    elif judged := _with_place([claims_table(content.judgements, content.claims_note, say)], shown):
         tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(shown.figures.of("claims"))
         yield from doc.section(say("Claims"), tally, figures, *judged, anchor="claims")
 
@@ -208,7 +212,7 @@ def _claims(shown: _ShownResults) -> Iterator[doc.Block]:
 def _results(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the grid of results with the tables of searches or, in the short form, a table of ratios."""
     report, say = shown.report, shown.say
-    title = words.titled(say("Results"), words.place(report, say))
+    title = words.title_with_place(say("Results"), words.place(report, say))
     if shown.form == "short":
         if table := ratios_table(shown.content):
             marks = (f"{short(kind, say)}." for kind in report.kinds_of_marks)
@@ -216,22 +220,22 @@ def _results(shown: _ShownResults) -> Iterator[doc.Block]:
             yield from doc.section(title, doc.Paragraph(" ".join(explanations(report, say))), legend, table)
         return
     rows = [row for row in shown.rows if row.status != "unavailable"] if shown.form == "terminal" else None
-    grid, searches = results_grid(shown.content, rows), _captioned(tables_of(report, say), shown)
+    grid, searches = results_grid(shown.content, rows), _with_place(tables_of(report, say), shown)
     yield from doc.section(title, grid, *searches, anchor="results", short=say("Results"))
 
 
-def _really(shown: _ShownResults) -> Iterator[doc.Block]:
+def _actual_conditions(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the section on what was really measured; in a terminal, only what the neighbours did."""
     report, say = shown.report, shown.say
     doses = doses_table(report, say)
     if shown.form == "terminal":
-        yield from _captioned([doses], shown)
+        yield from _with_place([doses], shown)
         return
     really = really_table(report)
     yield from doc.section(
         say("What was really measured"),
         doc.Paragraph(say(words.REALLY) if really else ""),
-        *_captioned((really, *part_tables(report, say), doses, remarks_table(report, say)), shown),
+        *_with_place((really, *part_tables(report, say), doses, remarks_table(report, say)), shown),
         anchor="really",
         short=say("Really measured"),
     )
@@ -246,13 +250,14 @@ def _missing(shown: _ShownResults) -> Iterator[doc.Block]:
     if nothing and shown.form == "terminal":
         return
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
-    (gaps,) = _captioned([gaps_table(report, say)], shown) or (None,)
-    yield doc.Notes(say("Unavailable on this host"), tuple(_gaps(report, say)), None if is_brief else gaps)
+    (gaps,) = _with_place([gaps_table(report, say)], shown) or (None,)
+    notes = tuple(gap_notes((("", gap) for gap in report.gaps), say))
+    yield doc.Notes(say("Unavailable on this host"), notes, None if is_brief else gaps)
     if is_brief:
         yield doc.Items(tuple(_invalid_reasons(report, say)), title=say("Invalid attempts"))
     elif report.invalid_attempts:
         yield doc.Paragraph(say(_INVALID, attempts=say.count(len(report.invalid_attempts), "attempt")))
-        yield from _captioned([invalid_table(report, say)], shown)
+        yield from _with_place([invalid_table(report, say)], shown)
     if not report.progress.finished:
         yield doc.Paragraph(words.not_run_yet(report, say))
     elif nothing:
@@ -260,29 +265,17 @@ def _missing(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _invalid_reasons(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield each reason for invalid attempts with its trials, that of most trials first: 'no traffic (trial 3)'."""
-    reasons = grouped((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
+    """Yield each reason for invalid attempts with its trials, the most frequent first: 'no traffic (trial 3)'."""
+    reasons = merge_reasons(
+        (reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons
+    )
     for reason, trials in sorted(reasons, key=lambda group: -len(set(group[1]))):
         numbers = sorted(set(trials))
         noun = say("trial") if len(numbers) == 1 else say("trials")
-        yield f"{reason} ({noun} {joined(list(map(str, numbers)), say, _MOST_TRIALS)})"
+        yield f"{reason} ({noun} {join_names(list(map(str, numbers)), say, _MOST_TRIALS)})"
 
 
-def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[doc.Text, ...]]]:
-    """Yield (anchor, lines) of a note on each reason for unavailability; cells of the grid of results link there."""
-    for number, gap in enumerate(report.gaps, 1):
-        where = (doc.Span(gap.where, "strong"), doc.Span(" · ", "dim")) if gap.where else ()
-        counts = f"{say.count(len(gap.treatments), 'treatment')}, {say.count(gap.n_trials, 'trial')}"
-        texts: list[doc.Text] = [
-            (doc.Span(f"[{number}]", "strong"), doc.Span(" "), *where, doc.Span(counts)),
-            gap.reason,
-        ]
-        if gap.remedy:
-            texts.append((doc.Span(say("Remedy: {remedy}", remedy=gap.remedy), "dim"),))
-        yield f"gap-{number}", tuple(texts)
-
-
-def _course(shown: _ShownResults) -> Iterator[doc.Block]:
+def _time_course(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the sections on the campaign over time, with its events, and on the resources that trials used."""
     report, analysis, say = shown.report, shown.content.analysis, shown.say
     yield doc.Heading(say("Time course"), "time")
@@ -306,14 +299,14 @@ def _course(shown: _ShownResults) -> Iterator[doc.Block]:
         yield doc.Paragraph(say("No trial recorded any."))
         return
     yield doc.Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
-    yield from _captioned(
+    yield from _with_place(
         (property_table(name, title, table, say, ours=True) for name, title, table in resources), shown
     )
 
 
 def _growth(shown: _ShownResults) -> Iterator[doc.Block]:
     say = shown.say
-    yield from doc.section(say("Growth"), *_captioned(growth_tables(shown.report, say), shown), anchor="growth")
+    yield from doc.section(say("Growth"), *_with_place(growth_tables(shown.report, say), shown), anchor="growth")
 
 
 def _provenance(shown: _ShownResults) -> Iterator[doc.Block]:
@@ -331,7 +324,7 @@ def _provenance(shown: _ShownResults) -> Iterator[doc.Block]:
     yield doc.Facts(report.calibrations, say("Calibrations"))
     # The guest of a real host is None; as a fact, it would be shown as unknown.
     facts = {name: value for name, value in (report.noise_floor or {}).items() if (name, value) != ("guest", None)}
-    title = words.titled(say("Noise floor of this host"), words.place(report, say))
+    title = words.title_with_place(say("Noise floor of this host"), words.place(report, say))
     yield doc.Facts(facts, title)
 
 
@@ -388,7 +381,7 @@ def _command_for_all(report: CampaignResults, say: Language) -> str:
 
 
 def _limitations(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the limitations; in a terminal, only that of a sequential campaign."""
+    """Yield the limitations; in a terminal, only the one that a sequential campaign has."""
     report, say = shown.report, shown.say
     if shown.form == "terminal":
         yield doc.Paragraph(words.sequential_note(report, say) if report.study.design.sequential else "")
@@ -397,9 +390,9 @@ def _limitations(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _closing(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield what opens the other forms: a reader of a terminal sees its end."""
+    """Yield the sentences with which the other forms begin: in a terminal, a reader sees the end of the output."""
     report, say, analysis = shown.report, shown.say, shown.content.analysed
-    yield doc.Items(tuple(answer(shown.decision, say)) if shown.decision else ())
+    yield doc.Items(tuple(decision_answer(shown.decision, say)) if shown.decision else ())
     yield doc.Items((*key_findings(report, say, analysis), *caveats(report, say)))
     yield doc.Items(tuple(filter(None, [platform_line(report, say, analysis)])))
     yield doc.Items(warnings(report, say), tag=say("note"))
@@ -414,9 +407,9 @@ _SECTIONS = (
     _Section(_claims, ("page", "paper", "short")),
     _Section(lambda shown: published_blocks(shown.content, shown.figures), ("page", "paper")),
     _Section(_results, ("page", "paper", "terminal", "short")),
-    _Section(_really, ("page", "paper", "terminal")),
+    _Section(_actual_conditions, ("page", "paper", "terminal")),
     _Section(_missing, ("page", "paper", "terminal", "short")),
-    _Section(_course, ("page",)),
+    _Section(_time_course, ("page",)),
     _Section(lambda shown: statistics_blocks(shown.content), ("page", "paper"), folded=("terminal",)),
     _Section(_growth, ("page", "paper", "terminal")),
     _Section(_provenance, ("page",)),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.verdicts import Verdict, verdict
 from lastro.builders.content import Content
-from lastro.builders.tables import captioned, levels_of, n_text, results_table
+from lastro.builders.tables import levels_of, n_text, results_table, table_with_place
 from lastro.document import Grid, GridCell, GridRow, Span
 from lastro.stats.intervals import Estimate
 from lastro.words import campaign as words
@@ -22,13 +22,18 @@ MANY = 40  # with more treatments, the leading factors become headings of groups
 _REACH = math.log(1.05), math.log(4)  # the least and the most that the axis of a ratio shows on either side of 1
 
 
-def results_grid(content: Content, rows: Sequence[Row] | None = None) -> Grid:
+def results_grid(content: Content, rows: Sequence[Row] | None) -> Grid:
     """Return the grid of all treatments and metrics; formats without grids show its tables, one per metric, instead.
 
-    With `rows`, it has only these treatments, in their order, and no tables; groups of many are left to the renderer.
-    """
+    With `rows`, the grid has only these treatments, in this order, and no tables. Then it has no headings of groups,
+    either, since the terminal makes its own."""
     report, say = content.report, content.say
     shown, many = report.rows if rows is None else rows, rows is None and len(report.rows) > MANY
+    tables = [results_table(content, view) for view in report.views] if rows is None else []
+    marks = [
+        (Span(say(kind), "warning", sign=f"{sign(kind)} {say(kind)}:"), Span(f" {meaning(kind, say)}"))
+        for kind in report.kinds_of_marks
+    ]
     hoisted = max(0, len(report.varying) - 2) if many else 0
     factors = [factor.name for factor in report.varying[hoisted:]] or [say("treatment")]
     head = (
@@ -39,17 +44,9 @@ def results_grid(content: Content, rows: Sequence[Row] | None = None) -> Grid:
     return Grid(
         head,
         tuple(_rows(content, shown, hoisted, len(head))),
-        ()
-        if rows is not None
-        else tuple(captioned(results_table(content, view), report, say) for view in report.views),
+        tuple(table_with_place(table, report, say) for table in tables),
         note=" ".join(explanations(report, say)),
-        legend=(
-            *remarks_on_ratios(report, say),
-            *(
-                (Span(say(kind), "warning", sign=f"{sign(kind)} {say(kind)}:"), Span(f" {meaning(kind, say)}"))
-                for kind in report.kinds_of_marks
-            ),
-        ),
+        legend=(*remarks_on_ratios(report, say), *marks),
         summary=say("Show all {n} treatments", n=say.integer(len(report.rows))) if many else "",
     )
 
@@ -65,7 +62,7 @@ def _rows(content: Content, shown: Sequence[Row], hoisted: int, width: int) -> I
     `width` is the number of columns. Without hoisted factors, there are no headings."""
     report, say = content.report, content.say
     numbers = {t.index: number for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
-    reaches = list(map(_reach, report.views))
+    reaches = list(map(_axis_reach, report.views))
     for levels, group in itertools.groupby(shown, key=lambda row: levels_of(report, row, say)[:hoisted]):
         rows = list(group)
         if hoisted:
@@ -96,18 +93,12 @@ def _absent(text: str, number: int | None, columns: int) -> GridCell:
 def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     """Return the cell of one metric: the mean with its marks, and the ratio with its axis; or why either is missing.
 
-    `at` is the index of the metric, and `reach` how far its axis extends, as returned by `_reach`."""
+    `at` is the index of the metric, and `reach` how far its axis extends, as returned by `_axis_reach`."""
     say, cell = content.say, row.cells[at]
-    marks = [
-        part
-        for mark in cell.marks
-        for part in (
-            Span(" "),
-            Span(
-                say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip(), sign=sign(mark.kind)
-            ),
-        )
-    ]
+    marks = []
+    for mark in cell.marks:
+        tip = f"{mark.text} ({say.count(mark.n, 'trial')})".strip()
+        marks += [Span(" "), Span(say(mark.kind), "warning", tip, sign=sign(mark.kind))]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))
     interval, is_single = formats.interval_text(cell.summary, say), lacks_spread(cell)
@@ -121,13 +112,13 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
         comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}") if is_single else comparison
         axis = _axis(cell.ratio, reach) if cell.ratio else None
         kind = "baseline" if row.is_baseline else judged or "dim"
-        lines.append((Span(comparison, kind, _explained(cell, judged, say), axis=axis),))
+        lines.append((Span(comparison, kind, _tooltip(cell, judged, say), axis=axis),))
         if (row.treatment.index, at) in content.under_floor:
             lines.append((Span(say("below the noise floor"), "note"),))
     return GridCell(tuple(lines))
 
 
-def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
+def _tooltip(cell: Cell, judged: Verdict, say: Language) -> str:
     """Return the tooltip of a comparison: its meaning and pairing, and the ratio if the cell only says 'undecided'."""
     if cell.ratio is None:
         return say(formats.VERDICT_WORDS[judged])
@@ -136,7 +127,7 @@ def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _reach(view: MetricView) -> float:
+def _axis_reach(view: MetricView) -> float:
     """Return the natural logarithm of the largest ratio that the axes of a metric show; they are symmetric around 1."""
     intervals = [cell.ratio.interval for cell in view.cells if cell.ratio and cell.ratio.interval]
     ends = [end for interval in intervals for end in (interval.low, interval.high) if end > 0]

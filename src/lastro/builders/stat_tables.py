@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from lastro.analysis.claims import Judgement
 from lastro.analysis.model import BaselineComparison, FactorPairs, Interaction, LevelEffect, MetricAnalysis
 from lastro.document import Table
-from lastro.figures.effects import judged, mark_words
+from lastro.figures.effects import effect_verdict, mark_texts
 from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Estimate
@@ -80,7 +80,7 @@ def of_variation(metric: MetricAnalysis, say: Language) -> str:
 def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], say: Language) -> str:
     shared = {effect.factor: effect.aliases for effect in effects if effect.aliases}
     aliases = (f"{factor}{with_aliases(aliases, say)}." for factor, aliases in shared.items())
-    return " ".join((first, *_floor_notes(metric, say), *mark_words(effects, say), *aliases))
+    return " ".join((first, *_floor_notes(metric, say), *mark_texts(effects, say), *aliases))
 
 
 def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
     """Return the cells of the row of an effect, without the factor, in the order of `_effect_columns`."""
-    mark = VERDICT_MARKS[judged(metric.metric, effect)]
+    mark = VERDICT_MARKS[effect_verdict(metric.metric, effect)]
     ratio = f"{mark} {ratio_text(effect.ratio, say)}".strip() + signs_of(effect.kinds)
     return (
         effect.level,
@@ -204,11 +204,11 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
     return Table(name, title, columns, tuple(rows), numeric(1, 4), note=" ".join(_anova_notes(metric, anova, say)))
 
 
-def named_with_aliases(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) -> str:
+def effect_name(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) -> str:
     """Return the name of an effect, followed by the effects that a fraction of the design measures together with it.
 
-    `effect` has the names of its factors. Of these aliases, those of more than two factors that also have more factors
-    than the effect are left out."""
+    `effect` has the names of its factors. An alias of three or more factors is left out if it also has more factors
+    than the effect."""
     most = max(2, len(effect))
     aliases = [metric.fraction.text(alias) for alias in metric.fraction.aliases(effect) if len(alias) <= most]
     return " × ".join(effect) + with_aliases(aliases, say)
@@ -217,7 +217,7 @@ def named_with_aliases(metric: MetricAnalysis, effect: tuple[str, ...], say: Lan
 def _anova_row(metric: MetricAnalysis, effect: Effect, say: Language) -> tuple[str, ...]:
     names = {"block": N_("block"), "residual": N_("residual")}
     return (
-        say(names[effect.name]) if effect.name in names else named_with_aliases(metric, effect.factors, say),
+        say(names[effect.name]) if effect.name in names else effect_name(metric, effect.factors, say),
         say.integer(effect.df),
         number_text(effect.ss, say),
         percent(effect.explained, say, decimals=1),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
-from lastro.builders.stat_tables import METHODS, named_with_aliases, of_variation
-from lastro.figures.effects import judged
+from lastro.builders.stat_tables import METHODS, effect_name, of_variation
+from lastro.figures.effects import effect_verdict
 from lastro.stats.anova import Anova
 from lastro.stats.notes import N_, PERCENT
 from lastro.units import human_duration, significant
@@ -27,12 +27,12 @@ def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ..
     return (
         *mode_sentences(metric, say),
         *lost_sentences(metric, say),
-        *_of_metric(metric, say),
-        *_compared(metric, say),
+        *_effect_sentences(metric, say),
+        *_comparison_sentences(metric, say),
     )
 
 
-def _of_metric(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+def _effect_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     """Yield what cannot be estimated, the leading factor, the largest effect, and the interactions."""
     if metric.anova is None and metric.why_none is not None:
         yield say("The effects of its factors cannot be estimated: {why}.", why=say.note(metric.why_none))
@@ -58,7 +58,7 @@ def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         return
     yield say(
         "{factor} explains most, {share} {of_variation}; {residual} makes up {noise}.",
-        factor=named_with_aliases(metric, (metric.headline.factor,), say),
+        factor=effect_name(metric, (metric.headline.factor,), say),
         share=percent(metric.headline.explained or 0.0, say, decimals=1),
         of_variation=of_variation(metric, say),
         residual=residual_words(metric.anova, say),
@@ -101,7 +101,7 @@ def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         level=_level(effect, say),
         reference=effect.reference,
         ratio=ratio,
-        verdict=say(VERDICTS[judged(metric.metric, effect)]),
+        verdict=say(VERDICTS[effect_verdict(metric.metric, effect)]),
         p=p_text(effect.p_adjusted, say, sign=True),
         comparisons=say.count(n, "comparison"),
     )
@@ -111,7 +111,7 @@ def _level(effect: LevelEffect, say: Language) -> str:
     return f"{effect.factor} = {effect.level}" + with_aliases(effect.aliases, say)
 
 
-def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+def _comparison_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     """Yield a sentence on how many treatments differ from their baseline; nothing without any to compare."""
     different, same = metric.headline.different, metric.headline.same
     if metric.headline.unknown and not different + same:
@@ -192,7 +192,7 @@ def metric_summary(metric: MetricAnalysis, say: Language) -> str:
     parts = [say.count(metric.n, "trial")]
     if metric.anova is not None and metric.headline.factor is not None:
         share = percent(metric.headline.explained or 0.0, say, decimals=1)
-        factor = named_with_aliases(metric, (metric.headline.factor,), say)
+        factor = effect_name(metric, (metric.headline.factor,), say)
         parts.append(say("{factor} explains {share}", factor=factor, share=share))
     if metric.comparisons:
         n = say.count(len(metric.comparisons), "comparison")

@@ -15,6 +15,7 @@ from lastro.words.campaign import counts_text, guest_sentences, when
 from lastro.words.estimates import number_text, numeric
 from lastro.words.language import Language
 from lastro.words.numbers import percent
+from lastro.words.opening import many_invalid_warning
 from lastro.words.phrases import merged_sentences
 
 Facts = Mapping[str, Any]  # the status of a campaign, a suite or a testbed, as `lastro status --json` prints it
@@ -175,6 +176,26 @@ def _why_stopped(member: Facts, say: Language) -> Iterator[str]:
         yield f"  {say('remedy: {remedy}', remedy=member['remedy'])}"
 
 
+def suite_conclusion(facts: Facts, directory: str, say: Language) -> Iterator[Block]:
+    """Yield the status of a suite that has just run, and the commands that print its results.
+
+    `directory` is that of the suite, quoted for a shell."""
+    yield from suite_status_blocks(facts, say)
+    yield CommandLine(say("tables"), f"lastro results {directory}")
+    yield CommandLine(say("verdicts on the claims"), f"lastro claims {directory}")
+
+
+def suite_warnings(facts: Facts, say: Language) -> Iterator[str]:
+    """Yield which studies of a suite stopped, and a warning for each study with many invalid trials."""
+    members = facts["studies"]
+    for text, midway in ((N_("did not run here: {studies}"), False), (N_("ended by an error: {studies}"), True)):
+        if names := [member["suite_study"] for member in members if member["stopped"] and member["midway"] is midway]:
+            yield say(text, studies=", ".join(names))
+    for member in members:
+        if warning := many_invalid_warning(member["counts"], say):
+            yield say("study {study}: {warning}", study=member["suite_study"], warning=warning)
+
+
 # A directory of campaigns, as `lastro serve` shows it
 
 
@@ -209,8 +230,11 @@ def _listed(campaign: ListedCampaign, say: Language) -> GridRow:
         why = GridCell(((Span(campaign.problem),),), columns=3, absent=True)
         return GridRow((GridCell(((name,),), head=True), why))
     (done, trials), left_s = _done(facts["counts"]), facts["remaining_s"]
-    running = any(member.get("running") for member in campaigns_of(facts))
-    state = say("finished") if facts["finished"] else say("running") if running else say("unfinished")
+    state = say("unfinished")
+    if facts["finished"]:
+        state = say("finished")
+    elif any(member.get("running") for member in campaigns_of(facts)):
+        state = say("running")
     texts = (
         say("{n} of {all}", n=say.integer(done), all=say.integer(trials)),
         human_duration(left_s) if left_s else "·",

@@ -13,7 +13,8 @@ from lastro.analysis.decision import decision_of
 from lastro.analysis.suite_decision import suite_decision_of
 from lastro.builders.content import Content
 from lastro.builders.decision import short_answer
-from lastro.builders.page_figures import planned, svgs_of
+from lastro.builders.gap_notes import gap_notes
+from lastro.builders.page_figures import planned_figures, svgs_of
 from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
 from lastro.builders.suite_decision import suite_decision_section
@@ -72,7 +73,8 @@ def suite_blocks(
         for name in unjudged:
             yield doc.Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
-    gaps = tuple(("", lines) for lines in _gaps(sections, say))
+    named = [(section.name, gap) for section in sections if section.content for gap in section.content.report.gaps]
+    gaps = tuple(gap_notes(named, say))
     yield doc.Notes("", gaps)
     invalid = sum(report.progress.n_invalid_attempts for report in reports)
     if invalid:
@@ -111,7 +113,7 @@ def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
 
 def _key_figure(content: Content) -> tuple[doc.Figure, ...]:
     """Return a tuple of the first figure that can be drawn of a measured metric; empty if there is none."""
-    for plan in planned(content):
+    for plan in planned_figures(content):
         if plan.metric is not None and content.report.views[plan.metric].n_blocks and (svgs := svgs_of(plan)):
             return (doc.Figure(plan.title, svgs),)
     return ()
@@ -128,7 +130,7 @@ def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
     )
     return doc.Table(
         first.name,
-        words.titled(first.title, words.place_of([content.report.guest for _, content in judged], say)),
+        words.title_with_place(first.title, words.place_of([content.report.guest for _, content in judged], say)),
         (say("study"), *first.columns),
         tuple((name, *row) for name, table in tables for row in table.rows),
         frozenset(column + 1 for column in first.right),
@@ -136,18 +138,3 @@ def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
         " ".join(notes),
         whole=True,
     )
-
-
-def _gaps(sections: Sequence[StudySection], say: Language) -> Iterator[tuple[doc.Text, ...]]:
-    """Yield the lines of a note on each reason for unavailability, with the studies and levels that it affects."""
-    where: dict[tuple[str, str | None], list[doc.Span]] = {}
-    for section in sections:
-        for gap in section.content.report.gaps if section.content else ():
-            spans = where.setdefault((gap.reason, gap.remedy), [])
-            levels = (doc.Span(" · ", "dim"), doc.Span(gap.where)) if gap.where else ()
-            counted = doc.Span(f", {say.count(gap.n_trials, 'trial')}")
-            spans += [*([doc.Span("; ")] if spans else []), doc.Span(section.name, "strong"), *levels, counted]
-    for (reason, remedy), spans in where.items():
-        lines: list[doc.Text] = [tuple(spans), reason]
-        lines += [(doc.Span(say("Remedy: {remedy}", remedy=remedy), "dim"),)] if remedy else []
-        yield tuple(lines)

@@ -14,7 +14,7 @@ from lastro.stats.intervals import alpha_of
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
-from lastro.words.phrases import joined
+from lastro.words.phrases import join_names
 
 
 def suite_decision_blocks(
@@ -73,7 +73,9 @@ def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Langu
     match decision.levels_outcome:
         case "kept":
             keeping_all = [name for at, name in enumerate(names) if decision.keeps_all(at)]
-            yield say("In all studies with levels, {candidates} surely keep them.", candidates=joined(keeping_all, say))
+            yield say(
+                "In all studies with levels, {candidates} surely keep them.", candidates=join_names(keeping_all, say)
+            )
         case "none":
             yield say("Each candidate that was measured surely breaks a level of some study.")
         case "undecided":
@@ -120,16 +122,16 @@ def _levels_table(decision: SuiteDecision, say: Language) -> Table:
     rows = []
     for column in decision.columns:
         if decided := column.decision:
-            levels = joined([level.text for level in decided.question.levels], say)
+            levels = join_names([level.text for level in decided.question.levels], say)
             rows.append((column.name, levels, *(_met_text(decided, name, say) for name in decision.candidates)))
     long = frozenset({1})
     return Table("suite-levels", say("Service levels"), columns, tuple(rows), long=long, note=say(WORST), whole=True)
 
 
 def _met_text(decision: SlaDecision, platform: str, say: Language) -> str:
-    """Format the verdict on a platform, and how it compares with each level where it is worst.
+    """Format the verdict on a platform and its worst mean for each service level: '✓ holds: 2100 (> 99 %)'.
 
-    Such as '✓ holds: 2100 (> 99 %)'; a dash for a platform that is not a candidate."""
+    Return a dash for a platform that is not a candidate."""
     if (at := surest_variant(decision, platform)) is None:
         return "—"
     verdict, odds = decision.choice.verdict(at), decision.choice.odds[at]

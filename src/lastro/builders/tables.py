@@ -23,13 +23,13 @@ from lastro.words.absences import lacks_spread
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
 from lastro.words.language import Language
 from lastro.words.numeric import growth_text, level_text, sizes_text, why_missing
-from lastro.words.reasons import grouped
+from lastro.words.reasons import merge_reasons
 from lastro.words.remarks import short, sign, signs
 
 
-def captioned(table: Table, report: CampaignResults, say: Language) -> Table:
+def table_with_place(table: Table, report: CampaignResults, say: Language) -> Table:
     """Return a table whose title names the guest of the campaign, if any: papers show tables without context."""
-    return replace(table, title=words.titled(table.title, words.place(report, say)))
+    return replace(table, title=words.title_with_place(table.title, words.place(report, say)))
 
 
 def results_table(content: Content, view: MetricView) -> Table:
@@ -54,7 +54,7 @@ def results_table(content: Content, view: MetricView) -> Table:
 
 
 def ratios_table(content: Content) -> Table:
-    """Return a table with a column per metric: the ratio of each treatment that can run here, or else its mean."""
+    """Return a table of the treatments that can run here: for each metric the ratio or, without a ratio, the mean."""
     report, say, under = content.report, content.say, content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     rows = tuple(
@@ -199,7 +199,7 @@ def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
 
 def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
     if growth is None:
-        return say("not measured"), *"—" * (n_measures + 1)
+        return say("not measured"), *["—"] * (n_measures + 1)
     ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
     return "; ".join(sizes_text(growth)), ratio, *(growth_text(against, say) for against in growth.against.values())
 
@@ -233,7 +233,8 @@ def doses_table(report: CampaignResults, say: Language) -> Table:
 def remarks_table(report: CampaignResults, say: Language) -> Table:
     """Return a table of the remarks of trials by kind and platform, with the text of the first remark.
 
-    In the number of trials, each treatment counts by the metric of which most trials have the remark."""
+    The number of trials is a sum over treatments. If trials of a treatment have the remark on several metrics, the
+    metric with the most of them counts."""
     by_kind: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
     trials: Counter[tuple[str, str]] = Counter()
     for row in report.rows:
@@ -290,8 +291,8 @@ def invalid_table(report: CampaignResults, say: Language) -> Table:
 
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """Return why the attempts of a trial were invalid; '(2×)' follows a reason that only two of them had."""
-    reasons = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
+    """Return why attempts of a trial were invalid; '(2×)' follows a reason of only two of more attempts."""
+    reasons = merge_reasons((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
     counts = {reason: len(set(numbers)) for reason, numbers in reasons}
     return "; ".join(reason if n == len(attempts) else f"{reason} ({n}×)" for reason, n in counts.items())
 

@@ -42,7 +42,7 @@ def _row(answer: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, 
 
 
 def _notes(answer: VariantAnswer, say: Language) -> Iterator[str]:
-    """Yield what each variant changes, which tools differ, the design, and for what the intervals hold together."""
+    """Yield what each variant changes, which tools differ, the design, and the family of the intervals."""
     for variant, changes in answer.report.study.variants.items():
         change_text = ", ".join(f"{name} = {value}" for name, value in changes.items())
         yield f"{variant}: {change_text or say('nothing is changed')}"

@@ -19,7 +19,7 @@ from lastro.results.store import Store
 from lastro.stats.looks import is_made
 from lastro.study.service_level import Cost
 from lastro.words.language import ENGLISH
-from lastro.words.looks import standing, stop_text, why_dropped
+from lastro.words.looks import decision_state, stop_text, why_dropped
 
 
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
@@ -58,7 +58,7 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
         choice.recommended if choice else None,
         stop,
     )
-    why = f"{block} blocks: {standing(decision, after.gone)}"
+    why = f"{block} blocks: {decision_state(decision, after.gone)}"
     return NextStep(bool(stop), why, tuple(_events(decision, record, why, adaptive=bool(gone))), record, kept)
 
 

@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         code = _main(sys.argv[1:] if argv is None else argv, streams)
         sys.stdout.flush()
-    except KeyboardInterrupt:  # before `_run_command` could see it
+    except KeyboardInterrupt:  # raised before `_run_command` could catch it
         _complain("interrupted")
         code = 130
     except BrokenPipeError:  # `lastro results DIR | head`: the reader has seen enough
@@ -203,7 +203,7 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
     """Parse the arguments of a command and run it. Raises: SystemExit for bad arguments."""
     parser, module = command_parser(name)
     for option, _, value in (word.partition("=") for word in rest):
-        if option.startswith("--") and value == "--":  # of which argparse would make an empty list
+        if option.startswith("--") and value == "--":  # argparse would turn it into an empty list
             parser.error(f"argument {option}: '--' is not a value")
     args, unknown = parser.parse_known_args(rest)
     if unknown:
@@ -222,7 +222,7 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
             stack.enter_context(trusting())
         try:
             return int(module.run(args))
-        except SystemExit as error:  # no command of Lastro ends so, but a part may
+        except SystemExit as error:  # no command does this, but a part may
             raise RuntimeError("it ended the program") from error
 
 

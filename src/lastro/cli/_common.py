@@ -16,8 +16,8 @@ from lastro.units import parse_share
 from lastro.words.language import LANGUAGES
 
 MANY_INVALID_TRIALS = 7  # an exit code
-_SHARE_IN_CI = "10%"
-_NO = ("", "0", "false", "no")
+_MOST_INVALID_IN_CI = "10%"
+_FALSE = ("", "0", "false", "no")  # values of the environment variable CI
 
 
 def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.ArgumentParser], None]) -> None:
@@ -82,12 +82,22 @@ def junit_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
 
 
-def write_junit(file: Path, content: bytes) -> None:
-    """Write a JUnit file atomically, and print its path on standard error."""
+def write_file(file: Path, content: str | bytes) -> None:
+    """Write a file atomically, and print its path on standard error."""
     from lastro.results.files import write_atomically
 
     write_atomically(file, content)
     print(f"wrote {file}", file=sys.stderr)
+
+
+def output_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
+    )
+
+
+def wait_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
 
 
 def campaigns_argument(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +141,7 @@ def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-invalid", metavar="P",
         help=f"exit with {MANY_INVALID_TRIALS} if more than P of the runnable trials are invalid, such as 10%%;"
-        f" default: {_SHARE_IN_CI}% if the environment variable CI is set, else no limit",
+        f" default: {_MOST_INVALID_IN_CI}% if the environment variable CI is set, else no limit",
     )  # fmt: skip
 
 
@@ -139,7 +149,7 @@ def most_invalid(args: argparse.Namespace) -> float | None:
     """Return the fraction of invalid trials above which a campaign fails; None without --fail-invalid.
 
     Raises: InputError when its value is not a valid fraction."""
-    text = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
+    text = args.fail_invalid or (_MOST_INVALID_IN_CI if os.environ.get("CI", "").lower() not in _FALSE else None)
     return None if text is None else share(text, "--fail-invalid")
 
 

@@ -122,12 +122,13 @@ def _whole_parser(shell: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lastro", description="What virtualization costs a network function.")
     parser.add_argument("-V", "--version", action="version", version=__version__, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND")
-    for name, summary in _commands():
-        inner = commands.add_parser(name, description=summary, help=summary)
-        for action in command_parser(name)[0]._actions:
-            if not isinstance(action, argparse._HelpAction):
-                _complete(name, action, shell)
-                inner._add_action(action)
+    for group in COMMANDS.values():
+        for name, summary in group.items():
+            inner = commands.add_parser(name, description=summary, help=summary)
+            for action in command_parser(name)[0]._actions:
+                if not isinstance(action, argparse._HelpAction):
+                    _complete(name, action, shell)
+                    inner._add_action(action)
     return parser
 
 
@@ -137,15 +138,10 @@ def _complete(command: str, action: argparse.Action, shell: str) -> None:
         return
     key = (command, action.dest)
     completer = COMPLETERS[key] if key in COMPLETERS else COMPLETERS[action.dest]
-    kinds = registry.KINDS if completer == "part" else (completer,) if completer in registry.KINDS else ()
-    if kinds:
+    if completer == "part" or completer in registry.KINDS:
+        kinds = registry.KINDS if completer == "part" else (completer,)
         infos = [info for kind in kinds for info in registry.parts(kind).values()]
         action.choices = sorted({info.name for info in infos if info.origin.startswith("lastro.")})
     elif completer:
         call = f"({completer})" if shell == "fish" else completer
         action.complete = {shell: NATIVE.get((shell, completer), call)}  # type: ignore[attr-defined]
-
-
-def _commands() -> Iterator[tuple[str, str]]:
-    for group in COMMANDS.values():
-        yield from group.items()

@@ -34,52 +34,55 @@ class ProbeProgress:
 
     def __init__(self, wanted: PartsToTry) -> None:
         self._n_platforms, self._in_click = len(wanted.platforms), wanted.in_click
-        self._n_each = sum(map(len, wanted.names.values()))
-        self._each_s = {name: start_s({"platform": name}) for name in wanted.platforms}
+        self._parts_per_platform = sum(map(len, wanted.names.values()))
+        self._start_s = {name: start_s({"platform": name}) for name in wanted.platforms}
         self._n = self._tried = 0
         self._expected_s = self._done_s = 0.0
 
     def __enter__(self) -> Self:
         self._live = sys.stderr.isatty()
-        self._shown: set[str] = set()
+        self._printed: set[str] = set()
         return self
 
     def show_start(self, platform: str) -> None:
         self._tried += 1
-        self._say(f"starting {platform}", f"starting {platform}", f"{self._tried}/{self._n_platforms}")
+        self._show(f"starting {platform}", f"{self._tried}/{self._n_platforms}")
 
     def show_parts(self, working: Sequence[str]) -> None:
         """Print how many parts will now be tried on the platforms in `working`, and how long that takes."""
-        self._n, self._tried = self._n_each * len(working) + self._in_click, 0
-        self._expected_s = self._n_each * sum(self._each_s[name] for name in working)
+        n_parts = self._parts_per_platform
+        self._n, self._tried = n_parts * len(working) + self._in_click, 0
+        self._expected_s = n_parts * sum(self._start_s[name] for name in working)
         self._began_s = time.monotonic()
-        if self._n_each and working:
+        if n_parts and working:
             self._end_line()
             start_count = f"{len(working)} of {self._n_platforms} platforms start{'s' if len(working) == 1 else ''}"
             start = "the platform starts" if self._n_platforms == 1 else start_count
-            parts = f"{self._n_each} parts are tried on {'it' if len(working) == 1 else 'each'}"
+            parts = f"{n_parts} parts are tried on {'it' if len(working) == 1 else 'each'}"
             print(f"{start}; {parts}, {self._time('in all')}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
     def show_properties(self, part: str) -> None:
-        self._say(f"finding properties: {part}", f"finding properties: {part}", "")
+        self._show(f"finding properties: {part}")
 
     def show_part(self, platform: str, what: str) -> None:
         """Show that the part `what` is being tried on a platform, and the remaining time."""
         self._tried += 1
-        self._say(f"trying {platform}: {what}", f"trying {platform}", f"{self._tried}/{self._n}, {self._time('left')}")
-        self._done_s += self._each_s.get(platform, 0.0)
+        progress = f"{self._tried}/{self._n}, {self._time('left')}"
+        self._show(f"trying {platform}: {what}", progress, line=f"trying {platform}")
+        self._done_s += self._start_s.get(platform, 0.0)
 
-    def _say(self, now: str, once: str, progress: str) -> None:
-        """Show `now` on the live line of a terminal; elsewhere, print the line `once`, unless it was printed before.
+    def _show(self, text: str, progress: str = "", *, line: str = "") -> None:
+        """Show `text` on the live line of a terminal; elsewhere, print `line` (default: `text`), but only once.
 
-        `progress` is shown behind either, in parentheses."""
+        `progress` follows in parentheses."""
+        line = line or text
         more = f" ({progress})" if progress else ""
         if self._live:
-            line = f"{now}{more}"
-            print(f"\r\x1b[K{plain(line)[: _WIDTH - 1]}", end="", file=unfiltered(sys.stderr), flush=True)
-        elif once not in self._shown:
-            print(f"{once} …{more}", file=sys.stderr, flush=True)
-        self._shown.add(once)
+            shown = plain(f"{text}{more}")[: _WIDTH - 1]
+            print(f"\r\x1b[K{shown}", end="", file=unfiltered(sys.stderr), flush=True)
+        elif line not in self._printed:
+            print(f"{line} …{more}", file=sys.stderr, flush=True)
+        self._printed.add(line)
 
     def _time(self, words: str) -> str:
         """Return "about TIME" followed by `words`; TIME is the estimated remaining time.

@@ -11,7 +11,7 @@ from lastro.interrupts import EXIT_CODES, exit_code
 from lastro.plain import plain
 
 _NO_MEMORY = ("failed to map segment", "Cannot allocate memory", "can't start new thread")
-_OF_HOST = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
+_HOST_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 
 
 def failure(error: Exception) -> tuple[int, str, str | None]:
@@ -20,16 +20,16 @@ def failure(error: Exception) -> tuple[int, str, str | None]:
         return 1, "out of memory", None
     if ended_by := _hidden_interrupt(error):
         return ended_by, "interrupted", None
-    if refused := _refused(error):
+    if refused := _exhausted(error):
         return 3, refused, "finished trials are safe: see what the host lacks, and run the command again"
     registry = sys.modules.get("lastro.registry")
     what = f"{type(error).__name__}: {plain(_text(error))}"
     if registry and (place := next(filter(None, map(registry.culprit, _chain(error))), "")):
-        return 1, f"a part has failed, in {place}: {what}", f"correct it; {_written(error)}"
+        return 1, f"a part has failed, in {place}: {what}", f"correct it; {_write_traceback(error)}"
     if registry and (elsewhere := ", ".join(registry.foreign())):  # what they return may be nonsense
-        hint = f"try it without {elsewhere}; if it fails again, please report it; {_written(error)}"
+        hint = f"try it without {elsewhere}; if it fails again, please report it; {_write_traceback(error)}"
         return 1, f"this is a bug in Lastro, or in a part from elsewhere: {what}", hint
-    return 1, f"this is a bug in Lastro: {what}", f"please report it; {_written(error)}"
+    return 1, f"this is a bug in Lastro: {what}", f"please report it; {_write_traceback(error)}"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -51,11 +51,11 @@ def _lacks_memory(error: BaseException) -> bool:
     return any(isinstance(e, MemoryError) or any(word in _text(e) for word in _NO_MEMORY) for e in _chain(error))
 
 
-def _refused(error: BaseException) -> str:
+def _exhausted(error: BaseException) -> str:
     """Return what the host has run out of, such as disk space or open files; empty for any other error.
 
     Any call may fail for such a reason, even in a library. It is not a defect of Lastro."""
-    refusals = (cause for cause in _chain(error) if isinstance(cause, OSError) and cause.errno in _OF_HOST)
+    refusals = (cause for cause in _chain(error) if isinstance(cause, OSError) and cause.errno in _HOST_ERRORS)
     return next((f"{cause.filename or 'this host'}: {cause.strerror}" for cause in refusals), "")
 
 
@@ -74,7 +74,7 @@ def _hidden_interrupt(error: BaseException) -> int:
     return 0
 
 
-def _written(error: BaseException) -> str:
+def _write_traceback(error: BaseException) -> str:
     """Write the traceback of an error to a new file; return a clause that says where it is, or why it is missing."""
     import tempfile
     import traceback

@@ -41,12 +41,11 @@ def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int
 
 
 def _cells(grouped: GroupedTestbeds, at: int, room: int) -> list[str]:
-    values = (
-        ", ".join(_names(grouped.groups[at])),
-        *(values_by_group[at] for values_by_group in grouped.differing.values()),
-    )
-    spaced = (re.sub(r",(?=\S)", ", ", value or "—") for value in values)  # a list has places to break
-    return ["\n".join(textwrap.wrap(value, room)) for value in spaced]
+    """Return the cells of the group of index `at`, in lines of `room` characters: its testbeds, and what differs."""
+    values = [", ".join(_names(grouped.groups[at]))]
+    values += [values_by_group[at] or "—" for values_by_group in grouped.differing.values()]
+    # A line can break after a comma only if a space follows.
+    return ["\n".join(textwrap.wrap(re.sub(r",(?=\S)", ", ", value), room)) for value in values]
 
 
 def _paragraphs(grouped: GroupedTestbeds) -> Iterator[str]:

@@ -18,24 +18,26 @@ from lastro.testbed import Testbed, local_testbed
 _DATAPATH = "Open vSwitch's datapath in the kernel"
 
 
-def added(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> list[str]:
+def guest_additions(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> list[str]:
     """Return the names of isolation features and links that a testbed's guest has, and the machine below it lacks.
 
     Links are tried on both. Empty if the testbed has no guest."""
     if bed.near is None:
         return []
-    below, in_guest = _links_below(bed.near), links_of(probes, links)
-    more = added_isolation(facts.isolation(bed.near.host), facts.isolation(bed.host))
+    below, in_guest = _links_of_machine(bed.near), supported_links(probes, links)
+    more = isolation_additions(facts.isolation(bed.near.host), facts.isolation(bed.host))
     return [*more, *(name for name, works in in_guest.items() if works and below.get(name) is False)]
 
 
-def added_isolation(machine: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:
+def isolation_additions(machine: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:
     """Return the isolation features that the kernel of a guest has and the kernel of this machine lacks.
 
     Both arguments have the form of `host.facts.isolation`."""
-    additions = ["AppArmor"] if guest["apparmor"] == "Y" != machine["apparmor"] else []
-    version = guest["cgroup_version"]
-    additions += [f"cgroup v{version}"] if version > machine["cgroup_version"] else []
+    additions = []
+    if guest["apparmor"] == "Y" != machine["apparmor"]:
+        additions.append("AppArmor")
+    if (version := guest["cgroup_version"]) > machine["cgroup_version"]:
+        additions.append(f"cgroup v{version}")
     if machine["security_modules"] == "unknown":
         return additions
     machine_modules, guest_modules = (
@@ -44,7 +46,7 @@ def added_isolation(machine: Mapping[str, Any], guest: Mapping[str, Any]) -> lis
     return [*additions, *sorted(guest_modules - machine_modules)]
 
 
-def links_of(probes: PartProbes, links: AttachmentPool) -> dict[str, bool]:
+def supported_links(probes: PartProbes, links: AttachmentPool) -> dict[str, bool]:
     """Return {link: whether the kernel supports it}; links that cannot be tried are left out.
 
     If Open vSwitch is not installed, its kernel datapath cannot be tried."""
@@ -56,10 +58,10 @@ def links_of(probes: PartProbes, links: AttachmentPool) -> dict[str, bool]:
     return works_by_link
 
 
-def _links_below(near: Session) -> dict[str, bool]:
+def _links_of_machine(near: Session) -> dict[str, bool]:
     try:
         with local_testbed(near, image_of(near)) as here, ExitStack() as stack:
             links = AttachmentPool(here, stack)
-            return links_of(PartProbes(here, PlatformPool(here, stack), links), links)
+            return supported_links(PartProbes(here, PlatformPool(here, stack), links), links)
     except LastroError:  # it can measure nothing itself
         return {}

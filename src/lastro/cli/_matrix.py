@@ -11,6 +11,7 @@ from typing import Any
 from lastro import papers
 from lastro.builders.data.encoder import pick
 from lastro.cli._properties import property_list
+from lastro.grouping import by_key
 from lastro.platforms.base import Availability
 from lastro.scenarios.shared.properties import PartProperties
 
@@ -33,20 +34,21 @@ def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
 
     A combination is available if its attachment and its isolation each work on its platform; the combination as a whole
     is not probed."""
-    of = {(finding.kind, finding.on, finding.name): finding.availability for finding in findings}
-    platforms = [finding.name for finding in findings if finding.kind == "platform"]
-    kinds = [
+    availability_of = {(finding.kind, finding.on, finding.name): finding.availability for finding in findings}
+    platforms, attachments, isolations = (
         dict.fromkeys(finding.name for finding in findings if finding.kind == kind)
-        for kind in ("attachment", "isolation")
-    ]
-    return [
-        {"platform": platform, "attachment": attachment, "isolation": isolation, **_plain(availability)}
-        for platform, attachment, isolation in itertools.product(platforms, *kinds)
-        for availability in [of["attachment", platform, attachment] and of["isolation", platform, isolation]]
-    ]
+        for kind in ("platform", "attachment", "isolation")
+    )
+    rows = []
+    for platform, attachment, isolation in itertools.product(platforms, attachments, isolations):
+        works_with_link = availability_of["attachment", platform, attachment]
+        availability = works_with_link and availability_of["isolation", platform, isolation]
+        combination = {"platform": platform, "attachment": attachment, "isolation": isolation}
+        rows.append(combination | _availability_document(availability))
+    return rows
 
 
-def _plain(availability: Availability) -> dict[str, Any]:
+def _availability_document(availability: Availability) -> dict[str, Any]:
     mark = WORKS if availability else FAILS
     return {"available": bool(availability), "mark": mark, **pick(availability, "reason remedy")}
 
@@ -72,27 +74,21 @@ def parts(findings: Sequence[ProbedPart], versions: Mapping[str, str]) -> list[d
     return [
         {"kind": finding.kind, "name": finding.name, "on": None if finding.kind == "platform" else finding.on}
         | ({"version": versions.get(finding.name)} if finding.kind == "platform" else {})
-        | _plain(finding.availability)
+        | _availability_document(finding.availability)
         for finding in findings
     ]
 
 
 def lines(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     """Yield a table for each kind of part, with a row for each platform; below the tables, every reason once."""
-    reasons = list(
-        dict.fromkeys(
-            (finding.availability.reason, finding.availability.remedy)
-            for finding in findings
-            if not finding.availability
-        )
-    )
-    numbers = {reason: number for number, reason in enumerate(reasons, 1)}
-    marks = {
-        (finding.kind, finding.on, finding.name): WORKS
-        if finding.availability
-        else f"{FAILS}{numbers[finding.availability.reason, finding.availability.remedy]}"
-        for finding in findings
-    }
+    numbers: dict[tuple[str | None, str | None], int] = {}  # of each (reason, remedy)
+    marks: dict[tuple[str, str, str], str] = {}
+    for finding in findings:
+        availability, mark = finding.availability, WORKS
+        if not availability:
+            number = numbers.setdefault((availability.reason, availability.remedy), len(numbers) + 1)
+            mark = f"{FAILS}{number}"
+        marks[finding.kind, finding.on, finding.name] = mark
     platforms = [finding.name for finding in findings if finding.kind == "platform"]
     for kind in dict.fromkeys(finding.kind for finding in findings if finding.kind != "platform"):
         names = list(dict.fromkeys(finding.name for finding in findings if finding.kind == kind))
@@ -122,39 +118,33 @@ _KINDS = ("attachment", "isolation", "function", "anomaly")
 
 def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     """Yield a line for each platform with the number of parts that work on it, then the parts that work on none."""
-    of = {kind: [finding for finding in findings if finding.kind == kind] for kind in ("platform", *_KINDS)}
-    works = {finding.name for finding in of["platform"] if finding.availability}
-    kinds = [kind for kind in _KINDS if of[kind]]
-    first = max(len(name) for name in ("platform", *(finding.name for finding in of["platform"]))) + _GAP
+    by_kind = {kind: [finding for finding in findings if finding.kind == kind] for kind in ("platform", *_KINDS)}
+    platforms, kinds = by_kind["platform"], [kind for kind in _KINDS if by_kind[kind]]
+    first = max(len(name) for name in ("platform", *(finding.name for finding in platforms))) + _GAP
     yield f"{'platform':<{first}}{''.join(f'{kind:<{len(kind) + _GAP}}' for kind in kinds)}".rstrip()
-    for platform in of["platform"]:
-        if platform.availability:
-            tried = [
-                [bool(finding.availability) for finding in of[kind] if finding.on == platform.name] for kind in kinds
-            ]
-            counts = [f"{sum(works_here)}/{len(works_here)}" for works_here in tried]
-            cells = (f"{text:<{len(kind) + _GAP}}" for kind, text in zip(kinds, counts, strict=True))
-            yield f"{platform.name:<{first}}{''.join(cells)}".rstrip()
-        else:
+    for platform in platforms:
+        if not platform.availability:
             yield _short(f"{platform.name:<{first}}{FAILS} {platform.availability.reason}", width)
-    nowhere = [
-        (
-            finding,
-            len({other.on for other in of[finding.kind] if other.name == finding.name and not other.availability}),
-        )
-        for kind in kinds
-        for finding in of[kind]
-        if finding.on in works and not finding.availability
-    ]
-    shown = dict.fromkeys((finding.kind, finding.name) for finding, n in nowhere if n == len(of["platform"]))
-    if shown:
+            continue
+        line = f"{platform.name:<{first}}"
+        for kind in kinds:
+            tried = [bool(finding.availability) for finding in by_kind[kind] if finding.on == platform.name]
+            line += f"{f'{sum(tried)}/{len(tried)}':<{len(kind) + _GAP}}"
+        yield line.rstrip()
+    if absent := list(_unavailable_everywhere(platforms, [part for kind in kinds for part in by_kind[kind]])):
         yield ""
         yield "unavailable on every platform:"
-    for kind, name in shown:
-        reason = next(
-            finding.availability.reason for finding, _ in nowhere if (finding.kind, finding.name) == (kind, name)
-        )
-        yield _short(f"  {kind} {name}: {reason}", width)
+        for part in absent:
+            yield _short(f"  {part.kind} {part.name}: {part.availability.reason}", width)
+
+
+def _unavailable_everywhere(platforms: Sequence[ProbedPart], parts: Sequence[ProbedPart]) -> Iterator[ProbedPart]:
+    """Yield the parts that work on no platform, each once, as tried on the first platform that works."""
+    working = {platform.name for platform in platforms if platform.availability}
+    for tries in by_key(((part.kind, part.name), part) for part in parts).values():
+        tried = {part.on for part in tries}
+        if len(tried) == len(platforms) and not any(part.availability for part in tries):
+            yield from [part for part in tries if part.on in working][:1]
 
 
 def _short(line: str, width: int) -> str:
@@ -172,10 +162,10 @@ def tables(corner: str, labels: Sequence[str], columns: Sequence[Column], width:
     from lastro.console import grid
 
     first = max(map(len, (corner, *labels))) + _GAP
-    room = [_width(column) for column in columns]
+    room = [_column_width(column) for column in columns]
     while columns:
         n = max(1, sum(total <= width - first + _GAP for total in itertools.accumulate(room)))
-        heads = [_broken(name) for name, _ in columns[:n]]
+        heads = [_name_lines(name) for name, _ in columns[:n]]
         if title:
             yield f"{'':<{first}}{title}"
         height = max(map(len, heads))
@@ -186,11 +176,11 @@ def tables(corner: str, labels: Sequence[str], columns: Sequence[Column], width:
         columns, room = columns[n:], room[n:]
 
 
-def _width(column: Column) -> int:
+def _column_width(column: Column) -> int:
     name, cells = column
-    return max(map(len, (*_broken(name), *(line for cell in cells for line in cell.splitlines())))) + _GAP
+    return max(map(len, (*_name_lines(name), *(line for cell in cells for line in cell.splitlines())))) + _GAP
 
 
-def _broken(name: str) -> list[str]:
+def _name_lines(name: str) -> list[str]:
     words = name.split("-")
     return [*(f"{word}-" for word in words[:-1]), words[-1]]

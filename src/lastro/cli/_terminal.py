@@ -62,9 +62,9 @@ def rendered(
 ) -> str:
     """Return a document as "text", "md", "latex" or "html".
 
-    `source` names the file or the campaign behind an HTML page. If `whole`, the command that shows all of it, is given,
-    Markdown is shortened to fit into a comment on a pull request. With `everything`, it is not, and text has the
-    content of folds."""
+    `source` names the file or the campaign behind an HTML page. With `whole`, a command that shows the whole document,
+    Markdown is shortened to fit into a comment on a pull request. With `everything`, Markdown is never shortened, and
+    text has the content of folds."""
     if form == "html":
         from lastro.render.html import html
 
@@ -91,7 +91,7 @@ def print_document(text: str) -> None:
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)
 
 
-def put(output: str, text: str, base: Path | None = None, figures: Mapping[str, Path] | None = None) -> None:
+def write_output(output: str, text: str, base: Path | None = None, figures: Mapping[str, Path] | None = None) -> None:
     """Write a document without control characters to the file `output`, and print its path and those of its figures.
 
     For "-", print only the document. Below `base`, the directory of a campaign, no symbolic link is followed."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import textwrap
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from lastro.analysis.topology import RecordedTopology, recorded, versions
-from lastro.cli._terminal import print_document
+from lastro.cli._terminal import print_document, terminal_width
 from lastro.errors import InputError
 from lastro.plain import json_text
 from lastro.results.rows import Attempt, TrialRow
 from lastro.results.store import Store
 
 _SUFFIXES = (".svg", ".png", ".pdf")
-_LEAST_WIDTH = 60
 
 
 def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chosen: Attempt | None) -> None:
@@ -29,16 +28,15 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
     else:
         from lastro.words.topology_text import topology_lines
 
-        width = max(_LEAST_WIDTH, shutil.get_terminal_size((80, 24)).columns)
-        head = [_as_built(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]
+        width = terminal_width()
+        head = [_title(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]
         print(*head, "", *topology_lines(topology.topology, versions(store.provenance), width), sep="\n")
 
 
 def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
-    """Return the recorded topology of the attempt `chosen`.
+    """Return the recorded topology of the attempt `chosen`, or else of another attempt of the trial's treatment.
 
-    If it has none, or `chosen` is None, return that of another attempt of the trial's treatment, unless `only_that`.
-    Raises: InputError when none was recorded."""
+    If `only_that` is true, other attempts do not count. Raises: InputError when none was recorded."""
     topology = recorded([chosen]) if chosen else None
     if topology is None and not only_that:
         alike = [row.number for row in store.trials() if row.treatment == trial.treatment and row.attempts]
@@ -62,7 +60,7 @@ def _levels(store: Store, trial: TrialRow) -> str:
     return ", ".join(f"{name} = {level}" for name, level in levels.items())
 
 
-def _as_built(trial: TrialRow, recorded: RecordedTopology) -> str:
+def _title(trial: TrialRow, recorded: RecordedTopology) -> str:
     if recorded.trial == trial.number:
         return f"Topology of trial {trial.number}, as attempt {recorded.attempt} built it"
     return f"Topology of trial {trial.number}, as trial {recorded.trial} of the same treatment was built"
@@ -79,11 +77,11 @@ def _write(output: str, store: Store, trial: TrialRow, recorded: RecordedTopolog
             f"{output}: no figure format is named '{suffix}'", f"use {', '.join(_SUFFIXES)}, or - for stdout"
         )
     picture = topology_picture(
-        _as_built(trial, recorded), _levels(store, trial), recorded.topology, versions(store.provenance)
+        _title(trial, recorded), _levels(store, trial), recorded.topology, versions(store.provenance)
     )
     if output == "-":
         print_document(picture.svg())
         return
-    drawn = picture.svg() if suffix == ".svg" else picture.png() if suffix == ".png" else picture.pdf()
-    write_atomically(Path(output), drawn)
+    forms: dict[str, Callable[[], str | bytes]] = {".svg": picture.svg, ".png": picture.png, ".pdf": picture.pdf}
+    write_atomically(Path(output), forms[suffix]())
     print(output)

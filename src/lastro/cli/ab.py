@@ -24,15 +24,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import hosts_arguments, junit_argument, language_argument, share, write_junit
+from lastro.cli._common import hosts_arguments, junit_argument, language_argument, share, wait_argument, write_file
 from lastro.errors import InputError
 from lastro.words.language import language
 
 if TYPE_CHECKING:
-    from lastro.app.variants import Plan
+    from lastro.app.variants import VariantOptions
 
 DEMO = "demo"
-_EXIT = {"no worse": 0, "worse": 4, "unconfirmed": 8, "alarm": 8, "undecided": 8}
+_EXIT_CODES = {"no worse": 0, "worse": 4, "unconfirmed": 8, "alarm": 8, "undecided": 8}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--within", metavar="TIME", help="begin no block that would end later, such as 20min")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="directory of the campaign")
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     junit_argument(parser)
     language_argument(parser)
     output = parser.add_mutually_exclusive_group()
@@ -90,12 +90,12 @@ def run(args: argparse.Namespace) -> int:
     return _print(args, directory, margin)
 
 
-def _plan(args: argparse.Namespace, margin: float | None) -> Plan:
-    from lastro.app.variants import Plan
+def _plan(args: argparse.Namespace, margin: float | None) -> VariantOptions:
+    from lastro.app.variants import VariantOptions
     from lastro.study.selection import Selection
     from lastro.units import parse_duration_s
 
-    return Plan(
+    return VariantOptions(
         args.study,
         Selection(args.profile, tuple(args.only), tuple(args.settings)),
         tuple(args.of_a),
@@ -119,10 +119,10 @@ def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> i
     report = report_of(directory)
     variant_answer = answer(report, question(report.study, args.metric, margin))
     if args.junit:
-        write_junit(args.junit, junit(variant_answer))
+        write_file(args.junit, junit(variant_answer))
     if args.format == "md":
         say = language(args.lang)
         print(markdown(variant_blocks(variant_answer, say), say), end="")
     else:
         print_answer(args, partial(document, variant_answer), partial(variant_blocks, variant_answer))
-    return _EXIT[variant_answer.outcome]
+    return _EXIT_CODES[variant_answer.outcome]

@@ -16,7 +16,7 @@ import argparse
 import itertools
 from functools import partial
 
-from lastro.app.contents import claims_of, judged, loaded
+from lastro.app.contents import claims_of, judge_claims, load_data
 from lastro.cli._common import campaign_argument, language_argument, share
 from lastro.cli._terminal import print_answer
 
@@ -46,19 +46,17 @@ def run(args: argparse.Namespace) -> int:
     )
 
     precision = share(args.precision, "--precision", above_zero=True) if args.precision else None
-    data = loaded(args.dir)
+    data = load_data(args.dir)
     report = build_report(data)
     file = claims_of(args.dir, data.study.name)
-    judgements = judged(data, file).judgements if file else ()
+    judgements = judge_claims(data, file).judgements if file else ()
     claims = advise_on_claims(judgements, report.study.design.alpha)
     if not args.precision and (decision := decision_of(report)):
-        decided = advice.advise_on_decision(decision)
-        of_question, blocks = (
-            partial(decision_advice_document, decided, claims),
-            partial(decision_advice_blocks, decided),
-        )
+        on_decision = advice.advise_on_decision(decision)
+        as_json = partial(decision_advice_document, on_decision, claims)
+        blocks = partial(decision_advice_blocks, on_decision)
     else:
-        advised = advice.advise(report, precision)
-        of_question, blocks = partial(document, advised, claims), partial(advice_blocks, advised)
-    print_answer(args, of_question, lambda say: itertools.chain(blocks(say), claim_advice_blocks(claims, say)))
+        on_precision = advice.advise(report, precision)
+        as_json, blocks = partial(document, on_precision, claims), partial(advice_blocks, on_precision)
+    print_answer(args, as_json, lambda say: itertools.chain(blocks(say), claim_advice_blocks(claims, say)))
     return 0

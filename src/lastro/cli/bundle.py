@@ -14,10 +14,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lastro.cli._common import campaign_argument
+from lastro.cli._common import campaign_argument, language_argument
 from lastro.errors import InputError
 from lastro.units import human_bytes
-from lastro.words.language import LANGUAGES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--license", metavar="ID", default="", help="the licence of the data: an SPDX identifier or an address"
     )
-    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the report (default: en)")
+    language_argument(parser, "report")
     parser.add_argument(
         "--anonymous", action="store_true",
         help="replace names of hosts and users, and leave out the kernel's command line",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lastro.app.campaign_dirs import refuse_suite
-from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, loaded, loaded_together
+from lastro.app.contents import claims_of, find_claims, judge_claims, load_data, load_together
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
 from lastro.cli._common import campaigns_argument, language_argument
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lastro.analysis.claims import Judgement
+    from lastro.builders.claims import JudgedClaims
 
 _SUITE_FORMAT = "lastro-suite-claims/1"
 _SAME_DIRECTION = ("same direction, another size", "same direction, too imprecise")
@@ -61,13 +62,13 @@ def run(args: argparse.Namespace) -> int:
         return _run_suite(args, first)
     from lastro.builders.claims import claims_blocks
 
-    data = loaded_together(args.dirs)
-    result = judged(data, args.claims or find_claims(first, data.study.name), by_blocks=args.blocks)
+    data = load_together(args.dirs)
+    result = judge_claims(data, args.claims or find_claims(first, data.study.name), by_blocks=args.blocks)
     title = source_text(result.claims.source) or result.claims.file
     print_answer(
         args,
         lambda: _document(result, language(args.lang)),
-        partial(claims_blocks, title, {"": (result.judgements, result.report, result.by_blocks)}),
+        partial(claims_blocks, title, {"": result}),
     )
     return _exit_code(args.fail_on, result.judgements)
 
@@ -85,7 +86,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         if not suites.begun(directory, member):
             waiting.append(member.name)
         else:
-            judged_by_study[member.name] = judged(loaded(directory / member.name), file, by_blocks=args.blocks)
+            judged_by_study[member.name] = judge_claims(load_data(directory / member.name), file, by_blocks=args.blocks)
     if not judged_by_study and not waiting:
         raise InputError(
             f"no study of {directory} has claims",
@@ -94,24 +95,23 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         )
     from lastro.builders.claims import claims_blocks
 
-    rows = {name: (result.judgements, result.report, result.by_blocks) for name, result in judged_by_study.items()}
     print_answer(
         args,
         lambda: _suite_document(directory, suite, judged_by_study, waiting, language(args.lang)),
-        partial(claims_blocks, suite.label, rows, suite=True, waiting=waiting),
+        partial(claims_blocks, suite.label, judged_by_study, suite=True, waiting=waiting),
     )
     judgements = [judgement for result in judged_by_study.values() for judgement in result.judgements]
     return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 
 
 def _suite_document(
-    directory: Path, suite: Suite, judged: dict[str, JudgedClaims], waiting: list[str], say: Language
+    directory: Path, suite: Suite, judged_by_study: dict[str, JudgedClaims], waiting: list[str], say: Language
 ) -> dict[str, Any]:
     """Return the claims of a suite as JSON-serializable data.
 
     `claims` has the claims of all studies, each with the name of its study. `studies` has the rest of each study's
-    document. `judged` is {study: its judged claims}; `waiting` are studies with claims but without a campaign."""
-    documents = {name: _document(study_claims, say) for name, study_claims in judged.items()}
+    document. `judge_claims` is {study: its judged claims}; `waiting` are studies with claims but without a campaign."""
+    documents = {name: _document(study_claims, say) for name, study_claims in judged_by_study.items()}
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": _SUITE_FORMAT,
@@ -133,7 +133,7 @@ def _document(result: JudgedClaims, say: Language) -> dict[str, Any]:
     """Return the claims of one study as JSON-serializable data."""
     from lastro.builders.data.claims import claims_document
 
-    return claims_document(result.claims, result.judgements, result.report, say, result.by_blocks)
+    return claims_document(result, say)
 
 
 def _exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
-from lastro.cli._common import junit_argument, language_argument, share, write_junit
+from lastro.cli._common import junit_argument, language_argument, share, write_file
 from lastro.cli._terminal import print_answer, rendered
 from lastro.errors import InputError
 from lastro.study.margins import Margins
@@ -94,9 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
 
 
-def run(args: argparse.Namespace) -> int:
-    from lastro.analysis.compare import compare
-
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise InputError for options that cannot be combined, and for two directories that are the same."""
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
         raise InputError(f"--confidence {args.confidence:g} is not at least 0.5 and below 1", "0.95 is usual")
     if args.require and args.fail_over is None:
@@ -107,6 +106,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--may-differ needs --fail-changed-host", "without it, every fact may differ")
     if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.analysis.compare import compare
+
+    _check_options(args)
     reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]
     margins = None
     if args.fail_over is not None:
@@ -123,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     if args.junit:
         from lastro.builders.data.comparison import junit
 
-        write_junit(args.junit, junit(comparison, fail_lost=args.fail_lost))
+        write_file(args.junit, junit(comparison, fail_lost=args.fail_lost))
     _print(args, comparison)
     if margins is not None and not comparison.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 
 from lastro import papers
 from lastro.app.campaign_dirs import refuse_suite
-from lastro.app.contents import load_all, loaded
+from lastro.app.contents import load_all, load_data
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument, language_argument, levels_named, share
-from lastro.cli._terminal import print_blocks, put, rendered
+from lastro.cli._common import campaigns_argument, language_argument, levels_named, output_argument, share
+from lastro.cli._terminal import print_blocks, rendered, write_output
 from lastro.document import Document, Figure
 from lastro.errors import InputError, did_you_mean
 from lastro.grouping import by_key
@@ -93,9 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="md: Markdown; latex: booktabs tables; html: a page with a figure (default: text)",
     )  # fmt: skip
     form.add_argument("--json", action="store_true", help="print it as JSON")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
-    )
+    output_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,11 +102,11 @@ def run(args: argparse.Namespace) -> int:
     from lastro.builders.data.decision import document
     from lastro.builders.decision import decision_blocks
 
-    shares = [text for text in args.require if text.strip()[:1].isdigit()]
-    if len(shares) > 1:
-        raise InputError(f"--require has several confidences: {', '.join(shares)}", "give one")
-    required = share(shares[0], "--require", above_zero=True) if shares else None
-    properties = [text for text in args.require if text not in shares]
+    confidences = [text for text in args.require if text.strip()[:1].isdigit()]
+    if len(confidences) > 1:
+        raise InputError(f"--require has several confidences: {', '.join(confidences)}", "give one")
+    required = share(confidences[0], "--require", above_zero=True) if confidences else None
+    properties = [text for text in args.require if text not in confidences]
     data = _campaigns(args.dirs)
     if len(data) > 1 or suites.is_suite(args.dirs[0]):
         return _run_studies(args, data, required)
@@ -130,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     say = language(args.lang)
     figures = _figures(decision, say) if args.format == "html" else ()
     recommended = papers.recommended_by(report.study.name)
-    _put(args, partial(document, decision), decision_blocks(decision, say, recommended, figures))
+    _write_decision(args, partial(document, decision), decision_blocks(decision, say, recommended, figures))
     if required is None:
         return 0
     return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[decision.choice.outcome]
@@ -146,11 +144,12 @@ def _campaigns(directories: Sequence[Path]) -> dict[str, CampaignData]:
     first, *others = directories
     if not others and suites.is_suite(first):
         begun = [member.name for member in suites.read(first).studies if suites.begun(first, member)]
-        return {name: loaded(first / name) for name in begun}
+        return {name: load_data(first / name) for name in begun}
     campaigns = load_all(directories)
-    for one, other in combinations(campaigns, 2):
-        if one.attempts and one.attempts == other.attempts and one.directory != other.directory:
-            raise InputError(f"{other.directory} is a copy of {one.directory}", "give campaigns of different days")
+    for campaign, other in combinations(campaigns, 2):
+        is_copy = bool(campaign.attempts) and campaign.attempts == other.attempts
+        if is_copy and campaign.directory != other.directory:
+            raise InputError(f"{other.directory} is a copy of {campaign.directory}", "give campaigns of different days")
     by_study = by_key((campaign.study.name, campaign) for campaign in campaigns)
     return {name: together(campaigns) for name, campaigns in by_study.items()}
 
@@ -175,7 +174,7 @@ def _run_studies(args: argparse.Namespace, data: Mapping[str, CampaignData], req
     say = language(args.lang)
     recommended = papers.recommended(suite.source) if suite else None
     blocks = suite_decision_blocks(suite.label if suite else ", ".join(data), decision, recommended, say)
-    _put(args, partial(suite_document, decision), blocks)
+    _write_decision(args, partial(suite_document, decision), blocks)
     if required is None:
         return 0
     if (outcome := decision.levels_outcome) is not None:
@@ -198,22 +197,24 @@ def _conditions(args: argparse.Namespace, study: Study) -> dict[str, list[str]]:
 
 
 def _figures(decision: SlaDecision, say: Language) -> tuple[Figure, ...]:
-    from lastro.builders.page_figures import drawn
+    from lastro.builders.page_figures import draw_figures
     from lastro.figures import decision_plan
 
-    return drawn([decision_plan(lambda: decision, say)]).of("decision")
+    return draw_figures([decision_plan(lambda: decision, say)]).of("decision")
 
 
-def _put(args: argparse.Namespace, document: Callable[[], object], blocks: Document) -> None:
+def _write_decision(args: argparse.Namespace, document: Callable[[], object], blocks: Document) -> None:
     """Print or write the decision in the form that the arguments choose; `document` returns it for JSON."""
     say = language(args.lang)
     if args.json:
-        put(args.output, f"{json_text(document())}\n")
+        write_output(args.output, f"{json_text(document())}\n")
     elif args.format == "text" and args.output == "-":
         print_blocks(blocks, say, everything=args.all)
     else:
         whole = "lastro decide --format md --all"
-        put(args.output, rendered(args.format, blocks, say, ", ".join(map(str, args.dirs)), whole, everything=args.all))
+        write_output(
+            args.output, rendered(args.format, blocks, say, ", ".join(map(str, args.dirs)), whole, everything=args.all)
+        )
 
 
 def _weights(text: str | None) -> dict[str, float]:

@@ -19,9 +19,10 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.app.rights import require_root
@@ -39,6 +40,9 @@ from lastro.scenarios.shared.probes import ChainProbes
 from lastro.scenarios.shared.properties import probe_properties
 from lastro.study.levels import FUNCTION, NONE, hops, split_options, split_platform, written_parts
 from lastro.study.model import Study
+
+if TYPE_CHECKING:
+    from lastro.testbed import Testbed
 
 _WIDTH = 80
 _TRIED = ("attachment", "isolation", "function", "anomaly")
@@ -66,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.app.hosts import testbed
-    from lastro.cli._guest_adds import added
+    from lastro.cli._guest_adds import guest_additions
     from lastro.host import facts
 
     if args.fleet:
@@ -84,14 +88,12 @@ def run(args: argparse.Namespace) -> int:
             links = AttachmentPool(bed, stack)
             pool = PlatformPool(bed, stack)
             probes = ChainProbes(bed, pool, links)
-            adds = added(bed, probes, links)
+            adds = guest_additions(bed, probes, links)
             findings = examine(probes, wanted, progress)
             works = [finding.name for finding in findings if finding.kind == "platform" and finding.availability]
-            properties = (
-                probe_properties(bed, pool, links, works, wanted.linked, progress.show_properties)
-                if args.properties
-                else []
-            )
+            properties = []
+            if args.properties:
+                properties = probe_properties(bed, pool, links, works, wanted.linked, progress.show_properties)
             versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
         if not args.quick:
@@ -103,9 +105,21 @@ def run(args: argparse.Namespace) -> int:
         guest = {**bed.guest, "adds": adds} if bed.guest else None
         print(json.dumps(document(host, guest, findings, versions, properties), indent=2))
         return 0
+    _print_host(host["host"], bed, adds)
+    if args.properties:
+        print("\n".join([*summary(findings, _width()), "", *property_lines(properties, _width())]))
+    elif args.all and not args.quick:
+        print("\n".join([*lines(findings, _width()), "", *absent_lines(_width())]))
+    else:
+        print("\n".join(summary(findings, _width())))
+        print("\n`lastro doctor --all` shows every part, with reasons and remedies")
+    return 0
+
+
+def _print_host(machine: Mapping[str, Any], bed: Testbed, adds: Sequence[str]) -> None:
+    """Print the other hosts of the testbed, this machine and its guest, if any; `adds` is what the guest adds."""
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
-    machine = host["host"]
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
     print(f"{machine['cpus']} CPUs ({machine['cpu_model']})")
     if bed.guest:
@@ -113,16 +127,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"{bed.guest['title']}{why_not}")
         print(f"what this machine lacks and the guest has: {', '.join(adds) or 'nothing'}")
     print()
-    if args.properties:
-        print("\n".join([*summary(findings, _width()), "", *property_lines(properties, _width())]))
-        return 0
-    everything = args.all and not args.quick
-    print("\n".join(lines(findings, _width()) if everything else summary(findings, _width())))
-    if everything:
-        print("\n".join(["", *absent_lines(_width())]))
-    else:
-        print("\n`lastro doctor --all` shows every part, with reasons and remedies")
-    return 0
 
 
 def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
@@ -178,20 +182,14 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
         return PartsToTry(platforms, {})
     if study is None:
         return PartsToTry(platforms, {kind: sorted(ChainScenario.part_names(kind)) for kind in _TRIED}, in_click=True)
-    split = {kind: [part for level in _levels(study, kind) for part in level.split("+")] for kind in _TRIED}
-    return PartsToTry(
-        platforms,
-        {
-            kind: sorted(
-                {
-                    part
-                    for part in parts
-                    if ChainScenario.part_names(kind).issuperset(name for name, _ in written_parts({kind: part}, kind))
-                }
-            )
-            for kind, parts in split.items()
-        },
-    )
+    parts_by_kind = {}
+    for kind in _TRIED:
+        known = ChainScenario.part_names(kind)
+        parts = {part for level in _levels(study, kind) for part in level.split("+")}
+        parts_by_kind[kind] = sorted(
+            part for part in parts if known.issuperset(name for name, _ in written_parts({kind: part}, kind))
+        )
+    return PartsToTry(platforms, parts_by_kind)
 
 
 def _levels(study: Study, kind: str) -> list[str]:

@@ -24,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import junit_argument, language_argument, levels_named, write_junit
-from lastro.cli._terminal import put, rendered
+from lastro.cli._common import junit_argument, language_argument, levels_named, output_argument, write_file
+from lastro.cli._terminal import rendered, write_output
 from lastro.errors import InputError
 from lastro.results.history_points import DEFAULT_FILE, Said
 from lastro.words.language import language
@@ -74,9 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("text", "md", "html", "prometheus", "openmetrics"),
         help="show, check: text, md or html; export: prometheus or openmetrics",
     )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
-    )
+    output_argument(parser)
     junit_argument(parser)
     language_argument(parser)
     parser.add_argument("--all", action="store_true", help="as text: print what is folded, too, such as every fact")
@@ -87,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
         "add": _add, "list": _list, "show": _show, "check": _check,
-        "acknowledge": _remark, "mute": _remark, "unmute": _remark, "export": _export,
+        "acknowledge": _add_remark, "mute": _add_remark, "unmute": _add_remark, "export": _export,
     }  # fmt: skip
     return actions[args.action](args)
 
@@ -129,7 +127,7 @@ def _add(args: argparse.Namespace) -> int:
     return 0
 
 
-def _remark(args: argparse.Namespace) -> int:
+def _add_remark(args: argparse.Namespace) -> int:
     from lastro.app.histories import remark
 
     at = args.names[0] if args.names else ""
@@ -150,7 +148,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     args.metric = args.names[0]
-    _put(args, _report(args), details=True)
+    _write_report(args, _report(args), details=True)
     return 0
 
 
@@ -159,8 +157,8 @@ def _check(args: argparse.Namespace) -> int:
     if args.junit:
         from lastro.builders.data.history import junit
 
-        write_junit(args.junit, junit(report))
-    _put(args, report, details=False)
+        write_file(args.junit, junit(report))
+    _write_report(args, report, details=False)
     return ALARM if report.alarms else 0
 
 
@@ -168,7 +166,7 @@ def _export(args: argparse.Namespace) -> int:
     from lastro.builders.data.prometheus import openmetrics, prometheus
 
     text = openmetrics if args.format == "openmetrics" else prometheus
-    put(args.output, text(_report(args)))
+    write_output(args.output, text(_report(args)))
     return 0
 
 
@@ -180,7 +178,7 @@ def _report(args: argparse.Namespace) -> HistoryReport:
     return judge(read_history(args.history), args.metric, wanted, sentinel)
 
 
-def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:
+def _write_report(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:
     """Write the history in the chosen format: JSON, text, Markdown or HTML."""
     from lastro.builders.data.history import document
     from lastro.builders.history import history_blocks
@@ -189,7 +187,7 @@ def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> N
 
     say = language(args.lang)
     if args.json:
-        put(args.output, f"{json_text(document(report))}\n")
+        write_output(args.output, f"{json_text(document(report))}\n")
         return
     figures = {}
     if args.format == "html" and details:
@@ -198,4 +196,4 @@ def _put(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> N
 
         figures = {at: Figure(plan.title, svgs_of(plan)) for at, plan in enumerate(history_plans(report, say))}
     blocks = history_blocks(report, say, figures, details=details)
-    put(args.output, rendered(args.format or "text", blocks, say, args.history.name, everything=args.all))
+    write_output(args.output, rendered(args.format or "text", blocks, say, args.history.name, everything=args.all))

@@ -39,9 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also build what `--testbed guest` boots; otherwise its first use builds it",
     )
-    older = parser.add_mutually_exclusive_group()
-    older.add_argument("--list", action="store_true", help="list the root filesystems that are kept, and build none")
-    older.add_argument(
+    stored = parser.add_mutually_exclusive_group()
+    stored.add_argument("--list", action="store_true", help="list the root filesystems that are kept, and build none")
+    stored.add_argument(
         "--prune", metavar="AGE", help="remove the root filesystems that were not used for so long, such as 30d"
     )
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list or args.prune is not None:
         if wrong := next((name for name in ("verify", "guest", "snapshot") if getattr(args, name)), None):
             raise InputError(f"--{wrong} is for one root filesystem", "give it without --list and --prune")
-        return _kept(args)
+        return _list_or_prune(args)
     with session("building the root filesystem", wait=wait_reporter(args.wait)) as host_session:
         image = image_of(host_session, snapshot=args.snapshot)
         if args.guest:
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _kept(args: argparse.Namespace) -> int:
+def _list_or_prune(args: argparse.Namespace) -> int:
     """List the stored root filesystems or, with --prune, remove those not used for that time; return the exit code."""
     from lastro.app.waiting import wait_reporter
     from lastro.cli._terminal import table

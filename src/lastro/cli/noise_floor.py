@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from lastro.app import noise_floor
 from lastro.app.studies import load_study, load_testbed
 from lastro.campaign.runner import utc_now
-from lastro.cli._common import language_argument, testbed_argument
+from lastro.cli._common import language_argument, testbed_argument, wait_argument
 from lastro.cli._terminal import print_answer
 from lastro.document import Document, Paragraph
 from lastro.errors import InputError
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="have K A/A campaigns, to measure the spread between campaigns (default: those that exist, at least 1)",
     )
     parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     parser.add_argument(
         "--changed-host", action="store_true", help="store the floors even if the host or image differs"
     )
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    judged = _judged(args)
+    judged = _campaign_of(args)
     study = noise_floor.study_of(judged) if judged else load_study(args.study, Selection(args.profile))
     directory = _place(args, judged, study)
     if judged:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             noise_floor.run(study, place, judged, file, everything=args.all, wait=args.wait)
     floors = noise_floor.judge(directories, study)
     if judged:
-        noise_floor.keep_with(judged, directories, floors, changed_host=args.changed_host)
+        noise_floor.store_in_campaign(judged, directories, floors, changed_host=args.changed_host)
     _print(args, floors, directory, judged)
     return 0
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
     """Return the directories of the A/A campaigns, `first`, `first`-2 and so on, some of which may not exist yet.
 
-    Their number is `n_campaigns` or, if greater, that of the existing ones, but at least one. Raises: InputError when
+    There are `n_campaigns`, or as many as exist if that is more, and at least one. Raises: InputError when
     `n_campaigns` is out of range."""
     if n_campaigns is not None and not 1 <= n_campaigns <= _MOST_CAMPAIGNS:
         raise InputError(f"--campaigns {n_campaigns} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")
@@ -98,7 +98,7 @@ def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
     return places[: max(existing, n_campaigns or 1)]
 
 
-def _judged(args: argparse.Namespace) -> Path | None:
+def _campaign_of(args: argparse.Namespace) -> Path | None:
     """Return the directory of the campaign in which to store the noise floors; None if a study file is given."""
     directory = Path(args.study)
     if not directory.is_dir():

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     kinds = [args.kind] if args.kind else list(registry.KINDS)
     parts = {kind: registry.parts(kind).values() for kind in kinds}
     if args.json:
-        print(json.dumps([_plain(info) for infos in parts.values() for info in infos], indent=2))
+        print(json.dumps([_document(info) for infos in parts.values() for info in infos], indent=2))
         return 0
     for kind, infos in parts.items():
         print(f"{kind}:")
@@ -58,7 +58,7 @@ def _option_lines(info: PartInfo) -> Iterator[str]:
         yield f":{option.name}={option.default}  {option.summary}{f' ({values})' if values else ''}"
 
 
-def _plain(info: PartInfo) -> dict[str, Any]:
+def _document(info: PartInfo) -> dict[str, Any]:
     options = [
         pick(option, "name default summary") | {"choices": option.choices or None} | pick(option, "minimum maximum")
         for option in _options(info)

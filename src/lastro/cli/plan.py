@@ -123,8 +123,8 @@ def _expected(plan: StudyPlan) -> str:
     return human_duration(least_s) + (f" to {human_duration(most_s)}" if most > blocks else "")
 
 
-def _in_software(plans: Sequence[StudyPlan]) -> list[str]:
-    """Return [a line on how emulation affects the expected durations]; empty if no study runs in an emulated guest."""
+def _emulation_note(plans: Sequence[StudyPlan]) -> list[str]:
+    """Return a list of one line on how emulation affects the durations; empty if no study runs in an emulated guest."""
     how = f"{EMULATED_TRIAL_S:g} s longer than on a host, as trials of chains do"
     if any(plan.emulated for plan in plans):
         return [f"the guest is emulated: each trial is expected to last {how}"]
@@ -133,7 +133,7 @@ def _in_software(plans: Sequence[StudyPlan]) -> list[str]:
     return []
 
 
-def _not_probed(busy: str = "") -> str:
+def _not_probed(busy: str) -> str:
     if busy:
         return f"availability was not probed: {busy}; use --wait to probe once it is free"
     how = "without --no-probe" if os.geteuid() == 0 else "as root"
@@ -175,7 +175,7 @@ def _lines(plan: StudyPlan) -> list[str]:
             lines += [f"    remedy: {remedy}"] if remedy else []
     else:
         lines += ["all of them can run on this host"]
-    return [*lines, "", f"expected    {_expected(plan)}", *_in_software([plan])]
+    return [*lines, "", f"expected    {_expected(plan)}", *_emulation_note([plan])]
 
 
 def _schedule_lines(plan: StudyPlan) -> list[str]:
@@ -221,8 +221,8 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
     if schedule:
         trials = design.trials(study, len(treatments))
         document["schedule"] = [
-            {"trial": treatment.number, "block": treatment.block, "treatment": treatments[treatment.treatment].id}
-            for treatment in trials
+            {"trial": trial.number, "block": trial.block, "treatment": treatments[trial.treatment].id}
+            for trial in trials
         ]
     return document
 
@@ -239,12 +239,12 @@ def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     changes = f", changed by {shlex.join(given.selection.options)}" if given.selection.options else ""
     rows = [_HEADS, *(_row(name, plan) for name, plan in planned)]
     plans = [(name, plan) for name, plan in planned if isinstance(plan, StudyPlan)]
-    rows.append(_sum(plans))
+    rows.append(_total_row(plans))
     title = given.folder.title or given.folder.name
     head = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
     unprobed = [plan.busy for _, plan in plans if not plan.probed]
     hints = ["", _not_probed(unprobed[0])] if unprobed else []
-    return [*head, *_reasons(planned), *hints, *_in_software([plan for _, plan in plans])]
+    return [*head, *_reasons(planned), *hints, *_emulation_note([plan for _, plan in plans])]
 
 
 def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
     return (name, *map(str, numbers), _unavailable([(name, plan)]), _expected(plan))
 
 
-def _sum(plans: Sequence[tuple[str, StudyPlan]]) -> tuple[str, ...]:
+def _total_row(plans: Sequence[tuple[str, StudyPlan]]) -> tuple[str, ...]:
     if not plans:
         return ("all", "", "", "", "all", "")
     treatments, trials = sum(len(plan.treatments) for _, plan in plans), sum(plan.trials for _, plan in plans)

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
-from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import put, rendered, write_figures
+from lastro.cli._common import campaigns_argument, language_argument, output_argument
+from lastro.cli._terminal import rendered, write_figures, write_output
 from lastro.errors import InputError
 from lastro.words.language import Language, language
 
@@ -49,9 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
-    )
+    output_argument(parser)
     parser.add_argument(
         "--figures",
         action="store_true",
@@ -76,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     pooled, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
     planned = list(forest_plans(pooled, say))
     figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
-    put(
+    write_output(
         args.output,
         _rendered(args, pooled, say, planned, {title: f"figures/{file.name}" for title, file in figures.items()}),
         figures=figures,
@@ -92,10 +90,10 @@ def _rendered(
         from lastro.plain import json_text
 
         return f"{json_text(document(pooled))}\n"
-    from lastro.builders.page_figures import drawn, linked
+    from lastro.builders.page_figures import draw_figures, link_figures
     from lastro.builders.pool import pool_blocks
 
     names = ", ".join(name for host in pooled.hosts for name in host.campaigns)
-    figures = drawn(planned) if args.format == "html" else linked(planned, links)
+    figures = draw_figures(planned) if args.format == "html" else link_figures(planned, links)
     blocks = pool_blocks(pooled, say, figures)
     return rendered(args.format, blocks, say, names, "lastro pool --format md --all", everything=args.all)

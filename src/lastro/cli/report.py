@@ -26,7 +26,7 @@ from lastro.app.campaign_dirs import refuse_suite
 from lastro.app.contents import content_of, suite_section
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import put, rendered, write_figures
+from lastro.cli._terminal import rendered, write_figures, write_output
 from lastro.errors import InputError
 from lastro.words.language import language
 
@@ -109,34 +109,36 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
         link = os.path.relpath(place / "report.html", folder)
         sections.append(suite_section(directory, member, content, link))
     blocks = suite_blocks(suite.label, suite.description, sections, say, suite.source)
-    put(output, html(blocks, say, str(directory)), base=None)
+    write_output(output, html(blocks, say, str(directory)), base=None)
 
 
 def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path | None) -> None:
     """Write the document of one campaign, and its figures if wanted, and print their paths.
 
     Below `base`, no symbolic link is followed."""
-    from lastro.builders.page_figures import planned
+    from lastro.builders.page_figures import planned_figures
     from lastro.figures import pictures
 
     output = wanted.output or str(directory / f"report.{SUFFIXES[wanted.format]}")
     folder = Path.cwd() if output == "-" else Path(output).parent
-    figures = write_figures(pictures(planned(content)), directory / "figures", base) if wanted.figures else {}
+    figures = write_figures(pictures(planned_figures(content)), directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
-    put(output, _render(content, wanted, links), base, figures)
+    write_output(output, _render(content, wanted, links), base, figures)
 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the report as text, in the format of `wanted`. `links` is {title of a figure: its address}."""
-    from lastro.builders.page_figures import NOT_DRAWN, drawn, linked, planned
+    from lastro.builders.page_figures import NO_FIGURES, draw_figures, link_figures, planned_figures
     from lastro.builders.results import results_blocks
 
     whole = "lastro report --format md --full" if wanted.format == "md" and not wanted.full else ""
     match wanted.format:
         case "html":
-            blocks = results_blocks(content, "page", drawn(planned(content)))
+            blocks = results_blocks(content, "page", draw_figures(planned_figures(content)))
         case "latex":
-            blocks = results_blocks(content, "paper", NOT_DRAWN)
+            blocks = results_blocks(content, "paper", NO_FIGURES)
         case _:
-            blocks = results_blocks(content, "short" if whole else "page", linked(planned(content), links))
+            blocks = results_blocks(
+                content, "short" if whole else "page", link_figures(planned_figures(content), links)
+            )
     return rendered(wanted.format, blocks, content.say, content.report.directory, whole)

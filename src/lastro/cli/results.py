@@ -27,9 +27,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.contents import loaded, loaded_together, published_of, suite_section
+from lastro.app.contents import load_data, load_together, published_of, suite_section
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument, collector_paused, language_argument, levels_named
+from lastro.cli._common import campaigns_argument, collector_paused, language_argument, levels_named, write_file
 from lastro.cli._terminal import print_blocks, print_document
 from lastro.document import Block
 from lastro.errors import InputError
@@ -86,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
     from lastro.analysis.build import build_report
 
     choice = _choice(args)
-    data = loaded_together(args.dirs)
+    data = load_together(args.dirs)
     _export(args, _chosen_trials(args, data, choice))
     if args.json:
         from lastro.builders.data.results import document
@@ -139,7 +139,8 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
     choice = _choice(args)
     suite = suites.read(directory)
-    data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
+    begun = [member.name for member in suite.studies if suites.begun(directory, member)]
+    data = {name: load_data(directory / name) for name in begun}
     _export(args, {name: _chosen_trials(args, campaign_data, choice) for name, campaign_data in data.items()})
     reports = {name: build_report(campaign_data, all_metrics=args.all_metrics) for name, campaign_data in data.items()}
     if args.json:
@@ -174,7 +175,7 @@ def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, Campaign
     if args.csv == "-":
         print_document(to_csv(data, raw=args.raw, style=style))
     elif args.csv:
-        _write(Path(args.csv), to_csv(data, raw=args.raw, style=style))
+        write_file(Path(args.csv), to_csv(data, raw=args.raw, style=style))
     if args.parquet:
         to_parquet(data, args.parquet)
         print(f"wrote {args.parquet}", file=sys.stderr)
@@ -197,19 +198,12 @@ def _style(args: argparse.Namespace) -> CsvStyle:
     return style
 
 
-def _write(file: Path, text: str) -> None:
-    from lastro.results.files import write_atomically
-
-    write_atomically(file, text)
-    print(f"wrote {file}", file=sys.stderr)
-
-
 def table_blocks(
     report: CampaignResults, say: Language, choice: TableChoice | None = None, *, statistics: bool = False
 ) -> Iterator[Block]:
-    """Return the document on a campaign for a terminal, with `statistics` also the effects and those of each metric.
+    """Return the document on a campaign for a terminal; with `statistics`, with the effects and all statistics.
 
-    Without them, the campaign is not analysed, which would take seconds."""
+    Without `statistics`, the campaign is not analysed, which would take seconds."""
     from lastro.analysis import analyse
     from lastro.builders.content import Content
     from lastro.builders.results import results_blocks

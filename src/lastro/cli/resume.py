@@ -15,14 +15,22 @@ import argparse
 from lastro.app import campaigns, suites
 from lastro.app.campaigns import ResumeOptions
 from lastro.campaign.suite import is_suite
-from lastro.cli._common import campaign_argument, fail_invalid_argument, hosts_arguments, most_invalid
+from lastro.cli._common import (
+    campaign_argument,
+    fail_invalid_argument,
+    hosts_arguments,
+    language_argument,
+    most_invalid,
+    wait_argument,
+)
 from lastro.cli._conclude import conclude
+from lastro.words.language import language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     hosts_arguments(parser)
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     parser.add_argument(
         "--accept-change",
         "--changed-host",
@@ -36,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="also repeat trials given up as invalid; earlier attempts are kept",
     )
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
+    language_argument(parser, "report and of the results at the end")
     fail_invalid_argument(parser)
 
 
@@ -45,4 +54,4 @@ def run(args: argparse.Namespace) -> int:
     resume = suites.resume if is_suite(args.dir) else campaigns.resume
     if not resume(args.dir, how):
         print(f"{args.dir}: nothing is left to run")
-    return conclude(args.dir, report=not args.no_report, most_invalid=most)
+    return conclude(args.dir, language(args.lang), report=not args.no_report, most_invalid=most)

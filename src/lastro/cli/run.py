@@ -16,12 +16,21 @@ from lastro.app.campaign_dirs import check_place, place_for
 from lastro.app.campaigns import ResumeOptions
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed, suite_of
-from lastro.cli._common import fail_invalid_argument, hosts_arguments, most_invalid, selection, study_arguments
+from lastro.cli._common import (
+    fail_invalid_argument,
+    hosts_arguments,
+    language_argument,
+    most_invalid,
+    selection,
+    study_arguments,
+    wait_argument,
+)
 from lastro.cli._conclude import conclude
 from lastro.errors import InputError
 from lastro.scenarios.base import scenario_of
 from lastro.study.selection import Selection
 from lastro.units import parse_duration_s
+from lastro.words.language import language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="directory of the campaign; must not hold one already"
     )
-    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    wait_argument(parser)
     parser.add_argument(
         "--properties", action="store_true", help="first find properties of the study's platforms and links"
     )
@@ -41,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--within", metavar="TIME", help="with --until: begin no block that would end later, such as 30min, 90s or 2h"
     )
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
+    language_argument(parser, "report and of the results at the end")
     fail_invalid_argument(parser)
 
 
@@ -65,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         fleet = load_fleet(args.fleet) if args.fleet else None
         file, properties = load_testbed(args.testbed), args.properties
         campaigns.begin(directory, studies[0], wait=args.wait, file=file, fleet=fleet, properties=properties)
-    return conclude(directory, report=not args.no_report, most_invalid=most)
+    return conclude(directory, language(args.lang), report=not args.no_report, most_invalid=most)
 
 
 def _selection(args: argparse.Namespace) -> Selection:

@@ -75,8 +75,8 @@ def _open(address: str, private: Path) -> None:
     page = private / "open.html"
     page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
 
-    def opened() -> None:
+    def start_browser() -> None:
         if not webbrowser.open(page.as_uri()):
             print("no browser could be started: open the address above", file=sys.stderr)
 
-    threading.Thread(target=opened, daemon=True).start()
+    threading.Thread(target=start_browser, daemon=True).start()

@@ -52,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     wanted = select(args.part, everything=args.all, click_tree=bool(sources))
     plan = make_plan(wanted, Machine.this(), sources, builds=not args.packages)
     if args.dry_run:
-        script = shell_script(command, plan.machine.path, plan.steps, [_words(finding) for finding in plan.blocked])
+        script = shell_script(
+            command, plan.machine.path, plan.steps, [_unmet_text(finding) for finding in plan.blocked]
+        )
         print(_as_json(plan, plan.findings, []) if args.json else script, end="")
         return 0
     plan.require_feasible(command)
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _words(finding: UnmetRequirements) -> str:
+def _unmet_text(finding: UnmetRequirements) -> str:
     remedy = f"\n  remedy: {finding.remedy}" if finding.remedy else ""
     return f"{finding.part.title} cannot be installed: {finding.reason}{remedy}"
 
@@ -79,7 +81,7 @@ def _summary(plan: SetupPlan, findings: Sequence[UnmetRequirements]) -> str:
     lines += [f"left to build: {', '.join(unbuilt)}"] if unbuilt else []
     if len(not_installed := _not_installed(findings)) == 1:
         missing.remove(not_installed[0])  # it becomes the error
-    return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])
+    return "".join(f"{line}\n" for line in [*lines, *map(_unmet_text, missing)])
 
 
 def _not_installed(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
@@ -101,16 +103,15 @@ def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
 
 def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequence[EndedStep]) -> str:
     by_name = {step.step.name: step for step in ended}
+    parts = []
+    for finding in findings:
+        status = "ready" if finding.ready else "missing"
+        if finding.reason:
+            status = "unavailable"
+        part = {"kind": finding.part.kind or None, **pick(finding.part, "name required"), "status": status}
+        parts.append(part | pick(finding, "reason remedy"))
     document: dict[str, Any] = {
-        "parts": [
-            {
-                "kind": finding.part.kind or None,
-                **pick(finding.part, "name required"),
-                "status": "unavailable" if finding.reason else "ready" if finding.ready else "missing",
-                **pick(finding, "reason remedy"),
-            }
-            for finding in findings
-        ],
+        "parts": parts,
         "packages": sorted(plan.packages),
         "steps": [
             {"name": step.name, "script": step.script, **_outcome(by_name.get(step.name))} for step in plan.steps

@@ -23,7 +23,7 @@ class ListedStudy:
     title: str
     scenario: str | None
     profiles: tuple[str, ...]
-    claims: bool  # of a paper, which a campaign of it is judged by
+    claims: bool  # whether the paper's claims judge its campaigns
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    studies = [*_listed()]
+    studies = _built_in_studies()
     if args.json:
         print(json.dumps([asdict(study) for study in studies], indent=2))
         return 0
@@ -41,18 +41,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _listed() -> list[ListedStudy]:
+def _built_in_studies() -> list[ListedStudy]:
     """Return the built-in studies and suites; each suite comes before its first study."""
-    listed = list[ListedStudy]()
+    studies = list[ListedStudy]()
     for name in papers.names():
         suite, _, member = name.partition("/")
-        if member and not any(entry.name == suite for entry in listed):
+        if member and not any(entry.name == suite for entry in studies):
             folder = papers.folder(suite)
             assert folder
             table = tomllib.loads((folder / "suite.toml").read_text(encoding="utf-8"))
-            listed.append(ListedStudy(suite, table["title"], None, (), False))
+            studies.append(ListedStudy(suite, table["title"], None, (), False))
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
         study = document["study"]
-        judged = papers.claims(study["name"]) is not None
-        listed.append(ListedStudy(name, study["title"], study["scenario"], (*document.get("profiles", ()),), judged))
-    return listed
+        profiles, has_claims = tuple(document.get("profiles", ())), papers.claims(study["name"]) is not None
+        studies.append(ListedStudy(name, study["title"], study["scenario"], profiles, has_claims))
+    return studies

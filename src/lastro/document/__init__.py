@@ -13,11 +13,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text with a style: `tip` is its tooltip, `link` the address to which it leads.
+    """A part of a text; `tip` is its tooltip, and `link` the address to which it leads.
 
     `kind` is its style: strong, dim, code, mean, note or warning (short words in a box), or better, worse, higher,
-    lower, same. `axis` is an interval to be drawn: its low end, its middle and its high end, each from -1 to 1. `sign`
-    is what a terminal, which has no boxes, shows in place of the text."""
+    lower, same. `axis` is an interval to be drawn: its low end, its middle and its high end, each from -1 to 1. A
+    terminal has no boxes; it shows the `sign` in place of the text."""
 
     text: str
     kind: str = ""
@@ -133,7 +133,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of text; `name` is what other texts and files call it.
+    """A table of text; `name` identifies it in files, such as LaTeX.
 
     `right` are the indices of columns that are aligned to the right, such as numbers. `long` are the indices of columns
     whose text may need several lines. `tags` has a word for each row, which may be empty. A long table is folded,
@@ -253,9 +253,7 @@ class Fold:
         return any(self.blocks)
 
 
-Block = (
-    Title | Heading | Paragraph | Items | CommandLine | Code | Facts | Table | Grid | Notes | Figures | Fold
-)  # fmt: skip
+Block = Title | Heading | Paragraph | Items | CommandLine | Code | Facts | Table | Grid | Notes | Figures | Fold
 Document = Iterable[Block]
 
 

@@ -27,9 +27,9 @@ from lastro.figures.published_lines import draw_lines
 from lastro.figures.scenario_additions import figures_of
 from lastro.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.figures.time_course import draw_course
-from lastro.figures.topology import draw_shown
+from lastro.figures.topology import draw_recorded_topology
 from lastro.results.additions import AlignedSeries, Milestones, PairedSeries, QuantileCurves, QuantilesByLoad
-from lastro.words.campaign import place, titled
+from lastro.words.campaign import place, title_with_place
 from lastro.words.language import ENGLISH, Language
 from lastro.words.published import title_of
 
@@ -80,11 +80,11 @@ def plans(
 ) -> Iterator[FigurePlan]:
     """Yield the plans of all figures of a campaign; a planned figure may still have no data.
 
-    Figures of the values themselves precede figures of effects, of the source, and of the course of the campaign. If
-    the campaign ran in a guest, each title says so."""
+    First come the figures of values, then those of effects, those of the source, and last the time course. If the
+    campaign ran in a guest, each title says so."""
     measured = place(report, say)
     for plan in _plans(report, analysis, say, judgements, published):
-        yield replace(plan, title=titled(plan.title, measured))
+        yield replace(plan, title=title_with_place(plan.title, measured))
 
 
 def _plans(
@@ -106,7 +106,9 @@ def _plans(
     yield from _of_scenario(report, say)
     draw = partial(draw_course, report, say, analysis)
     yield FigurePlan("course", None, "course", say("Time course of the campaign"), draw)
-    yield FigurePlan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
+    yield FigurePlan(
+        "topology", None, "topology", say("What a trial consisted of"), partial(draw_recorded_topology, report, say)
+    )
 
 
 def decision_plan(decide: Callable[[], SlaDecision | None], say: Language) -> FigurePlan:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.panels import MOST_PANELS, not_all, treatment_title
+from lastro.figures.panels import MOST_PANELS, panel_limit_note, treatment_title
 from lastro.figures.style import colour_of
-from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, drawn
+from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, draw_plot
 from lastro.grouping import by_key
 from lastro.results.additions import AlignedSeries
 from lastro.results.rows import Attempt
@@ -16,7 +16,7 @@ from lastro.results.samples import Series
 from lastro.stats.intervals import sample_mean
 from lastro.words.language import Language
 
-Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
+ValuesByLine = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
 
 
 def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language) -> Figure | None:
@@ -28,7 +28,7 @@ def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language)
     panels = []
     for row in rows[:MOST_PANELS]:
         row_attempts = attempts[row.treatment.index]
-        if counts := counts_of(report, row_attempts, aligned):
+        if counts := aligned_values(report, row_attempts, aligned):
             items: list[PlotLine | PanelRule] = [
                 mean_line(trials, {"color": colour_of(number), "linewidth": 1.0}, say(line), -aligned.before_s)
                 for number, (line, trials) in enumerate(counts.items())
@@ -37,9 +37,9 @@ def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language)
             panels.append(PlotPanel(items, treatment_title(report, row, len(next(iter(counts.values()))), say)))
     if not panels:
         return None
-    how = [say(aligned.how), say(aligned.events), not_all(len(rows), say)]
+    how = [say(aligned.how), say(aligned.events), panel_limit_note(len(rows), say)]
     x, y = PlotAxis(say(aligned.axis)), PlotAxis(say(aligned.quantity), low=0)
-    return drawn(Plot(panels, say(aligned.title), how, x, y, 0.9, ACROSS), say)
+    return draw_plot(Plot(panels, say(aligned.title), how, x, y, 0.9, ACROSS), say)
 
 
 def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_s: int = 0) -> PlotLine:
@@ -58,14 +58,14 @@ def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, li
     return by_key((attempt.treatment, attempt) for attempt in valid)
 
 
-def counts_of(report: CampaignResults, attempts: Sequence[Attempt], aligned: AlignedSeries) -> Counts:
+def aligned_values(report: CampaignResults, attempts: Sequence[Attempt], aligned: AlignedSeries) -> ValuesByLine:
     """Return {line: its values in each attempt, one per second}, aligned at the mark `aligned.begin`.
 
     The values begin `aligned.before_s` seconds before that mark, and end at the mark `aligned.end` if it was recorded.
     All are cut to the length of the shortest, so that each mean is over the same attempts. An attempt that lacks a line
     is left out. The result is empty if no values remain."""
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
-    counts: Counts = {line: [] for line in aligned.lines}
+    counts: ValuesByLine = {line: [] for line in aligned.lines}
     for attempt, series in zip(attempts, stored, strict=True):
         at_s, end_s = attempt.noted.marks_s[aligned.begin], attempt.noted.marks_s.get(aligned.end)
         first = int(at_s) - aligned.before_s
@@ -78,7 +78,7 @@ def counts_of(report: CampaignResults, attempts: Sequence[Attempt], aligned: Ali
 
 def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tuple[float, ...]]:
     """Return {line: the sum of its series in each second}; empty if a line has none of its series in the trial."""
-    stored = {one_series.name: one_series.values for one_series in series if one_series.values}
+    stored = {recorded.name: recorded.values for recorded in series if recorded.values}
     sums: dict[str, tuple[float, ...]] = {}
     for line, names in aligned.lines.items():
         if values := [stored[name] for name in names if name in stored]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from lastro.analysis.claim_effects import Measure
 from lastro.analysis.claims import Judgement, has_magnitude, judged_measure, tolerated
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
-from lastro.figures.scale import AxisEnds, over
+from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
+from lastro.figures.scale import AxisEnds, with_overflow
 from lastro.figures.style import GREY
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
@@ -40,7 +40,7 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
         f"{mark} {say(VERDICT_WORDS[verdict])}" for verdict, mark in VERDICT_MARKS.items() if verdict in shown_verdicts
     )
     how = say("diamond: published, with its tolerance; dot: measured here, with its interval")
-    return drawn_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
+    return draw_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
 
 
 def _judged_effect(judgement: Judgement) -> tuple[Measure, Estimate] | None:
@@ -60,12 +60,12 @@ def _judged_effect(judgement: Judgement) -> tuple[Measure, Estimate] | None:
 def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
     """Return the panel of the claims with one measure and unit, a row for each."""
     measure, unit = group
-    scale, ends, rows = 100.0 if measure == "share" else 1.0, _reach(judgements, measure, unit, metrics), []
+    scale, ends, rows = 100.0 if measure == "share" else 1.0, _axis_ends(judgements, measure, unit, metrics), []
     for judgement in judgements:
-        found = _judged_effect(judgement)
-        assert found is not None and found[1].value is not None
-        effect, interval = found[1].value, found[1].interval
-        dot = RowDot(effect * scale, (interval.low * scale, interval.high * scale) if interval else None)
+        judged = _judged_effect(judgement)
+        assert judged is not None and judged[1].value is not None
+        value, interval = judged[1].value, judged[1].interval
+        dot = RowDot(value * scale, (interval.low * scale, interval.high * scale) if interval else None)
         rows.append(
             FigureRow(judgement.claim.id, _words(judgement, *group, say), [*_published(judgement, measure, scale), dot])
         )
@@ -76,14 +76,15 @@ def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metr
 
 def _words(judgement: Judgement, measure: Measure, unit: str, say: Language) -> str:
     """Return the text of a row: the mark of the verdict, the effect with its interval, and below them n."""
-    found = _judged_effect(judgement)
-    assert judgement.part is not None and found is not None
-    text = no_exponent(effect_text(measure, found[1], unit, say, judgement.part.bound))
+    judged = _judged_effect(judgement)
+    assert judgement.part is not None and judged is not None
+    _, effect = judged
+    text = no_exponent(effect_text(measure, effect, unit, say, judgement.part.bound))
     stand_in = f", {say('stand-in')}" if judgement.stand_in else ""
-    return f"{VERDICT_MARKS[judgement.verdict]} {text}\n" + say("n = {n}", n=say.integer(found[1].n)) + stand_in
+    return f"{VERDICT_MARKS[judgement.verdict]} {text}\n" + say("n = {n}", n=say.integer(effect.n)) + stand_in
 
 
-def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
+def _axis_ends(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
     """Return the ends of an axis with room for all effects, published values and tolerances.
 
     Intervals extend it at either end by at most half of the range of these values."""
@@ -91,9 +92,9 @@ def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Se
     values, ends = [1.0 if measure == "ratio" else 0.0], []
     for judgement in judgements:
         values += [end for end in judgement.claim.statement.limits or () if math.isfinite(end)]
-        if (found := _judged_effect(judgement)) is not None and found[1].value is not None:
-            values.append(found[1].value * scale)
-            if interval := found[1].interval:
+        if (judged := _judged_effect(judgement)) is not None and judged[1].value is not None:
+            values.append(judged[1].value * scale)
+            if interval := judged[1].interval:
                 ends.append((interval.low * scale, interval.high * scale))
         if judgement.part is not None and judged_measure(judgement.claim, judgement.part) == measure:
             values += [end * scale for end in tolerated(judgement.claim) if math.isfinite(end)]
@@ -101,16 +102,16 @@ def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Se
     low = max(min(min(values), *(low for low, _ in ends), math.inf), min(values) - room)
     high = min(max(max(values), *(high for _, high in ends), -math.inf), max(values) + room)
     if measure == "ratio" and min(values) > 0:
-        return over(ends, AxisEnds(max(low, 0.7 * min(values)) / 1.04, high * 1.04, log=True))
+        return with_overflow(ends, AxisEnds(max(low, 0.7 * min(values)) / 1.04, high * 1.04, log=True))
     bounded = (
         measure == "level"
         and min(values) >= 0
-        and all(_of_amount(judgement, unit, metrics) for judgement in judgements)
+        and all(_is_non_negative(judgement, unit, metrics) for judgement in judgements)
     )
-    return over(ends, AxisEnds(0.0 if bounded else low - 0.05 * room, high + 0.05 * room), bounded)
+    return with_overflow(ends, AxisEnds(0.0 if bounded else low - 0.05 * room, high + 0.05 * room), bounded)
 
 
-def _of_amount(judgement: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
+def _is_non_negative(judgement: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
     """Return whether the metric of a claim can never be negative."""
     name = judgement.claim.statement.metric
     return next((metric for metric in metrics if metric.name == name), Metric(name, unit, "neither", "")).non_negative

@@ -13,10 +13,10 @@ from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.curves import MOST_PANELS, Curve, CurveLine, Panel
 from lastro.analysis.remarks import in_order
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.scale import AxisEnds, reach
+from lastro.figures.scale import axis_ends_of
 from lastro.figures.style import GREY, MARKERS, PALETTE, STROKES, axis_title, metric_title
 from lastro.figures.text import safe
-from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dots, drawn
+from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dot_look, draw_plot
 from lastro.stats.intervals import Summary
 from lastro.words.language import Language
 from lastro.words.numbers import percent
@@ -38,7 +38,9 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
     usual_n = Counter(summary.n for summary in _summaries(panels, view)).most_common(1)[0][0]
     # Panels share a scale if their largest means are within a decade of each other.
     tops = [max(abs(summary.mean) for summary in _summaries([panel], view)) for panel in shown]
-    ends = [_ends(shown if max(tops) <= _DECADE * min(tops) else [panel], view) for panel in shown]
+    share_a_scale = max(tops) <= _DECADE * min(tops)
+    rows_by_panel = [_rows(shown if share_a_scale else [panel]) for panel in shown]
+    ends = [axis_ends_of(view.metric, map(view.of, rows)) for rows in rows_by_panel]
     alike, looks = ends.count(ends[0]) == len(ends), _looks(curve, shown)
     x, title = _axis(curve, say), axis_title(view.metric)
     drawn_panels = [
@@ -64,7 +66,7 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
         x, PlotAxis.of(ends[0], title) if alike else PlotAxis(title), _PANEL_IN.get(len(shown), 1.6),
         legend=list(_legend(curve, shown, view, looks, usual_n, say)), legend_title=safe(curve.lines), labelled=True,
     )  # fmt: skip
-    return drawn(plot, say)
+    return draw_plot(plot, say)
 
 
 def _rows(panels: Sequence[Panel], name: str | None = None) -> list[Row]:
@@ -78,7 +80,7 @@ def _summaries(panels: Sequence[Panel], view: MetricView, name: str | None = Non
 
 
 def _looks(curve: Curve, panels: Sequence[Panel]) -> dict[str, Look]:
-    """Return {name of a line: its look}, without lines of which no treatment can run here.
+    """Return {name of a line: its look}, except for lines without a treatment that can run here.
 
     The baseline is thick and black. After seven other lines, colours repeat with other markers."""
     looks: dict[str, Look] = {}
@@ -107,14 +109,6 @@ def _axis(curve: Curve, say: Language) -> PlotAxis:
     return PlotAxis(curve.factor, *ends, log=log, ticks=ticks)
 
 
-def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
-    """Return the ends of the vertical axis, chosen by every trial, mean and interval of these panels."""
-    summaries = _summaries(panels, view)
-    values = [point.value for row in _rows(panels) for point in view.of(row).points]
-    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval]
-    return reach(view.metric, values, intervals, [summary.mean for summary in summaries])
-
-
 def _items(
     panel: Panel, view: MetricView, curve: Curve, x: PlotAxis, looks: Mapping[str, Look], *, aside: bool
 ) -> Iterator[PlotLine | Whiskers]:
@@ -141,7 +135,7 @@ def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> 
     yield PlotLine(x, means, {**look, "marker": "", "zorder": 3})
     measured = [(place, cell, cell.summary) for place, cell in zip(x, cells, strict=True) if cell and cell.summary]
     points = [(place, point.value) for place, cell, _ in measured for point in cell.points]
-    yield PlotLine(*_coordinates(points), dots(look["color"], 2.6, 0.35, zorder=2.5))
+    yield PlotLine(*_coordinates(points), dot_look(look["color"], 2.6, 0.35, zorder=2.5))
     intervals = [(place, summary.interval) for place, _, summary in measured]
     bars = {place: (interval.low, interval.high) for place, interval in intervals if interval is not None}
     yield Whiskers(bars, look["color"])

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from lastro.analysis.decision import SlaDecision
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.scale import Ends, reach
+from lastro.figures.scale import Ends, axis_ends
 from lastro.figures.style import DASHED, FAINT, PALETTE, axis_title
-from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whiskers, drawn
+from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whiskers, draw_plot
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.words.language import Language
@@ -33,7 +33,7 @@ def draw_decision(decision: SlaDecision | None, say: Language) -> Figure | None:
         return None
     unit = next((m.unit for m in decision.report.metrics if m.name == decision.question.cost.text), "")
     amount = Metric(decision.question.cost.text, unit, "lower", "")
-    x = reach(amount, [mid for mid, _, _ in costs.values()], [(low, high) for _, low, high in costs.values()])
+    x = axis_ends(amount, [mid for mid, _, _ in costs.values()], [(low, high) for _, low, high in costs.values()])
     named = _named(decision, list(costs))
     panels = [_panel(decision, number, costs, named) for number in range(len(decision.question.levels))]
     names = [f"{number}  {decision.candidates[at].label}" for number, at in enumerate(named, 1)]
@@ -48,7 +48,7 @@ def draw_decision(decision: SlaDecision | None, say: Language) -> Figure | None:
         PlotAxis.of(x, say("cost: {what}", what=axis_title(amount))), PlotAxis(), 2.0,
         legend=[*_kinds(decision, order, say), *((name, {}) for name in names)],
     )  # fmt: skip
-    return drawn(plot, say)
+    return draw_plot(plot, say)
 
 
 def _named(decision: SlaDecision, order: list[int]) -> list[int]:
@@ -73,7 +73,7 @@ def _panel(
     means = {at: odds.mean.spread for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
     whiskers: list[Ends] = [(low, high) for _, low, high in means.values()]
     values = [level.limit, *(mean for mean, _, _ in means.values())]
-    y = reach(level.metric, values, whiskers, values)
+    y = axis_ends(level.metric, values, whiskers, values)
     items: list[Item] = [PanelRule("y", level.limit, DASHED)]
     front, best = [], None
     for at in sorted(means, key=lambda at: costs[at][0]):

@@ -15,7 +15,7 @@ from lastro.analysis.campaign import CampaignResults, MetricView, Row
 from lastro.analysis.metric_values import pooled
 from lastro.analysis.model import MetricAnalysis
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.scale import AxisEnds, reach
+from lastro.figures.scale import axis_ends_of
 from lastro.figures.style import (
     DASHED,
     FAINT,
@@ -38,8 +38,8 @@ from lastro.figures.xy import (
     PlotNote,
     PlotPanel,
     Whiskers,
-    dots,
-    drawn,
+    dot_look,
+    draw_plot,
 )
 from lastro.grouping import by_key
 from lastro.words.language import Language
@@ -109,7 +109,8 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
     metric, grid = view.metric, _grid(view, analysis)
     labels = [wrapped(level, 14 if is_narrow() else 18) or say("all") for level in grid.rows]
     grid = replace(grid, least=max(map(lines_of, labels)) * _LINE_IN / _SLOT_IN)
-    ends, usual_n, baselines = _ends(view), _usual_n(grid, view), _baseline_means(view)
+    ends = axis_ends_of(metric, view.cells) if any(cell.points for cell in view.cells) else None
+    usual_n, baselines = _usual_n(grid, view), _baseline_means(view)
     panels = [PlotPanel(list(_items(view, grid, panel, usual_n, baselines, say)), [panel]) for panel in grid.panels]
     title = axis_title(metric)
     x = PlotAxis.of(ends, title) if ends else PlotAxis(title, ticks=())
@@ -122,7 +123,7 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
         grid.slots * _SLOT_IN, legend=list(_legend(view, grid, say)),
         legend_title=safe(grid.roles.colours[0]) if grid.roles.colours else "", labelled=True,
     )  # fmt: skip
-    return drawn(plot, say)
+    return draw_plot(plot, say)
 
 
 def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
@@ -250,7 +251,7 @@ def _place(
     n, few = len(values), len(values) <= _FEW
     # Points of one position are spread vertically, in the order of their blocks.
     places = [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
-    yield PlotLine(values, places, dots(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
+    yield PlotLine(values, places, dot_look(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
     if summary.interval is not None:
         yield Whiskers({y: (summary.interval.low, summary.interval.high)}, colour, "x", 1.5)
     mean = {"marker": marker_of(colour_at), "ms": 4.4, "color": colour, "mec": "white", "mew": 0.6, "zorder": 4}
@@ -262,14 +263,6 @@ def _place(
     ]
     if text := " ".join(note for note in notes if note):
         yield PlotNote(1.01, y, text)
-
-
-def _ends(view: MetricView) -> AxisEnds | None:
-    """Return the ends of the axis of values, chosen by every trial, mean and interval; None if there is no trial."""
-    summaries = [cell.summary for cell in view.cells if cell.summary is not None]
-    values = [point.value for cell in view.cells for point in cell.points]
-    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
-    return reach(view.metric, values, intervals, [summary.mean for summary in summaries]) if values else None
 
 
 def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, Look]]:

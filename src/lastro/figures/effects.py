@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 from lastro.analysis.model import Interaction, LevelEffect, MetricAnalysis
 from lastro.analysis.remarks import in_order
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
-from lastro.figures.scale import AxisEnds, over
+from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
+from lastro.figures.scale import AxisEnds, ends_of, with_overflow
 from lastro.figures.style import GREY, PALETTE, metric_title
+from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, axis_numbers, no_exponent, percent, ratio_text
@@ -25,15 +25,14 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
     """Draw the main effects of every factor that varied; return None if no effect has a ratio."""
     if not any(effect.ratio.value is not None for effect in analysis.effects):
         return None
-    groups = [
-        (say("{factor}, against {reference}", factor=name, reference=effects[0].reference), effects)
-        for name, level_effects in itertools.groupby(analysis.effects, key=lambda effect: effect.factor)
-        for effects in [list(level_effects)]
-    ]
+    groups = []
+    for name, effects in by_key((effect.factor, effect) for effect in analysis.effects).items():
+        heading = say("{factor}, against {reference}", factor=name, reference=effects[0].reference)
+        groups.append((heading, effects))
     level = percent(confidence, say)
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=level)
     corrected = say("hollow: not distinguishable from 1 (corrected)")
-    return _drawn(analysis, groups, metric_title(analysis.metric, say), f"{how}; {corrected}", say)
+    return _draw_groups(analysis, groups, metric_title(analysis.metric, say), f"{how}; {corrected}", say)
 
 
 def draw_interaction(
@@ -43,8 +42,8 @@ def draw_interaction(
     if not interaction.effects:
         return None
     groups = [
-        (say("{factor} = {level}", factor=interaction.given, level=level), list(level_effects))
-        for level, level_effects in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])
+        (say("{factor} = {level}", factor=interaction.given, level=level), effects)
+        for level, effects in by_key((effect.given[0][1], effect) for effect in interaction.effects).items()
     ]
     level = percent(confidence, say)
     what = say(
@@ -54,7 +53,7 @@ def draw_interaction(
     how = say("ratio of means with its {confidence} interval; hollow: not distinguishable from 1", confidence=level)
     share = say.number(f"{100 * interaction.explained:.1f}")
     explains = say("the interaction explains {share} % of all variation", share=share)
-    return _drawn(analysis, groups, f"{metric_title(analysis.metric, say)}: {what}", f"{how}; {explains}", say)
+    return _draw_groups(analysis, groups, f"{metric_title(analysis.metric, say)}: {what}", f"{how}; {explains}", say)
 
 
 def floor_share(floor: float, say: Language) -> str:
@@ -62,17 +61,17 @@ def floor_share(floor: float, say: Language) -> str:
     return axis_numbers([float(f"{100 * floor:.2g}")], say)[0]
 
 
-def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
+def mark_texts(effects: Sequence[LevelEffect], say: Language) -> list[str]:
     """Return a text for each sign that follows a ratio: '‡ a cache may hide what is measured'."""
     return [short(kind, say) for kind in in_order(kind for effect in effects for kind in effect.kinds)]
 
 
-def judged(metric: Metric, effect: LevelEffect) -> Verdict:
+def effect_verdict(metric: Metric, effect: LevelEffect) -> Verdict:
     """Return the verdict on an effect after correction for multiple comparisons."""
     return decided(metric, effect.decision, effect.ratio.value)
 
 
-def _drawn(
+def _draw_groups(
     analysis: MetricAnalysis, groups: Sequence[tuple[str, Sequence[LevelEffect]]], title: str, how: str, say: Language
 ) -> Figure:
     """Draw groups of effects below each other, with the ratio, its interval and n of each effect as text.
@@ -104,20 +103,21 @@ def _drawn(
         floor = say(
             "grey: noise floor of this host, ± {share} % for one treatment, less for means over several", share=share
         )
-    lines = [how, shown_note, floor, *ends.words(metric.name, say), *mark_words(effects, say)]
-    return drawn_rows([RowPanel(rows, ends, axis, 1.0)], title, lines, say)
+    lines = [how, shown_note, floor, *ends.words(metric.name, say), *mark_texts(effects, say)]
+    return draw_rows([RowPanel(rows, ends, axis, 1.0)], title, lines, say)
 
 
 def _marks(metric: Metric, effect: LevelEffect) -> list[RowBand | RowDot]:
     """Return a band for the noise floor, and a dot for the ratio, hollow if it does not differ significantly from 1."""
-    ratio, colour = effect.ratio, COLOURS.get(judged(metric, effect), GREY)
+    ratio, colour = effect.ratio, COLOURS.get(effect_verdict(metric, effect), GREY)
     marks: list[RowBand | RowDot] = []
     if effect.floor is not None:
         marks.append(RowBand(*_band(effect.floor), height_in=0.2, alpha=0.35))
     if ratio.value is not None and ratio.value > 0:
         fill = colour if effect.decision == "different" else "white"
-        ends = (ratio.interval.low, ratio.interval.high) if ratio.interval is not None else None
-        marks.append(RowDot(ratio.value, ends, colour, {"ms": 5.5, "color": fill, "mec": colour, "mew": 1.3}))
+        marks.append(
+            RowDot(ratio.value, ends_of(ratio.interval), colour, {"ms": 5.5, "color": fill, "mec": colour, "mew": 1.3})
+        )
     return marks
 
 
@@ -126,7 +126,7 @@ def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
     text = say("no ratio")
     if effect.ratio.value is not None and effect.ratio.value > 0:
         ratio = no_exponent(ratio_text(effect.ratio, say))
-        text = f"{VERDICT_MARKS[judged(metric, effect)]} {ratio}".strip() + signs_of(effect.kinds)
+        text = f"{VERDICT_MARKS[effect_verdict(metric, effect)]} {ratio}".strip() + signs_of(effect.kinds)
     n = say("n = {n} and {reference}", n=say.integer(effect.n[0]), reference=say.integer(effect.n[1]))
     if effect.difference.pairing == "paired":
         blocks = say.count(effect.difference.n, "block")
@@ -148,9 +148,9 @@ def _ends(effects: Sequence[LevelEffect]) -> AxisEnds:
         at += _band(effect.floor) if effect.floor is not None else ()
         if (value := effect.ratio.value) is not None and value > 0:
             at.append(value)
-            if effect.ratio.interval is not None:
-                intervals.append((effect.ratio.interval.low, effect.ratio.interval.high))
-                at += [end for end in intervals[-1] if end > 0]
+            if ends := ends_of(effect.ratio.interval):
+                intervals.append(ends)
+                at += [end for end in ends if end > 0]
     low, high = (min(100.0, max(0.01, end)) for end in (min(at), max(at)))
     room = (high / low) ** 0.06
-    return over(intervals, AxisEnds(low / room, high * room, log=True))
+    return with_overflow(intervals, AxisEnds(low / room, high * room, log=True))

@@ -10,10 +10,10 @@ from lastro.analysis.pooled_study import PooledEffect, PooledStudy
 from lastro.figures import FigurePlan
 from lastro.figures.effects import COLOURS
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
-from lastro.figures.scale import AxisEnds, over
+from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
+from lastro.figures.scale import AxisEnds, ends_of, with_overflow
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
-from lastro.words.campaign import titled
+from lastro.words.campaign import title_with_place
 from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, no_exponent, percent, ratio_range, ratio_text
 from lastro.words.pool import place, ratio_on
@@ -31,7 +31,7 @@ def forest_plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
             title = say("Effects of {factor} on {metric}, host by host", factor=factor, metric=metric.name)
             draw = partial(draw_forest, pooled, list(effects), say)
             name = file_stem("forest", metric.name, factor)
-            yield FigurePlan("forest", at, name, titled(title, measured), draw, factor)
+            yield FigurePlan("forest", at, name, title_with_place(title, measured), draw, factor)
 
 
 def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:
@@ -46,7 +46,7 @@ def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Langu
         how.append(say("diamond: mean over hosts, as wide as its interval; grey bar: the ratio on a new host"))
     panel = RowPanel(rows, ends, say("ratio to the reference level"), 1.0)
     title = f"{first.factor}: {metric_title(first.metric, say)}"
-    return drawn_rows([panel], title, [*how, *ends.words(first.metric.name, say)], say)
+    return draw_rows([panel], title, [*how, *ends.words(first.metric.name, say)], say)
 
 
 def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[FigureRow]:
@@ -62,8 +62,7 @@ def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[
     mean, prediction = effect.mean, effect.prediction
     if mean is not None and prediction is not None:
         words = f"{VERDICT_MARKS[effect.verdict]} {no_exponent(ratio_text(mean, say))}".strip()
-        ends = (mean.interval.low, mean.interval.high) if mean.interval is not None else None
-        diamond = RowDot(mean.value or 1.0, ends, COLOURS.get(effect.verdict, "black"), diamond=True)
+        diamond = RowDot(mean.value or 1.0, ends_of(mean.interval), COLOURS.get(effect.verdict, "black"), diamond=True)
         yield FigureRow(say("mean over hosts"), words, [diamond])
         # The interval is as grey as the band: it adds arrow heads where the band is longer than the axis.
         bar: list[RowBand | RowDot] = [
@@ -86,4 +85,4 @@ def _ends(effects: Sequence[PooledEffect]) -> AxisEnds:
     low = max(min([*ratios, *ends]), min(ratios) / spare, 1 / _WIDEST)
     high = min(max([*ratios, *ends]), max(ratios) * spare, _WIDEST)
     room = (high / low) ** 0.06
-    return over(intervals, AxisEnds(low / room, high * room, log=True))
+    return with_overflow(intervals, AxisEnds(low / room, high * room, log=True))

@@ -9,10 +9,10 @@ from itertools import pairwise
 from lastro.analysis.history import HistoryReport, KeptSeries
 from lastro.figures import FigurePlan
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.scale import Ends, reach
+from lastro.figures.scale import Ends, axis_ends
 from lastro.figures.style import GREY, PALETTE
 from lastro.figures.text import safe
-from lastro.figures.xy import Item, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, drawn
+from lastro.figures.xy import Item, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, draw_plot
 from lastro.words.history import treatment_text
 from lastro.words.language import Language
 from lastro.words.numbers import metric_heading
@@ -31,7 +31,7 @@ def history_plans(report: HistoryReport, say: Language) -> list[FigurePlan]:
 
 def _draw(series: KeptSeries, say: Language) -> Figure | None:
     bars = _bars(series)
-    ends = reach(series.metric, series.judged, list(bars.values()), series.judged)
+    ends = axis_ends(series.metric, series.judged, list(bars.values()), series.judged)
     panels = [PlotPanel(_items(series, bars), y=PlotAxis.of(ends, _y_text(series, say)))]
     names = [point.name for point in series.points]
     step = -(-len(names) // _MOST_NAMES)
@@ -44,7 +44,7 @@ def _draw(series: KeptSeries, say: Language) -> Figure | None:
     how = [mean, say("lines: levels between changes; bands: where a change may be")]
     how += ends.words(series.metric.name, say)
     x = PlotAxis(say("campaigns in the order of their measurement"), -0.6, len(names) - 0.4, ticks=ticks, grid=False)
-    return drawn(Plot(panels, _title(series, say), how, x, PlotAxis(), 2.2), say)
+    return draw_plot(Plot(panels, _title(series, say), how, x, PlotAxis(), 2.2), say)
 
 
 def _title(series: KeptSeries, say: Language) -> str:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.panels import MOST_PANELS, not_all, treatment_title
+from lastro.figures.panels import MOST_PANELS, panel_limit_note, treatment_title
 from lastro.figures.style import DASHED, colour_of
-from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, dots, drawn
+from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, dot_look, draw_plot
 from lastro.results.additions import PairedSeries
 from lastro.results.rows import Attempt
 from lastro.results.samples import Series
@@ -19,7 +19,7 @@ _LINEAR_PERCENT = 0.01  # below it, the scale is linear, so that it has a 0
 _TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
-class _Pair(NamedTuple):
+class _Point(NamedTuple):
     """A point of the figure; `reached` is false if `x` is less than the requested value."""
 
     x: float
@@ -43,36 +43,36 @@ def draw_paired(paired: PairedSeries, report: CampaignResults, say: Language) ->
         say(paired.y_axis), -_LINEAR_PERCENT / 2, 130, linear_below=_LINEAR_PERCENT,
         ticks=[(tick, say.number(f"{tick:g}")) for tick in _TICKS],
     )  # fmt: skip
-    how = [say(paired.how), not_all(len(measured), say)]
-    return drawn(Plot(panels, say(paired.title), how, PlotAxis(say(paired.x_axis), log=True), y, 1.1, ACROSS), say)
+    how = [say(paired.how), panel_limit_note(len(measured), say)]
+    return draw_plot(Plot(panels, say(paired.title), how, PlotAxis(say(paired.x_axis), log=True), y, 1.1, ACROSS), say)
 
 
-def _pairs(report: CampaignResults, attempts: Sequence[Attempt], paired: PairedSeries) -> list[_Pair]:
+def _pairs(report: CampaignResults, attempts: Sequence[Attempt], paired: PairedSeries) -> list[_Point]:
     """Return the points of all attempts, with x in the unit of the axis.
 
     Points whose x is not positive are left out, and so are attempts that lack one of the two series."""
-    pairs: list[_Pair] = []
+    pairs: list[_Point] = []
     for series in report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts]):
-        by_name: dict[str, Series] = {one_series.name: one_series for one_series in series}
+        by_name: dict[str, Series] = {recorded.name: recorded for recorded in series}
         if paired.x in by_name and paired.y in by_name:
             x, y = by_name[paired.x].values, by_name[paired.y].values
             reached = by_name[paired.reached].values if paired.reached in by_name else (1.0,) * len(x)
             pairs += [
-                _Pair(one_x / paired.per_unit, one_y, bool(one_reached))
-                for one_x, one_y, one_reached in zip(x, y, reached, strict=False)
-                if one_x > 0
+                _Point(x_value / paired.per_unit, y_value, bool(was_reached))
+                for x_value, y_value, was_reached in zip(x, y, reached, strict=False)
+                if x_value > 0
             ]
     return pairs
 
 
 def _items(
-    row: Row, pairs: Sequence[_Pair], paired: PairedSeries, views: Sequence[MetricView], say: Language
+    row: Row, pairs: Sequence[_Point], paired: PairedSeries, views: Sequence[MetricView], say: Language
 ) -> Iterator[PlotLine | PanelRule]:
     """Yield the points of a treatment, a rule at each goal, and the mean of each of `views` with its interval."""
     hollow = {"mew": 0.6, "mfc": "none"}
     for reached, name, more in ((True, say("one probe"), {}), (False, say(paired.missed), hollow)):
         if shown := [pair for pair in pairs if pair.reached == reached]:
-            look = dots(colour_of(0), 2.6, 0.55, zorder=3) | more | ({} if reached else {"gid": None})
+            look = dot_look(colour_of(0), 2.6, 0.55, zorder=3) | more | ({} if reached else {"gid": None})
             yield PlotLine([pair.x for pair in shown], [pair.y for pair in shown], look, name)
     goals = ", ".join(say.number(f"{goal:g}") + " %" for goal in paired.goals)
     for goal in paired.goals:

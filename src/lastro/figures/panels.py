@@ -14,6 +14,6 @@ def treatment_title(report: CampaignResults, row: Row, n: int, say: Language) ->
     return [*([" · ".join(levels)] if levels else []), say("n = {n}", n=say.integer(n))]
 
 
-def not_all(n: int, say: Language) -> str:
+def panel_limit_note(n: int, say: Language) -> str:
     """Return '36 of 40 treatments' if `n` treatments are too many for one figure; otherwise empty."""
     return say("{n} of {all} treatments", n=MOST_PANELS, all=n) if n > MOST_PANELS else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lastro.analysis.as_published import MatchedBars, PublishedBar, PublishedPanel
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import GREY, SMALL_PT, axis_title, colour_of, is_narrow, page_in
-from lastro.figures.text import chars, em, wrapped
+from lastro.figures.text import chars, width_em, wrapped
 from lastro.figures.xy import (
     Item,
     Look,
@@ -19,11 +19,11 @@ from lastro.figures.xy import (
     PlotNote,
     PlotPanel,
     Whiskers,
-    drawn,
+    draw_plot,
 )
 from lastro.words.language import Language
 from lastro.words.numbers import percent
-from lastro.words.published import marks_of, side_text, title_of
+from lastro.words.published import combination_text, marks_of, title_of
 
 _AXIS_IN = 0.6  # at the left of a panel, for its numbers and its name
 _GROUP = 0.8  # of the distance between two groups, for the bars of one
@@ -37,8 +37,8 @@ def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure 
     if not any(bar.here.mean is not None for panel in matched.panels for bar in panel.bars):
         return None
     n_panels, n_groups = len(matched.panels), len(matched.figure.groups)
-    texts = [side_text(group, say, short=True) for group in matched.figure.groups]
-    longest_in = max(em(word) for text in texts for word in text.split()) * SMALL_PT / 72
+    texts = [combination_text(group, say, short=True) for group in matched.figure.groups]
+    longest_in = max(width_em(word) for text in texts for word in text.split()) * SMALL_PT / 72
     fits = longest_in < (page_in() / n_panels - _AXIS_IN) / n_groups
     across = n_panels if fits and not is_narrow() else 1
     room = chars((page_in() / across - _AXIS_IN) / n_groups, SMALL_PT) - 1.5
@@ -54,7 +54,7 @@ def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure 
         say("missing: not measured here, and the table has the reasons") if missing else "",
     ]  # fmt: skip
     title, legend = title_of(matched.figure.passage, say), list(_legend(matched, say))
-    return drawn(Plot(panels, title, how, PlotAxis(), PlotAxis(), 1.8, across, across, legend), say)
+    return draw_plot(Plot(panels, title, how, PlotAxis(), PlotAxis(), 1.8, across, across, legend), say)
 
 
 def _marks_words(matched: MatchedBars, say: Language) -> str:
@@ -115,6 +115,6 @@ def _ends(published: PublishedBar) -> Iterator[float]:
 
 def _legend(matched: MatchedBars, say: Language) -> Iterator[tuple[str, Look]]:
     for number, side in enumerate(matched.figure.bars if any(matched.figure.bars) else ()):
-        yield side_text(side, say), _filled(number)
+        yield combination_text(side, say), _filled(number)
     if any(map(marks_of, matched.panels)):
         yield say("published"), _MARK

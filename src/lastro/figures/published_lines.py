@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lastro.analysis.as_published import MatchedLines
 from lastro.analysis.campaign import CampaignResults
-from lastro.figures.aligned_series import attempts_of, counts_of, mean_line
+from lastro.figures.aligned_series import aligned_values, attempts_of, mean_line
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import colour_of
-from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotPanel, drawn
+from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotPanel, draw_plot
 from lastro.results.additions import AlignedSeries
 from lastro.study.model import Levels
 from lastro.words.language import Language
-from lastro.words.published import side_text, title_of
+from lastro.words.published import combination_text, title_of
 
 Trials = list[list[tuple[float, ...]]]  # for each line, for each trial, a value for each second; empty if missing
 
@@ -24,7 +24,7 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
     measured = [_trials(matched, panel, aligned, report) for panel in figure.panels]
     if not any(trials for lines in measured for trials in lines):
         return None
-    names = [side_text(side, say) for side in figure.lines]
+    names = [combination_text(side, say) for side in figure.lines]
     numbers = range(len(names))
     everywhere = [number for number in numbers if not any(lines[number] for lines in measured)]
     panels = []
@@ -37,7 +37,7 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
         ]
         n = say("n = {n}", n=say.integer(max(map(len, lines), default=0)))
         missing = [say("missing: {levels}", levels=", ".join(missing_names))] if missing_names else []
-        panels.append(PlotPanel([*means, *_marks(matched, panel)], [side_text(panel, say), *missing, n]))
+        panels.append(PlotPanel([*means, *_marks(matched, panel)], [combination_text(panel, say), *missing, n]))
     # The axis of time holds every line and every published time.
     ends = [len(trials[0]) for lines in measured for trials in lines if trials]
     times = [row.cells[0].value for table in figure.times for row in table.rows]
@@ -52,7 +52,7 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
         say("missing: {levels}", levels=", ".join(names[number] for number in everywhere)) if everywhere else "",
     ]
     x, y = PlotAxis(say(aligned.axis), 0, end_s), PlotAxis(say(aligned.quantity), low=0)
-    return drawn(Plot(panels, title_of(figure.passage, say), how, x, y, 1.25, ACROSS, legend=legend), say)
+    return draw_plot(Plot(panels, title_of(figure.passage, say), how, x, y, 1.25, ACROSS, legend=legend), say)
 
 
 def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report: CampaignResults) -> Trials:
@@ -66,7 +66,7 @@ def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report
             if all(row.treatment.levels.get(name) in levels for name, levels in wanted.items())
             for attempt in attempts.get(row.treatment.index, ())
         ]
-        counts = counts_of(report, line_attempts, aligned) if line_attempts else {}
+        counts = aligned_values(report, line_attempts, aligned) if line_attempts else {}
         lines.append(list(counts.get(matched.figure.line, ())))
     return lines
 
@@ -74,18 +74,18 @@ def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report
 def _marks(matched: MatchedLines, panel: Levels) -> Iterator[PanelRule]:
     """Yield rules in the colours of their lines: horizontal at published values, vertical at published times."""
     for mark in matched.marks:
-        if _compatible(mark.levels, panel):
+        if _overlap(mark.levels, panel):
             number = _line_of(mark.levels, matched.figure.lines)
             look: Look = {"color": colour_of(number), "linewidth": 1.0, "linestyle": (4 * number, (4, 4))}
             yield PanelRule("y", mark.value, look)
     for table in matched.figure.times:
-        for row in table.rows if _compatible(table.at, panel) else ():
-            if (at_s := row.cells[0].value) is not None and _compatible(row.at, panel):
+        for row in table.rows if _overlap(table.at, panel) else ():
+            if (at_s := row.cells[0].value) is not None and _overlap(row.at, panel):
                 colour = colour_of(_line_of(row.at, matched.figure.lines))
                 yield PanelRule("x", at_s, {"color": colour, "linewidth": 1.0, "linestyle": (0, (1, 1.5))})
 
 
-def _compatible(levels: Levels, panel: Levels) -> bool:
+def _overlap(levels: Levels, panel: Levels) -> bool:
     """Return whether `levels` and `panel` have a common level of each factor that both name."""
     return all(set(panel[name]) & set(wanted) for name, wanted in levels.items() if name in panel)
 

@@ -14,10 +14,10 @@ from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.histograms import PooledHistogram, pooled
 from lastro.analysis.remarks import BY_SIZE_OF_POOLED, lost_by_its_size, marks_by_metric
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.panels import MOST_PANELS, not_all, treatment_title
+from lastro.figures.panels import MOST_PANELS, panel_limit_note, treatment_title
 from lastro.figures.style import GREY, PALETTE, STROKES, colour_of, marker_of
 from lastro.figures.text import safe
-from lastro.figures.xy import ACROSS, Look, Plot, PlotAxis, PlotLine, PlotPanel, drawn
+from lastro.figures.xy import ACROSS, Look, Plot, PlotAxis, PlotLine, PlotPanel, draw_plot
 from lastro.results.additions import QuantileCurves, QuantilesByLoad
 from lastro.results.rows import Attempt
 from lastro.stats.histograms import LEAST_BEYOND, Histogram, upper_ends
@@ -56,20 +56,17 @@ def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say:
     measured = [(row, points) for row, points in lines if any(points.values())]
     if not measured:
         return None
-    panels = [
-        PlotPanel(
-            [
-                PlotLine([load for load, _ in points[label]], [value for _, value in points[label]], look, say(label))
-                for number, (label, _) in enumerate(shown.quantiles)
-                for look in [{"color": colour_of(number), "marker": marker_of(number), **_JOINED}]
-            ],
-            treatment_title(report, row, row.n_valid, say),
-        )
-        for row, points in measured[:MOST_PANELS]
-    ]
-    how = [say(shown.how), say(_NOT_DRAWN_BY_LOAD), not_all(len(measured), say)]
+    panels = []
+    for row, points in measured[:MOST_PANELS]:
+        items = []
+        for number, (label, _) in enumerate(shown.quantiles):
+            loads, values = [load for load, _ in points[label]], [value for _, value in points[label]]
+            look = {"color": colour_of(number), "marker": marker_of(number), **_JOINED}
+            items.append(PlotLine(loads, values, look, say(label)))
+        panels.append(PlotPanel(items, treatment_title(report, row, row.n_valid, say)))
+    how = [say(shown.how), say(_NOT_DRAWN_BY_LOAD), panel_limit_note(len(measured), say)]
     x, y = PlotAxis(say(shown.x_axis), low=0), PlotAxis(say(shown.y_axis), log=True)
-    return drawn(Plot(panels, say(shown.title), how, x, y, 1.15, ACROSS), say)
+    return draw_plot(Plot(panels, say(shown.title), how, x, y, 1.15, ACROSS), say)
 
 
 def _by_load(
@@ -122,18 +119,15 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
         level: {"color": colour_of(at), "linestyle": STROKES[at // len(PALETTE) % len(STROKES)], "linewidth": 1.4}
         for at, level in enumerate(levels)
     }
-    panels = [
-        PlotPanel(
-            [
-                item
-                for row in rows
-                for item in _curves(histograms.get(row.treatment.index, {}), shown, looks, _level(row, factor))
-            ],
-            [" · ".join(f"{name} = {level}" for name, level in zip(others, other_levels, strict=True))],
-        )
-        for other_levels, rows in report.by_levels(others).items()
-        if any(row in drawable for row in rows)
-    ]
+    panels = []
+    for other_levels, rows in report.by_levels(others).items():
+        if not any(row in drawable for row in rows):
+            continue
+        lines: list[PlotLine] = []
+        for row in rows:
+            lines += _curves(histograms.get(row.treatment.index, {}), shown, looks, _level(row, factor))
+        title = " · ".join(f"{name} = {level}" for name, level in zip(others, other_levels, strict=True))
+        panels.append(PlotPanel(lines, [title]))
     shown_note = say("{n} of {all} combinations", n=_MOST_CURVES, all=len(panels)) if len(panels) > _MOST_CURVES else ""
     how = [say(shown.how), _trials(drawable, histograms, shown, say), say(_NOT_DRAWN), shown_note]
     ticks = [(float(nines(q)), percent(q, say)) for q in _NINES]
@@ -143,7 +137,7 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
         PlotAxis(say(shown.y_axis), log=True), _CURVE_IN.get(len(panels), 1.5),
         legend=list(_legend(looks, histograms, shown, say)), legend_title=safe(factor),
     )  # fmt: skip
-    return drawn(plot, say)
+    return draw_plot(plot, say)
 
 
 def _trials(drawable: Sequence[Row], histograms: PooledByRow, shown: QuantileCurves, say: Language) -> str:
@@ -189,16 +183,16 @@ def _curves(
 def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLine]:
     """Yield the line through the value of each quantile, up to the last one with ten events beyond it.
 
-    If only lost events are beyond an earlier quantile, the line ends there with an arrow: the next quantiles have no
-    value."""
-    most = 1 - LEAST_BEYOND / histogram.n_in_all
-    filled = np.flatnonzero(histogram.counts)
-    if most <= 0 or not len(filled):
+    Lost events have no value. If only they are beyond an earlier quantile, the line ends there, with an arrow."""
+    last_quantile = 1 - LEAST_BEYOND / histogram.n_in_all
+    filled = np.flatnonzero(histogram.counts)  # buckets with events
+    if last_quantile <= 0 or not len(filled):
         return
-    shares = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
-    last = int(np.searchsorted(shares, most)) + 1  # up to the bucket in which that quantile lies
-    x, y = nines(np.minimum(shares[:last], most)), upper_ends(filled[:last]) / per_unit
-    visible = [*np.flatnonzero(np.diff(np.floor(x / _LEAST_VISIBLE))), len(x) - 1]  # the last bucket of each
+    quantiles = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
+    last = int(np.searchsorted(quantiles, last_quantile)) + 1  # up to the bucket in which that quantile lies
+    x, y = nines(np.minimum(quantiles[:last], last_quantile)), upper_ends(filled[:last]) / per_unit
+    # Of buckets that a reader cannot distinguish, only the last one is a point of the line.
+    visible = [*np.flatnonzero(np.diff(np.floor(x / _LEAST_VISIBLE))), len(x) - 1]
     yield PlotLine([0.0, *x[visible]], [y[0], *y[visible]], {**look, "drawstyle": "steps-pre"})
     if last > len(filled):
         yield PlotLine([x[-1]], [y[-1]], {**_LOST, "color": look["color"]})

@@ -16,16 +16,16 @@ from lastro.figures.style import (
     GRID,
     PALETTE,
     SMALL_PT,
-    fit,
-    headed,
+    add_heading,
+    add_legend,
+    fit_height,
     is_narrow,
-    legend,
+    label_with_numbers,
     new_figure,
-    numbers_in,
     width_of,
 )
-from lastro.figures.text import CHAR_EM, chars, em, lines_of, safe, wrapped
-from lastro.figures.xy import Look, handle
+from lastro.figures.text import CHAR_EM, chars, lines_of, safe, width_em, wrapped
+from lastro.figures.xy import Look, legend_entry
 from lastro.words.language import Language
 
 _NAME_PT, _AXIS_PT = 8.0, 8.5
@@ -103,7 +103,7 @@ class RowPanel:
     reference: float | None = None
 
 
-def drawn_rows(
+def draw_rows(
     panels: Sequence[RowPanel], title: str, how: Sequence[str], say: Language, looks: Sequence[tuple[str, Look]] = ()
 ) -> Figure:
     """Draw panels below each other, as tall as their rows; `how` are lines below the title, `looks` legend entries."""
@@ -117,7 +117,7 @@ def drawn_rows(
         if panel.ends.log:
             ratio_axis(axes, panel.ends.low, panel.ends.high, say)
         else:
-            numbers_in(axes, say)
+            label_with_numbers(axes, say)
         places, height_in = _set_texts(axes, panel.rows)
         heights_in.append(height_in)
         for y, row in zip(places, panel.rows, strict=True):
@@ -127,10 +127,10 @@ def drawn_rows(
             axes.axvline(panel.reference, color="black", linewidth=0.9)
         axes.set_xlim(panel.ends.low, panel.ends.high)
         axes.set_xlabel(wrapped(panel.text, chars(width_of(figure) - 0.2, _AXIS_PT), 160), fontsize=_AXIS_PT)
-    legend(figure, [handle(name, look) for name, look in looks], most=3)
-    headed(figure, title, *how)
+    add_legend(figure, [legend_entry(name, look) for name, look in looks], most=3)
+    add_heading(figure, title, *how)
     stacked[0].get_gridspec().set_height_ratios(heights_in)
-    return fit(figure, stacked, sum(heights_in))
+    return fit_height(figure, stacked, sum(heights_in))
 
 
 def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], float]:
@@ -145,7 +145,9 @@ def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], f
         if above:
             _above(axes, above, y, bold=entry.heading)
         text_in = _LINE_IN * max(lines_of(name), lines_of(beside))
-        own_in = 0.0 if entry.heading else _MARK_IN if narrow else max(0.2, text_in)
+        own_in = _MARK_IN if narrow else max(0.2, text_in)
+        if entry.heading:
+            own_in = 0.0
         places.append(top + own_in / 2)
         if not (narrow or entry.heading):
             ticks.append((places[-1], name))
@@ -177,7 +179,7 @@ def _packed(parts: Sequence[str], room: float) -> str:
     """Join the parts with ' · ' into as few lines as possible; only a part wider than `room` characters is broken."""
     lines: list[str] = []
     for part in parts:
-        if lines and em(f"{lines[-1]} · {part}") <= room * CHAR_EM:
+        if lines and width_em(f"{lines[-1]} · {part}") <= room * CHAR_EM:
             lines[-1] += f" · {part}"
         else:
             lines += wrapped(part, room, 160).split("\n")

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lastro.analysis.campaign import Cell
 from lastro.figures.matplotlib_types import Axes
 from lastro.results.samples import Metric
-from lastro.stats.intervals import Summary
+from lastro.stats.intervals import Interval, Summary
 from lastro.words.language import Language
 
 Ends = tuple[float, float]
@@ -22,7 +23,7 @@ _TIP: dict[str, Any] = {"linestyle": "none", "clip_on": False}
 class AxisEnds:
     """The lower and the upper end of an axis; `log` if its scale is logarithmic.
 
-    `cut`: at least one interval is cut at 0, because the metric cannot be negative. `beyond`: at least one interval
+    `cut` is true if an interval is cut at 0, because the metric cannot be negative. `beyond` is true if an interval
     extends beyond the axis for another reason."""
 
     low: float
@@ -32,15 +33,17 @@ class AxisEnds:
     beyond: bool = False
 
     def words(self, name: str, say: Language) -> tuple[str, ...]:
-        """Return notes for the reader if intervals are cut at 0, or extend beyond the axis and have arrow heads.
+        """Return notes for the reader: that intervals are cut at 0, and that arrow heads show where they go on.
 
-        `name` is the name of the metric. Empty if no interval does so."""
+        `name` is the name of the metric. Empty if all intervals fit."""
         cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
         beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
         return tuple(filter(None, (cut, beyond)))
 
 
-def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()) -> AxisEnds:
+def axis_ends(
+    metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()
+) -> AxisEnds:
     """Return the ends of the axis of a metric, with room for every value and for a part of wide intervals.
 
     Intervals extend the axis at either end by at most half of the range of the values. The axis is logarithmic if all
@@ -51,7 +54,7 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
     ends = [end for interval in intervals for end in interval]
     if least > 0 and means and max(means) > _DECADE * min(means):
         low, high = max(least / 1.5, min([least, *ends])) / 1.1, min(most * 1.5, max([most, *ends])) * 1.1
-        return over(intervals, AxisEnds(low, high, log=True))
+        return with_overflow(intervals, AxisEnds(low, high, log=True))
     room = 0.5 * (most - least) or abs(most) * 0.1 or 1.0
     low, high = max(least - room, min([least, *ends])), min(most + room, max([most, *ends]))
     low, high = low - 0.1 * room, high + 0.1 * room
@@ -60,19 +63,37 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
         low = 0.0
     if 0 <= least < most / 2:
         low = min(low, 0.0)
-    return over(intervals, AxisEnds(low, high), bounded)
+    return with_overflow(intervals, AxisEnds(low, high), bounded)
+
+
+def ends_of(interval: Interval | None) -> Ends | None:
+    """Return (low, high) of an interval; None without one."""
+    return None if interval is None else (interval.low, interval.high)
+
+
+def axis_ends_of(metric: Metric, cells: Iterable[Cell]) -> AxisEnds:
+    """Return the ends of the axis of a metric for every trial, mean and interval of its `cells`, which have a trial.
+
+    Wide intervals extend the axis as in `axis_ends`."""
+    cells = list(cells)
+    values = [point.value for cell in cells for point in cell.points]
+    summaries = [cell.summary for cell in cells if cell.summary is not None]
+    intervals = [ends for summary in summaries if (ends := ends_of(summary.interval))]
+    return axis_ends(metric, values, intervals, [summary.mean for summary in summaries])
 
 
 def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
     """Return the ends of an axis from 0 to `room` times the largest mean or end of an interval."""
     summaries = list(summaries)
-    intervals = [(summary.interval.low, summary.interval.high) for summary in summaries if summary.interval is not None]
+    intervals = [ends for summary in summaries if (ends := ends_of(summary.interval))]
     high = max([0.0, *(summary.mean for summary in summaries), *(end for _, end in intervals)])
-    return over(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
+    return with_overflow(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
 
 
-def over(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
-    """Return `ends` with `cut` and `beyond` set for these intervals; if `bounded`, no value can be below 0."""
+def with_overflow(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
+    """Return `ends`, with `cut` and `beyond` set if some of these intervals do not fit.
+
+    `bounded` is true if no value can be below 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
     beyond = any(high > ends.high or (low < ends.low and not (bounded and low < 0)) for low, high in intervals)
     return AxisEnds(ends.low, ends.high, ends.log, cut, beyond)

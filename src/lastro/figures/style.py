@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 
 from lastro.figures.matplotlib_types import Axes, Figure, Text
 from lastro.figures.svg import compact
-from lastro.figures.text import chars, em, lines_of, safe, wrapped
+from lastro.figures.text import chars, lines_of, safe, width_em, wrapped
 from lastro.results.samples import Metric
 from lastro.words.language import Language
 from lastro.words.numbers import direction_text, metric_heading
@@ -63,8 +63,8 @@ _RC: dict[Any, Any] = {
 class Picture:
     """A drawn figure with its title, and a `name` that can be the stem of a file name.
 
-    The same data give the same bytes. If the matplotlib figure has a label, it describes the figure for readers who
-    cannot see it; an SVG file then contains the title and this label."""
+    The same data give the same bytes. The label of the matplotlib figure, if any, describes it for readers who cannot
+    see it; then an SVG contains the title and the label."""
 
     name: str
     title: str
@@ -110,7 +110,7 @@ def style(width_in: float = WIDE_IN) -> Iterator[None]:
 
 
 def new_figure() -> Figure:
-    """Return an empty figure as wide as the current `style` says; `fit` sets its height."""
+    """Return an empty figure as wide as the current `style` says; `fit_height` sets its height."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(page_in(), 4.0), layout="constrained")
@@ -132,7 +132,7 @@ def is_narrow() -> bool:
     return page_in() < (WIDE_IN + NARROW_IN) / 2
 
 
-def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
+def fit_height(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
     """Lay out the figure so that the heights of the `stacked` axes sum to `height_in`; return the figure.
 
     Titles, labels and legends add to that height."""
@@ -214,10 +214,11 @@ def marker_of(at: int) -> str:
     return MARKERS[at % len(MARKERS)]
 
 
-def headed(figure: Figure, what: str, *how: str) -> None:
-    """Put `what` the figure shows above it in bold, and below that the lines `how` to read it, wrapped to its width.
+def add_heading(figure: Figure, what: str, *how: str) -> None:
+    """Write a title above a figure: `what` it shows, in bold, and below that the lines `how` to read it.
 
-    The title has empty lines for the lines `how`, so that the layout has room for them."""
+    Lines are wrapped to the width of the figure. The title ends with an empty line for each line of `how`, so that the
+    layout has room for them."""
     from matplotlib.transforms import ScaledTranslation
 
     size_pt, room_in = 9.0, width_of(figure) - 0.1
@@ -232,14 +233,14 @@ def headed(figure: Figure, what: str, *how: str) -> None:
     )  # fmt: skip
 
 
-def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, most: int = 2) -> None:
+def add_legend(figure: Figure, handles: Sequence[Any], title: str | None = None, most: int = 2) -> None:
     """Put a legend below the figure, in as many columns as fit, at most `most`; long labels are wrapped."""
     if not handles:
         return
     room = width_of(figure) - 0.75
     for handle in handles:
         handle.set_label(wrapped(handle.get_label(), chars(room, SMALL_PT), 160))
-    widest_in = max(em(line) for entry in handles for line in entry.get_label().split("\n")) * SMALL_PT / 72
+    widest_in = max(width_em(line) for entry in handles for line in entry.get_label().split("\n")) * SMALL_PT / 72
     columns = min(most, len(handles), max(1, int((width_of(figure) - 0.2) / (widest_in + 0.55))))
     figure.legend(
         handles=handles, loc="outside lower left", ncols=columns, frameon=False, title=title, alignment="left",
@@ -247,7 +248,7 @@ def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, mos
     )  # fmt: skip
 
 
-def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:
+def label_with_numbers(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:
     """Label the chosen axes (`x`, `y`) with as many round numbers as fit, in the number format of the language."""
     from matplotlib.ticker import NullLocator
 

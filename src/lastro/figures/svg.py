@@ -24,7 +24,7 @@ def compact(svg: str) -> str:
     """Return a smaller SVG of the same picture, about a sixth of the bytes; text remains text, in a common font.
 
     Identifiers are numbered: matplotlib's are hashes of coordinates, whose last digits depend on the processor."""
-    svg = re.sub(r"<metadata>.*?</metadata>", "", _POINTS.sub(_one_path, svg), flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", _POINTS.sub(_dots_path, svg), flags=re.DOTALL)
     svg = _BETWEEN.sub("><", _TAG.sub(_short_tag, svg))
     while (less := _EMPTY.sub("", svg)) != svg:
         svg = less
@@ -43,11 +43,11 @@ def with_unique_ids(svg: str, prefix: str) -> str:
 
 def _short_tag(tag: re.Match[str]) -> str:
     text = re.sub(r'<g id="[^"]*"', "<g", _FAMILY.sub("", _UNTURNED.sub("", tag[0]))).replace('; "', '"')
-    text = _GEOMETRY.sub(lambda match: _LONG.sub(lambda number: _short(number[0]), match[0]), text)
+    text = _GEOMETRY.sub(lambda match: _LONG.sub(lambda number: _rounded(number[0]), match[0]), text)
     return _PATH.sub(lambda match: f' d="{" ".join(match[1].split())}"', text)
 
 
-def _one_path(group: re.Match[str]) -> str:
+def _dots_path(group: re.Match[str]) -> str:
     """Return a group of dots as one path of strokes of zero length with round ends.
 
     The path is 'M x y h0', then 'm dx dy h0' for each further dot, in tenths of a point."""
@@ -60,10 +60,10 @@ def _one_path(group: re.Match[str]) -> str:
     steps = [(x - x0, y - y0) for (x0, y0), (x, y) in pairwise(at)]
     dots = f"M{at[0][0]} {at[0][1]}h0" + "".join(f"m{x} {y}h0" for x, y in steps).replace(" -", "-")
     look = f"fill: none; stroke: {colour[1] if colour else '#000000'}; stroke-opacity: {opacity[1] if opacity else 1}"
-    shape = f"stroke-width: {_short(str(10 * float(group[1])))}; stroke-linecap: round; stroke-linejoin: round"
+    shape = f"stroke-width: {_rounded(str(10 * float(group[1])))}; stroke-linecap: round; stroke-linejoin: round"
     return f'<g {clip[0] if clip else ""}><path transform="scale(.1)" d="{dots}" style="{look}; {shape}"/></g>'
 
 
-def _short(number: str) -> str:
+def _rounded(number: str) -> str:
     text = f"{float(number):.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text

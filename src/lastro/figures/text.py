@@ -28,13 +28,13 @@ def wrapped(text: str, width: float, most: int = 60, *, bold: bool = False) -> s
     A label of more than `most` characters is cut first."""
     lines, line = [], ""
     for piece in _BREAKS.split(safe(text, most).strip()):
-        if line and em(line + piece.rstrip(), bold=bold) > width * CHAR_EM:
+        if line and width_em(line + piece.rstrip(), bold=bold) > width * CHAR_EM:
             lines.append(line)
             line = ""
         line += piece
-        while em(line.rstrip(), bold=bold) > width * CHAR_EM and len(line) > 1:
+        while width_em(line.rstrip(), bold=bold) > width * CHAR_EM and len(line) > 1:
             room = width * CHAR_EM
-            fits = next(at for at in range(len(line) - 1, 0, -1) if at == 1 or em(line[:at], bold=bold) <= room)
+            fits = next(at for at in range(len(line) - 1, 0, -1) if at == 1 or width_em(line[:at], bold=bold) <= room)
             fits = line.rfind("=", 0, fits) + 1 or fits
             lines.append(line[:fits])
             line = line[fits:]
@@ -46,7 +46,7 @@ def chars(width_in: float, size_pt: float) -> float:
     return 72 * width_in / (CHAR_EM * size_pt)
 
 
-def em(text: str, *, bold: bool = False) -> float:
+def width_em(text: str, *, bold: bool = False) -> float:
     """Return the width of a text of one line, in multiples of its font size."""
     return sum(_advance(char, bold) for char in text)
 

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.ticker import Formatter, Locator, NullLocator
 
 from lastro.figures.matplotlib_types import Axes
-from lastro.figures.text import em
+from lastro.figures.text import width_em
 from lastro.words.language import Language
 from lastro.words.numbers import axis_numbers
 
@@ -67,13 +67,13 @@ class Ticks(Locator):
         length_em = (axes.bbox.width if side == "x" else axes.bbox.height) / size_px
         ends = [math.log10(end) if log else end for end in (low, high)]
         at_em = [((math.log10(t) if log else t) - ends[0]) / ((ends[1] - ends[0]) or 1) * length_em for t in ticks]
-        half_em = [em(text) / 2 if side == "x" else 0.5 for text in self.text(ticks)]
+        half_em = [width_em(text) / 2 if side == "x" else 0.5 for text in self.text(ticks)]
         places = itertools.pairwise(zip(at_em, half_em, strict=True))
         return all(b - a >= half_a + half_b + _GAP_EM[side] for (a, half_a), (b, half_b) in places)
 
 
 class TickLabels(Formatter):
-    """A formatter for matplotlib: the labels of the ticks that `Ticks` chose, made by the same function `text`."""
+    """A formatter for matplotlib that labels ticks by the function `text`, which must be the one that `Ticks` has."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]]) -> None:
         self.text = text

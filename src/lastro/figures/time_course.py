@@ -16,7 +16,7 @@ from lastro.analysis.trends import deviations, parse_utc
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import GREY, PALETTE
 from lastro.figures.text import safe
-from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, dots, drawn
+from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, dot_look, draw_plot
 from lastro.stats.drift import Drift
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
@@ -79,7 +79,7 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
     invalid = report.progress.n_invalid_attempts
     how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.attempts)), invalid=invalid)
     trend = say(TREND) if any(len(panel.items) > len(_ZERO) + 1 for panel in metrics) else ""
-    return drawn(Plot(panels, how, [trend], x, PlotAxis(), 0.85), say)
+    return draw_plot(Plot(panels, how, [trend], x, PlotAxis(), 0.85), say)
 
 
 def _clock(report: CampaignResults) -> _Clock | None:
@@ -119,7 +119,7 @@ def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analys
 def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
     """Return the drift as text: '+0.12 % in 3 min 05 s [−0.05, 0.31], p = 0.31, n = 12'."""
     slope, scale = drift.slope_per_hour, scale * drift.span_hours
-    value, low, high = (scale * each for each in slope.spread)
+    value, low, high = (scale * number for number in slope.spread)
     change = significant(value, 2)
     text = f"{'' if change.startswith('-') else '+'}{change} {unit}".rstrip()
     text += f" in {human_duration(3600 * drift.span_hours)}"
@@ -154,7 +154,7 @@ def _amounts(label: str, points: Sequence[tuple[float, float, bool]]) -> PlotPan
 
 
 def _attempts(timed: Timed) -> PlotLine:
-    look = dots(PALETTE[0], 2.0 if len(timed) > 300 else 3.2)
+    look = dot_look(PALETTE[0], 2.0 if len(timed) > 300 else 3.2)
     return PlotLine([at for at, _ in timed], [value for _, value in timed], look)
 
 

@@ -16,7 +16,7 @@ from lastro.figures.style import GREY, PALETTE, SMALL_PT, Picture, new_figure, s
 from lastro.figures.text import chars, safe, wrapped
 from lastro.results.topology import Device, Link, LinkEnd, Node, Topology
 from lastro.words.language import ENGLISH, Language
-from lastro.words.topology import description, facts, heading
+from lastro.words.topology import description, node_facts, node_heading
 
 _WIDEST_IN, _LINE_IN, _PAD_IN = 4.1, 0.155, 0.07
 _LEFT_IN, _EDGE_IN, _WIRE_IN, _LOAD_IN = 0.42, 0.18, 0.7, 0.24
@@ -32,7 +32,7 @@ def topology_picture(title: str, how: str, topology: Topology, known: Mapping[st
         return Picture("topology", title, draw_topology(topology, title, (how,), known))
 
 
-def draw_shown(report: CampaignResults, say: Language) -> Figure | None:
+def draw_recorded_topology(report: CampaignResults, say: Language) -> Figure | None:
     """Draw the topology of the baseline or, if it has none, of the first treatment that has one.
 
     The lines below the title name the factors of the study. None if no valid trial recorded a topology."""
@@ -122,13 +122,13 @@ class _Sketch:
             self._box(node, absent=self.say("in other treatments"))
 
     def _box(self, node: Node, absent: str = "") -> None:
-        lines = facts(node, self.known, n_hosts(self.topology), self.say)
+        lines = node_facts(node, self.known, n_hosts(self.topology), self.say)
         wrapped = [part for line in lines for part in self._wrapped(line, self.right_in - _LEFT_IN - 0.2, 7.8)]
         edge, fill = (_ANOMALY, _FILL_ANOMALY) if node.anomaly else ("#31383E", _FILL)
         top_in, height_in = self.y_in, _LINE_IN * (1.1 + len(wrapped)) + 2 * _PAD_IN
         self._rectangle(_LEFT_IN, top_in, self.right_in - _LEFT_IN, height_in, edge, fill, broken=bool(absent))
         at_in = top_in + _PAD_IN + 0.55 * _LINE_IN
-        self._text(_LEFT_IN + 0.1, at_in, safe(heading(node)), 9, "black", fontweight="bold")
+        self._text(_LEFT_IN + 0.1, at_in, safe(node_heading(node)), 9, "black", fontweight="bold")
         witnesses = [number for number, witness in enumerate(self.topology.witnesses, 1) if node.role in witness.at]
         for place, number in enumerate(reversed(witnesses)):
             self._number(number, self.right_in - 0.15 - 0.2 * place, at_in)
@@ -149,15 +149,16 @@ class _Sketch:
         With `to`, this text replaces the port `there`."""
         way = link.way if here is link.a else link.way[::-1]
         top_in = self.y_in
-        rows: list[tuple[LinkEnd | Device | str, bool]] = [(here, False), (f"{link.attachment} {to}".strip(), False)]
-        rows += [(device, True) for device in way]
-        rows += [] if to else [(there, False)]
-        for row, (what, is_device) in enumerate(rows):
+        rows: list[LinkEnd | Device | str] = [here, f"{link.attachment} {to}".strip(), *way]
+        if not to:
+            rows.append(there)
+        for row, what in enumerate(rows):
             at_in = top_in + (row + 0.75) * _LINE_IN
-            bold = {"fontweight": "bold"} if isinstance(what, str) else {}
-            colour = "black" if isinstance(what, str) else GREY if isinstance(what, Device) else "#31383E"
-            self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, colour, **bold)
-            if is_device:
+            look = {"colour": GREY if isinstance(what, Device) else "#31383E"}
+            if isinstance(what, str):
+                look = {"colour": "black", "fontweight": "bold"}
+            self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, **look)
+            if isinstance(what, Device):
                 self._rectangle(_WIRE_IN - 0.045, at_in - 0.045, 0.09, 0.09, "#31383E", _DEVICE, above=True)
         self.y_in += (len(rows) + 0.5) * _LINE_IN
         self._line([_WIRE_IN, _WIRE_IN], [top_in, self.y_in], "#31383E", 1.3)
@@ -187,7 +188,7 @@ class _Sketch:
             label = safe(name, 12) if len(names) <= _MOST_NAMED else " "
             self._text(x_in, y_in, label, 7.0, "black", ha="center", bbox=shape)
         self.y_in += 0.8 * side_in + 0.35
-        kinds = dict.fromkeys(" · ".join(facts(node, self.known, 1, self.say)) for node in self.topology.nodes)
+        kinds = dict.fromkeys(" · ".join(node_facts(node, self.known, 1, self.say)) for node in self.topology.nodes)
         kinds |= dict.fromkeys(link.attachment for link in self.topology.links)
         for text in kinds:
             self._text(0.3, self.y_in, safe(text), 7.8, "#31383E")

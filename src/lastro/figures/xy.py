@@ -11,8 +11,19 @@ from typing import Any, Literal
 
 from lastro.figures.matplotlib_types import Axes, Figure
 from lastro.figures.scale import AxisEnds, Ends, interval_bars
-from lastro.figures.style import GREY, GRID, SMALL_PT, fit, headed, is_narrow, legend, new_figure, numbers_in, width_of
-from lastro.figures.text import chars, em, wrapped
+from lastro.figures.style import (
+    GREY,
+    GRID,
+    SMALL_PT,
+    add_heading,
+    add_legend,
+    fit_height,
+    is_narrow,
+    label_with_numbers,
+    new_figure,
+    width_of,
+)
+from lastro.figures.text import chars, width_em, wrapped
 from lastro.words.language import Language
 
 Look = Mapping[str, Any]  # what matplotlib's `plot` takes: color, marker, linestyle and so on
@@ -23,7 +34,7 @@ _TICK_IN = 7.5 / 72  # the size of a tick's label
 _IN_PANEL = frozenset({"alpha", "gid", "zorder"})  # what a legend leaves out of a look
 
 
-def dots(colour: str, size_pt: float, alpha: float = 0.6, **more: Any) -> dict[str, Any]:
+def dot_look(colour: str, size_pt: float, alpha: float = 0.6, **more: Any) -> dict[str, Any]:
     """Return the look of round points, such as one per trial; in SVG, they become a single path (`svg.compact`)."""
     return {"linestyle": "none", "marker": "o", "ms": size_pt, "mew": 0, "color": colour, "alpha": alpha,
             "gid": f"points-{size_pt:g}", **more}  # fmt: skip
@@ -174,7 +185,7 @@ class Plot:
     labelled: bool = False
 
 
-def drawn(plot: Plot, say: Language) -> Figure:
+def draw_plot(plot: Plot, say: Language) -> Figure:
     """Draw the panels in a grid, with title, legend and shared axes, in the width of the current style."""
     figure, n = new_figure(), len(plot.panels)
     small = plot.across > 1
@@ -209,9 +220,9 @@ def drawn(plot: Plot, say: Language) -> Figure:
         figure.supylabel(wrapped(plot.y.text, chars(max(1.5, height_in), size_pt), 120), fontsize=size_pt)
     if plot.x.text and not small:
         grid[-1].set_xlabel(wrapped(plot.x.text, 40, 90))
-    legend(figure, _handles(plot), (plot.legend_title or (plot.x.text if small else "")) or None, 5 if small else 3)
-    headed(figure, plot.title, *plot.how)
-    return fit(figure, grid[::n_columns], height_in)
+    add_legend(figure, _handles(plot), (plot.legend_title or (plot.x.text if small else "")) or None, 5 if small else 3)
+    add_heading(figure, plot.title, *plot.how)
+    return fit_height(figure, grid[::n_columns], height_in)
 
 
 def _scale(axes: Axes, panel: PlotPanel, plot: Plot) -> None:
@@ -239,7 +250,7 @@ def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Languag
     x, y = panel.x or plot.x, panel.y or plot.y
     axes.set_xlim(x.low, x.high)
     axes.set_ylim(y.low, y.high)
-    numbers_in(axes, say, x=x.ticks is None, y=y.ticks is None)
+    label_with_numbers(axes, say, x=x.ticks is None, y=y.ticks is None)
     if x.ticks is not None:
         low, high = axes.get_xlim()
         inside = [(place, text) for place, text in x.ticks if low <= place <= high]
@@ -258,10 +269,10 @@ def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Languag
 
 
 def _staggered(at_in: Sequence[float], texts: Sequence[str]) -> list[str]:
-    """Return tick labels of which each that would touch its neighbour is moved to a second line, or else empty."""
+    """Return the tick labels; one that would touch its neighbour moves to a second line or, without room, is empty."""
     ends, labels = [-math.inf, -math.inf], []
     for middle_in, text in zip(at_in, texts, strict=True):
-        half_in = _TICK_IN * (max(map(em, text.split("\n"))) + 1) / 2
+        half_in = _TICK_IN * (max(map(width_em, text.split("\n"))) + 1) / 2
         line = next((line for line, end in enumerate(ends) if middle_in - half_in > end), None)
         labels.append("" if line is None else "\n" * line + text)
         if line is not None:
@@ -275,10 +286,10 @@ def _handles(plot: Plot) -> list[Any]:
         for item in panel.items:
             if isinstance(item, PlotLine | PanelRule) and item.name:
                 looks.setdefault(item.name, item.look)
-    return [handle(name, look) for name, look in (*looks.items(), *plot.legend)]
+    return [legend_entry(name, look) for name, look in (*looks.items(), *plot.legend)]
 
 
-def handle(name: str, look: Look) -> Any:
+def legend_entry(name: str, look: Look) -> Any:
     """Return an entry of a legend: a bar if the look has a facecolor, only text if the look is empty, else a line."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

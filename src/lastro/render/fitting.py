@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lastro.document import Block, Document, Fold, Table, plain_text
-from lastro.render.markdown import FOLD_ABOVE, block_text, escape, fold, joined, table_lines
+from lastro.render.markdown import FOLD_ABOVE, block_text, escape, fold, join_blocks, table_lines
 from lastro.words.language import Language
 
 LIMIT = 60_000  # bytes of a document
@@ -26,15 +26,15 @@ def markdown_within(document: Document, say: Language, whole: str) -> str:
         "" if at in tables else block_text(block, say, _cut, lambda items: _fitting(items, say))
         for at, block in enumerate(blocks)
     ]
-    room, n_left = LIMIT - _size(joined(parts)), 0
+    room, n_left = LIMIT - _size(join_blocks(parts)), 0
     for at, (table, summary) in sorted(tables.items(), key=lambda item: bool(item[1][1])):
         if room < _LEAST:
             n_left += 1
             continue
-        parts[at] = joined(_table_within(table, room, say, whole, summary))
+        parts[at] = join_blocks(_table_within(table, room, say, whole, summary))
         room -= _size(parts[at]) + 2
     more = f"{escape(say('and {n} more tables', n=say.integer(n_left)))}: `{whole}`" if n_left else ""
-    return joined([*parts, more]) + "\n"
+    return join_blocks([*parts, more]) + "\n"
 
 
 def _table_of(block: Block) -> tuple[Table, str] | None:
@@ -68,8 +68,8 @@ def _cut(text: str) -> str:
     return shown
 
 
-def _table_within(table: Table, room: int, say: Language, whole: str, summary: str = "") -> Iterator[str]:
-    """Yield the title, the note and the rows that fit into `room` bytes, and how many more the command `whole` shows.
+def _table_within(table: Table, room: int, say: Language, whole: str, summary: str) -> Iterator[str]:
+    """Yield the title, the note, the rows that fit into `room` bytes, and how many more rows the command `whole` shows.
 
     The rows are folded if there is a `summary`, or if there are many."""
     title, note = f"**{_cut(table.title)}**" if table.title else "", _cut(table.note)
@@ -80,7 +80,9 @@ def _table_within(table: Table, room: int, say: Language, whole: str, summary: s
         summary = say("Show all {n}", n=say.integer(n_rows))
         if n_rows < len(rows):
             summary = say("Show {n} of {all}", n=say.integer(n_rows), all=say.integer(len(rows)))
-    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if n_rows else ""))
+    yield from filter(None, (title, note))
+    if n_rows:
+        yield fold(summary, body) if summary else body
     if left := len(rows) - n_rows:
         yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
 

@@ -80,14 +80,14 @@ def _character(char: str) -> str:
 
 
 def _columns(table: Table) -> Markup:
-    """Return the column specification: columns are as wide as their text; the widest wrap, so that all fit."""
+    """Return the column specification of a table: as wide as the text, but the widest columns wrap so that all fit."""
     widths = [max(map(len, texts)) for texts in zip(table.columns, *table.rows, strict=True)]
-    most = _most_wide(widths, _LINE - _BETWEEN * len(widths))
+    most = _widest(widths, _LINE - _BETWEEN * len(widths))
     kinds = (_kind(at in table.right, most if width > most else None) for at, width in enumerate(widths))
     return Markup(f"@{{}}{''.join(kinds)}@{{}}")
 
 
-def _most_wide(widths: Sequence[int], room: int) -> float:
+def _widest(widths: Sequence[int], room: int) -> float:
     """Return the width, in characters, to which wider columns must shrink so that all fit; infinite if they fit."""
     ordered = sorted(widths)
     for at, width in enumerate(ordered):

@@ -30,10 +30,10 @@ def escape(text: str) -> str:
 
 def markdown(document: doc.Document, say: Language) -> str:
     """Return the whole document as Markdown."""
-    return joined(block_text(block, say) for block in document if block) + "\n"
+    return join_blocks(block_text(block, say) for block in document if block) + "\n"
 
 
-def joined(parts: Iterable[str]) -> str:
+def join_blocks(parts: Iterable[str]) -> str:
     """Join the parts that are not empty, with a blank line between them."""
     return "\n\n".join(filter(None, parts))
 
@@ -45,11 +45,13 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
     the others."""
 
     def inner(blocks: Iterable[doc.Block]) -> str:
-        return joined(block_text(element, say, text, keep) for element in blocks if element)
+        return join_blocks(block_text(element, say, text, keep) for element in blocks if element)
 
     match block:
         case doc.Title(title, answer, lead):
-            return joined([f"# {text(title)}", *keep([f"**{text(sentence)}**" for sentence in answer]), text(lead)])
+            return join_blocks(
+                [f"# {text(title)}", *keep([f"**{text(sentence)}**" for sentence in answer]), text(lead)]
+            )
         case doc.Heading(heading):
             return f"## {text(heading)}"
         case doc.Paragraph(paragraph):
@@ -57,7 +59,7 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
         case doc.Items(texts, numbered, title):
             marks = (f"{at}. " if numbered else "- " for at in itertools.count(1))
             lines = keep([mark + text(element) for element, mark in zip(texts, marks, strict=False)])
-            return joined([f"**{text(title)}**" if title and texts else "", "\n".join(lines)])
+            return join_blocks([f"**{text(title)}**" if title and texts else "", "\n".join(lines)])
         case doc.CommandLine(label, line):
             return f"{text(label)}:\n\n{code(line, 'sh')}"
         case doc.Code(lines):
@@ -67,7 +69,7 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
             summary = title or say("Show all {n}", n=say.integer(len(facts.texts)))
             return fold(summary, block_text(facts, say, text, keep))
         case doc.Figures(figures, beside):
-            return joined([*keep([_figure(figure, say) for figure in figures]), inner(beside)])
+            return join_blocks([*keep([_figure(figure, say) for figure in figures]), inner(beside)])
         case doc.Table():
             return table_text(block, say)
         case doc.Grid(tables=tables):
@@ -83,7 +85,9 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
 def _figure(figure: doc.Figure, say: Language) -> str:
     """Return a figure as a link to its file, if it has one, with its note, and the table of its numbers."""
     image = f"![{escape(figure.title)}](<{_address(figure.address)}>)" if figure.address else ""
-    return joined((image, escape(figure.note) if image else "", table_text(figure.table, say) if figure.table else ""))
+    return join_blocks(
+        (image, escape(figure.note) if image else "", table_text(figure.table, say) if figure.table else "")
+    )
 
 
 def code(text: str, language: str = "") -> str:
@@ -99,7 +103,7 @@ def table_text(table: doc.Table, say: Language, summary: str = "") -> str:
     if not summary and len(table.rows) > FOLD_ABOVE:
         summary = say("Show all {n}", n=say.integer(len(table.rows)))
     title = f"**{escape(table.title)}**" if table.title else ""
-    return joined((title, escape(table.note), fold(summary, body) if summary else body))
+    return join_blocks((title, escape(table.note), fold(summary, body) if summary else body))
 
 
 def table_lines(table: doc.Table) -> list[str]:

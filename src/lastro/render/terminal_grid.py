@@ -63,7 +63,7 @@ def _texts(row: GridRow) -> list[Text]:
 
 
 def _text(cell: GridCell, styles: Sequence[str]) -> Text:
-    """Return the text of a cell: its lines have these styles, the last of which is that of all further lines."""
+    """Return the text of a cell. Each line has the style of the same index; the last style is for all further lines."""
     return Text("\n").join(
         Text.assemble(
             *((plain(span.sign or span.text), STYLES.get(span.kind, "")) for span in line),
@@ -90,14 +90,14 @@ def _layout(
         fitting = (n for n in range(least, len(names) + 1) if _total([*names[n:], *counts]) + widest + _GAP <= width)
         hoisted = next(fitting, hoisted)
         room = width - _total([*names[hoisted:], *counts])
-    return hoisted, [[*names[hoisted:], *counts, *dealt] for dealt in _deal(others, room)]
+    return hoisted, [[*names[hoisted:], *counts, *dealt] for dealt in _spread(others, room)]
 
 
 def _total(columns: Sequence[_Column]) -> int:
     return sum(column.width + _GAP for column in columns)
 
 
-def _deal(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
+def _spread(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
     """Spread the columns, in their order, evenly over the smallest number of tables that fit."""
     tables: list[list[_Column]] = [[]]
     for column in columns:

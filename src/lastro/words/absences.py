@@ -22,12 +22,12 @@ ALONE = N_("Means and ratios of one trial (n = 1) have no interval.")
 
 
 def has_ratios(report: CampaignResults) -> bool:
-    """Return whether any treatment has a ratio. If none has, no dashes are needed for missing ratios."""
+    """Return whether any treatment has a ratio; if not, the table needs no dashes for missing ratios."""
     return any(cell.ratio is not None for row in report.rows for cell in row.cells)
 
 
 def lacks_ratio(row: Row, cell: Cell) -> bool:
-    """Return whether a measured treatment that is compared with a baseline has no ratio: the baseline has no value."""
+    """Return whether a measured treatment lacks a ratio because its baseline has no value."""
     return cell.summary is not None and cell.ratio is None and row.baseline is not None and not row.is_baseline
 
 
@@ -41,7 +41,7 @@ def lacks_spread(cell: Cell) -> bool:
 
 
 def explanations(report: CampaignResults, say: Language) -> Iterator[str]:
-    """Yield what means and ratios are, and why ratios or intervals are missing, each only if the table has such."""
+    """Yield what means and ratios are, and why ratios or intervals are missing, if the table of results has any."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
     confidence = percent(report.study.design.confidence, say)
     if any(cell.summary and cell.summary.interval for _, cell in cells):

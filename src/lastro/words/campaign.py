@@ -25,7 +25,7 @@ _MOST_LINKS = 3  # treatments to name
 
 
 def summary(report: CampaignResults, say: Language) -> str:
-    """Return a paragraph on what was compared, how many trials are valid, on which host and when."""
+    """Return a paragraph: what was compared, how many trials are valid, and on which host and when they ran."""
     study, progress = report.study, report.progress
     factors = " × ".join(f"{factor.name} ({len(factor.levels)})" for factor in report.varying)
     compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
@@ -96,7 +96,7 @@ def place_of(places: Sequence[MeasuredIn | None], say: Language) -> str:
     return say("in an emulated guest") if emulated else say("in a guest")
 
 
-def titled(title: str, place: str) -> str:
+def title_with_place(title: str, place: str) -> str:
     """Return the title of a table or figure, followed by `place`; only the title if `place` is empty."""
     return f"{title}, {place}" if title and place else title
 
@@ -133,28 +133,23 @@ def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
     if not across.links:
         yield say("They have no treatment in common, so treatments of different campaigns are not compared.")
         return
+    links = "; ".join(treatment.label for treatment in across.links[:_MOST_LINKS])
     yield say(
         "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. "
         "No interval covers a change between the campaigns that affected only some treatments. Trends are in "
         "the report of each campaign.",
-        treatments="; ".join(treatment.label for treatment in across.links[:_MOST_LINKS])
-        + (f"; … ({len(across.links)})" if len(across.links) > _MOST_LINKS else ""),
+        treatments=links if len(across.links) <= _MOST_LINKS else f"{links}; … ({len(across.links)})",
     )
 
 
 def _campaigns(report: CampaignResults, say: Language) -> str:
-    listed = [
-        say(
-            N_("{directory} (blocks {blocks}, trials {trials}; changed by {options})")
-            if member.changes
-            else N_("{directory} (blocks {blocks}, trials {trials})"),
-            directory=member.directory,
-            blocks=_span(member.blocks),
-            trials=_span(member.trials),
-            options=shlex.join(member.changes),
-        )
-        for member in report.members
-    ]
+    listed = []
+    for member in report.members:
+        text = N_("{directory} (blocks {blocks}, trials {trials})")
+        if member.changes:
+            text = N_("{directory} (blocks {blocks}, trials {trials}; changed by {options})")
+        blocks, trials, options = _span(member.blocks), _span(member.trials), shlex.join(member.changes)
+        listed.append(say(text, directory=member.directory, blocks=blocks, trials=trials, options=options))
     return say("The numbers are of {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
 
 
@@ -325,8 +320,8 @@ def metric_note(metric: Metric, say: Language) -> str:
 def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
     """Return (purpose, command line) of the commands that repeat the campaign or show more of it.
 
-    For several campaigns, they only show reports and values: each campaign is repeated by the commands of its own
-    report."""
+    For several campaigns, they only show reports and values: the report of each campaign has the commands that repeat
+    it."""
     if report.members and not report.of_fleet:
         places = [shlex.quote(member.directory) for member in report.members]
         reports = " && ".join(f"lastro report {place}" for place in places)

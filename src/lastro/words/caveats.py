@@ -57,7 +57,7 @@ def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
 def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
     """Yield a caveat if a neighbour used CPU time and a metric is measured with paced packets.
 
-    Idle CPUs halt between such packets. A neighbour that keeps them busy saves the packets the time to wake a CPU. A
+    Idle CPUs halt between such packets. If a neighbour keeps CPUs busy, packets need not wait until a CPU wakes up. A
     constant of the study can keep CPUs awake while latency is measured, but not in any other phase."""
     if report.study.scenario != "chain" or not _has_cpu_neighbour(report):
         return
@@ -73,33 +73,33 @@ def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
 
 def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
     """Yield a caveat if a chain, or all chains together, have more instances than the host has CPUs."""
-    study, most_in_a_row, instances, chains = report.study, 1, 0, 1
+    most_in_a_row, instances, chains = 1, 0, 1
     for row in report.rows:
-        config = study.config(row.treatment.levels)
         if not row.n_valid:
             continue
+        config = report.study.config(row.treatment.levels)
         in_a_row = 1
         if config.get("placement", "each") == "each":
             in_a_row = len(hops(str(config.get("function", "")))) * int(config.get("length", 1))
         n_chains = int(config.get("chains", 1))
         most_in_a_row, chains = max(most_in_a_row, in_a_row), max(chains, n_chains)
         instances = max(instances, n_chains * (in_a_row + _ENDS))
-    recorded = report.provenance.host.cpus
-    if not isinstance(recorded, int) or not recorded:
+    n_cpus = report.provenance.host.cpus
+    if not isinstance(n_cpus, int) or not n_cpus:
         return
-    if most_in_a_row > 1 and most_in_a_row + _ENDS > recorded:
+    if most_in_a_row > 1 and most_in_a_row + _ENDS > n_cpus:
         yield say(
             "Up to {n} instances in a row share {cpus} CPUs. What a further hop costs includes that they take turns, "
             "so it also measures the scheduler; with more CPUs, it may be less.",
             n=most_in_a_row + _ENDS,
-            cpus=say.integer(recorded),
+            cpus=say.integer(n_cpus),
         )
-    if chains > 1 and instances > recorded:
+    if chains > 1 and instances > n_cpus:
         yield say(
             "Up to {n} instances of several chains share {cpus} CPUs. What the chains take from one another includes "
             "that they take turns, so it also measures the scheduler; with more CPUs, it may be less.",
             n=instances,
-            cpus=say.integer(recorded),
+            cpus=say.integer(n_cpus),
         )
 
 

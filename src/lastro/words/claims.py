@@ -50,9 +50,10 @@ def published_text(published: PublishedFigure | None, say: Language = ENGLISH) -
         return ""
     measure, figure = published.judged
     if published.tolerance is None:
-        bound = "≥ " if published.at_least is not None else "≤ " if published.at_most is not None else ""
-        printed = f"“{published.printed}”" if published.printed else ""
-        return say.number(f"{bound}{_shown(measure, figure, published.unit)}") if bound else printed
+        if published.at_least is None and published.at_most is None:
+            return f"“{published.printed}”" if published.printed else ""
+        bound = "≤" if published.at_least is None else "≥"
+        return say.number(f"{bound} {_shown(measure, figure, published.unit)}")
     scale = 100.0 if measure == "share" else 1.0
     texts = [f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * scale, 2)}"]
     if measure == "ratio" and published.difference is not None:
@@ -86,7 +87,7 @@ def effect_text(
 def reason_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Return the reason for the verdict on a claim, after the stand-ins on which it was judged, if any.
 
-    It also says over how many conditions of the design the claim was judged, if not over all."""
+    If the claim was not judged over all conditions of the design, the text also says over how many."""
     text = N_("stand-in: {measured} in place of {published}")
     stand_ins = [
         say(text, measured=", ".join(map(str, stand_in.measured)), published=stand_in.published)
@@ -157,7 +158,7 @@ def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
 
 
 def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
-    """Return that the source itself contradicts the claim, with the passage and its place; empty if it does not."""
+    """Return a text with the passage in which the source itself contradicts the claim; empty if there is none."""
     contradiction = claim.contradicted_by
     if contradiction is None:
         return ""

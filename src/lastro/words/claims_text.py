@@ -30,15 +30,14 @@ TALLY_WORDS: dict[Verdict, str] = {
 def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'; empty if nothing was tested.
 
-    If the claim has several parts, the effect is that of the part that decides it, after the levels of that part. If it
-    may be over all conditions or in the worst one, the text says which."""
+    Of a claim with several parts, it is the effect in the part that decides the verdict, after the levels of that part.
+    If a claim can be about all conditions or the worst one, the text says which."""
     part = judgement.part
     if part is None or judgement.effects is None:
         return ""
     effects = [effect_text(part.measure, part.effect, judgement.unit, say, part.bound)]
-    effects += (
-        [effect_text("difference", part.beside, judgement.unit, say, part.bound)] if part.beside is not None else []
-    )
+    if part.beside is not None:
+        effects.append(effect_text("difference", part.beside, judgement.unit, say, part.bound))
     label = f"{part.label}: " if len(judgement.effects.parts) > 1 else ""
     return label + ", ".join(effects) + _scope(judgement.claim.statement, judgement.effects, say)
 

@@ -19,7 +19,7 @@ from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, waiting
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import STATUS_WORDS, margins_text, percent
-from lastro.words.phrases import joined, merged_sentences
+from lastro.words.phrases import join_names, merged_sentences
 from lastro.words.remarks import meaning, sign
 
 _NONE = {"provenance": N_("not recorded"), "profile": N_("none"), "setting": N_("not set"), "design": ""}
@@ -51,7 +51,7 @@ def _why_absent(absent: MissingSide, say: Language) -> str:
 
 
 def why_unmatched(unmatched: UnmatchedTreatments, say: Language = ENGLISH) -> str:
-    """Return why the other campaign lacks these treatments: it lacks a level, or its study excludes the combination."""
+    """Return why only one campaign has these treatments: the other one lacks a level, or excludes the combination."""
     other = "B" if unmatched.only_in == "A" else "A"
     if lacking := ", ".join(f"{name} = {level}" for name, level in unmatched.lacking):
         return say("{side} has no {levels}", side=other, levels=lacking)
@@ -73,7 +73,7 @@ def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterato
     for what, in_a, in_b in differences(comparison, say):
         chapter = what.rpartition(".")[0]
         if not chapter or len(chapters[chapter]) <= _MOST_FACTS:
-            a, b = _where_apart(in_a, in_b)
+            a, b = _shortened_pair(in_a, in_b)
             yield f"{what}: A {a}, B {b}"
         elif chapters[chapter][0] == what:
             names = ", ".join(name.rpartition(".")[2] for name in chapters[chapter])
@@ -81,7 +81,7 @@ def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterato
             yield say("{chapter}, {facts}: {names} (values: --json)", chapter=chapter, facts=facts, names=names)
 
 
-def _where_apart(a: str, b: str) -> tuple[str, str]:
+def _shortened_pair(a: str, b: str) -> tuple[str, str]:
     """Remove the words that both texts begin with, and cut both to 40 characters; unchanged if both are short."""
     if max(len(a), len(b)) <= _MOST_CHARACTERS:
         return a, b
@@ -153,7 +153,7 @@ def guest_notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str
     yield from merged_sentences(((side, guest_sentences(report.guest, say)) for side, report in comparison.sides), say)
 
 
-def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
+def comparison_notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
     """Yield notes on guests, unfinished campaigns, marks, correlated trials, and metrics of only one campaign."""
     yield from guest_notes(comparison, say)
     for side, report in comparison.sides:
@@ -163,7 +163,7 @@ def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
     yield from merged_sentences(((side, _marks_on(report, say)) for side, report in comparison.sides), say)
     if dependent := comparison.dependent:
         sides = by_key((metric.name, side) for side, metric in dependent)
-        where = (say("{metric} in {sides}", metric=name, sides=joined(ab, say)) for name, ab in sides.items())
+        where = (say("{metric} in {sides}", metric=name, sides=join_names(ab, say)) for name, ab in sides.items())
         yield say(
             "Trials that are close in time are correlated ({where}): intervals and tests take the variance of a mean "
             "to be up to {factor} times that of independent trials",
@@ -190,7 +190,7 @@ def _marks_on(report: CampaignResults, say: Language) -> Iterator[str]:
 # The conclusion of the gate
 
 
-def conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
+def gate_conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
     """Return the conclusion of the gate, its power and, on a pass, how large a regression it may have missed.
 
     Empty without a gate."""
@@ -214,7 +214,7 @@ def conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
                 "Gate: no regression of more than {margin} was found ({tests}; smaller or noisier regressions may have "
                 "been missed)."
             )
-        parts = [say(passed, margin=margin, tests=tests), _missed(comparison, say)]
+        parts = [say(passed, margin=margin, tests=tests), _largest_missed(comparison, say)]
     parts.append(_power(comparison, say))
     if unjudged := len(comparison.not_judged):
         parts.append(say("Not judged: {cells}, for the reasons above.", cells=say.count(unjudged, "cell")))
@@ -252,7 +252,7 @@ def _power(comparison: Comparison, say: Language) -> str:
     )
 
 
-def _missed(comparison: Comparison, say: Language) -> str:
+def _largest_missed(comparison: Comparison, say: Language) -> str:
     """Return the largest regression that some interval still allows; empty if no cell was judged."""
     if comparison.most_allowed is None:
         return ""

@@ -8,7 +8,7 @@ from lastro.analysis.growth import SizeRelation
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.words.language import Language
-from lastro.words.phrases import Amount, joined, sentence, unit_suffix
+from lastro.words.phrases import Amount, join_names, sentence, unit_suffix
 
 _MOST_NAMED = 4  # conditions whose amounts are all written; of more, only the least and the most
 
@@ -42,9 +42,9 @@ def hop_sentences(
     if len(costs) > _MOST_NAMED:
         costs = [min(costs), max(costs)]
         text = N_("in {metric}, each further hop costs between {amounts}")
-    clauses = [say(text, amounts=joined([words for _, words in costs], say), metric=metric.name)]
+    clauses = [say(text, amounts=join_names([words for _, words in costs], say), metric=metric.name)]
     if dearer:
-        clauses.append(say("of more hops, each costs more ({levels})", levels=joined(dearer, say)))
+        clauses.append(say("of more hops, each costs more ({levels})", levels=join_names(dearer, say)))
     if cheaper:
-        clauses.append(say("of more hops, each costs less ({levels})", levels=joined(cheaper, say)))
+        clauses.append(say("of more hops, each costs less ({levels})", levels=join_names(cheaper, say)))
     return (sentence(clauses),)

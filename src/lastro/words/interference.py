@@ -8,7 +8,7 @@ from lastro.analysis.interference import Interference, TestedLevel
 from lastro.grouping import by_key
 from lastro.stats.notes import N_, PERCENT
 from lastro.words.language import Language
-from lastro.words.phrases import Amount, joined, sentence, unit_suffix
+from lastro.words.phrases import Amount, join_names, sentence, unit_suffix
 
 _MOST = 4  # sentences on neighbours
 
@@ -27,8 +27,7 @@ class _Sentences:
     def all(self, most: int) -> Iterator[str]:
         """Yield a sentence for each neighbour, worst first, then the cost of isolation, then what is not known.
 
-        If the cost of isolation has its own sentence, one neighbour is left out where necessary, so that it is within
-        `most`."""
+        The cost of isolation is among the first `most` sentences; neighbours are left out to make room for it."""
         known = [loss for loss in self.interference.losses if loss.effects]
         cost, where = self._cost(), self._only_with()
         known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
@@ -48,7 +47,7 @@ class _Sentences:
     # The cost of a neighbour
 
     def _where(self, text: str) -> str:
-        """Add 'without isolation' if the study compares isolations, since its other figures average over isolations."""
+        """Add 'without isolation' to a text if the study compares isolations: its other figures are means over them."""
         if not self.interference.costs:
             return text
         return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")
@@ -113,7 +112,7 @@ class _Sentences:
             yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
         if undistinguished := [level for level in decided if not level.distinguishable]:
             yield self._no_recovery(undistinguished)
-        if open_ := joined([str(level.level) for level in known if not level.decided], say):
+        if open_ := join_names([str(level.level) for level in known if not level.decided], say):
             text = N_("how much of it isolation by {levels} recovers is undecided")
             yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
         for why, levels in self._by_reason(recoveries).items():
@@ -129,20 +128,17 @@ class _Sentences:
         """Fill `text`, which says that amounts are not distinguishable from zero, with the levels and their amounts."""
         say, has_several, levels_tested = self.say, len(tested) > 1, [level for level, _ in tested]
         shares = ", ".join((f"{level.level} " if has_several else "") + amount.text(say) for level, amount in tested)
-        levels = joined([str(level.level) for level in levels_tested], say)
+        levels = join_names([str(level.level) for level in levels_tested], say)
         return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(levels_tested)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[TestedLevel, str]], **words: str) -> str:
         """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'.
 
         `first` is the message for the first level; `words` are its other values."""
-        say = self.say
-        return ", ".join(
-            say("by {level} {share}", level=tested.level, share=share)
-            if number
-            else say(first, level=tested.level, share=share, **words)
-            for number, (tested, share) in enumerate(shares)
-        )
+        (tested, share), *others = shares
+        texts = [self.say(first, level=tested.level, share=share, **words)]
+        texts += [self.say("by {level} {share}", level=other.level, share=amount) for other, amount in others]
+        return ", ".join(texts)
 
     def _cost(self) -> str:
         """Return what isolation costs or gains without a neighbour; empty if the study does not compare isolations."""

@@ -16,8 +16,8 @@ from lastro.words.hops import hop_sentences
 from lastro.words.interference import interference_sentences
 from lastro.words.language import Language
 from lastro.words.numbers import mean_text
-from lastro.words.pairs import PairPhrases, undecided, with_aliases
-from lastro.words.phrases import joined, sentence
+from lastro.words.pairs import PairPhrases, undecided_text, with_aliases
+from lastro.words.phrases import join_names, sentence
 
 MOST = 6  # sentences
 _FEWEST_NEIGHBOURS = 2  # sentences on neighbours for which there is always room
@@ -27,7 +27,7 @@ _REASON = 160  # characters of a reason in a sentence
 
 
 def key_findings(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
-    """Return at most `MOST` sentences; none before the first measurement. `analysis` None: it is computed here."""
+    """Return at most `MOST` sentences; none before the first measurement. Without `analysis`, it is computed here."""
     if (all_findings := findings(report, analysis)) is None:
         return ()
     missing = _missing(all_findings.missing, say)
@@ -104,7 +104,7 @@ class _KeySentences:
                 [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_MOST_OTHER_EFFECTS]]
             )
         words = {
-            "factors": joined(
+            "factors": join_names(
                 [factor.factor + with_aliases(factor.aliases, self.say) for factor in compared], self.say
             ),
             "metric": self.metric.name,
@@ -112,7 +112,7 @@ class _KeySentences:
         }
         if unsure := findings.undecided:
             what = self.say("whether {metric} differs {average}between levels of {factors}", **words)
-            return sentence([undecided(what, unsure, findings.margin, self.say), *unknown])
+            return sentence([undecided_text(what, unsure, findings.margin, self.say), *unknown])
         most = self._phrases(compared[0]).limit(max(findings.pairs, key=lambda pair: pair.most))
         text = N_("between levels of {factors}, {metric} differs {average}by less than {most}")
         return sentence([self.say(text, most=most, **words), *unknown])
@@ -122,7 +122,7 @@ class _KeySentences:
 
 
 def _levels(where: str) -> str:
-    """Return levels of several factors joined by '·' instead of ';', which separates the clauses of the sentence."""
+    """Return a text on levels with '·' in place of ';', because ';' separates the clauses of the sentence."""
     return where.replace("; ", " · ")
 
 

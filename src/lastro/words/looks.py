@@ -12,7 +12,7 @@ from lastro.stats.settled import Dropped
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import percent
-from lastro.words.phrases import joined
+from lastro.words.phrases import join_names
 
 _MOST_NAMED = 4
 _SURE = 0.8  # probability with which more blocks decide
@@ -69,7 +69,7 @@ def stop_text(look: Look, say: Language) -> str:
     return say(_STOPS[look.stop]) if look.stop else ""
 
 
-def standing(decision: SlaDecision | None, dropped: frozenset[int]) -> str:
+def decision_state(decision: SlaDecision | None, dropped: frozenset[int]) -> str:
     """Return the state of a decision, in English, for the progress display.
 
     It names the recommended or likeliest candidate, and the candidates that are still open. `dropped` are the indices
@@ -90,4 +90,4 @@ def standing(decision: SlaDecision | None, dropped: frozenset[int]) -> str:
         open_ones, words = [*choice.open_cheaper, *choice.alike], "may cost less"
     open_ones = [at for at in open_ones if at not in dropped and at != lead]
     named = [f"{decision.candidates[at].label} ({odds_text(choice.odds[at].holds, ENGLISH)})" for at in open_ones]
-    return f"{leading}; {words}: {joined(named, ENGLISH, _MOST_NAMED)}" if named else leading
+    return f"{leading}; {words}: {join_names(named, ENGLISH, _MOST_NAMED)}" if named else leading

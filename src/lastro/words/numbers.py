@@ -80,8 +80,8 @@ def fixed(value: float, decimals: int) -> str:
 def percent(share: float, say: Language = ENGLISH, *, digits: int | None = None, decimals: int | None = None) -> str:
     """Format a fraction as '7.5 %', with a no-break space.
 
-    It has all of its digits, as what a user has chosen should have, unless it is to have this many significant `digits`
-    or `decimals`."""
+    It keeps all of its digits, which suits a number that a user chose, unless `digits` (significant ones) or `decimals`
+    limit them."""
     if digits is None and decimals is None:
         return say.number(notes.percent(share))
     number = significant(100 * share, digits) if digits else f"{100 * share:.{decimals}f}"
@@ -152,7 +152,7 @@ def ratio_text(ratio: Estimate, say: Language = ENGLISH) -> str:
 
 
 def ratio_range(ends: Interval, say: Language = ENGLISH) -> str:
-    """Format an interval of ratios of which there is no estimate: '×0.80 to ×1.10'."""
+    """Format an interval of ratios without an estimate: '×0.80 to ×1.10'."""
     decimals = _ratio_decimals(ends, ends.high)
     low, high = (say.number(fixed(end, decimals)) for end in (ends.low, ends.high))
     return say("×{low} to ×{high}", low=low, high=high)
@@ -166,7 +166,7 @@ UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more 
 def is_undecided(ratio: Estimate) -> bool:
     """Return whether the interval of a ratio is too wide to be useful.
 
-    It is if it is unbounded, or if it contains 1 and spans more than a factor of ten."""
+    That is so if it is unbounded, or if it contains 1 and spans more than a factor of ten."""
     if ratio.interval is None:
         return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high
@@ -174,7 +174,9 @@ def is_undecided(ratio: Estimate) -> bool:
 
 
 def _ratio_decimals(ends: Interval, value: float) -> int:
-    """Return the decimals of a ratio and its interval, which must not end at 1 if it excludes 1."""
+    """Return the number of decimals for a ratio and its interval.
+
+    There are enough that an interval that excludes 1 does not seem to end at 1."""
     if abs(value) >= 100:
         return 0
     decimals = 3 if ends.half_width <= 0 else max(2, min(_MOST_DECIMALS, 1 - math.floor(math.log10(ends.half_width))))
@@ -231,7 +233,9 @@ def no_exponent(text: str) -> str:
 
 
 def _plain(value: float, largest: float, step: float = 0.0) -> str:
-    """Format a number of an axis; `largest` decides the prefix (M, G, T), `step` the decimals (0: `value` does)."""
+    """Format a number of an axis: `largest` determines the prefix (M, G, T), and `step` the number of decimals.
+
+    If `step` is 0, `value` determines the decimals."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     size = abs(largest)

@@ -23,13 +23,13 @@ def opening(
 ) -> tuple[str, ...]:
     """Return warnings, the `answer` on service levels, key findings and caveats, in this order.
 
-    `analysis` None: it is computed from the report."""
+    If `analysis` is None, it is computed from the report."""
     return (*warnings(report, say), *answer, *key_findings(report, say, analysis), *caveats(report, say))
 
 
 def warnings(report: CampaignResults, say: Language) -> tuple[str, ...]:
     """Return the warnings that many trials are invalid and that the host changed; empty if neither is true."""
-    many_invalid = incomplete(report.progress.counts, say)
+    many_invalid = many_invalid_warning(report.progress.counts, say)
     return (*filter(None, [many_invalid]), *segment_sentences(report, say))
 
 
@@ -52,8 +52,8 @@ def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:
     return counts.get("invalid", 0) / (_runnable(counts) or 1)
 
 
-def incomplete(counts: Mapping[State, int] | Mapping[str, int], say: Language) -> str:
-    """Return a warning that over 10 % of the trials that can run here are invalid; otherwise empty."""
+def many_invalid_warning(counts: Mapping[State, int] | Mapping[str, int], say: Language) -> str:
+    """Return a warning if over 10 % of the trials that can run here are invalid; otherwise empty."""
     fraction = invalid_fraction(counts)
     if fraction <= MANY_INVALID:
         return ""

@@ -13,7 +13,7 @@ from lastro.stats.notes import N_, PERCENT
 from lastro.stats.simultaneous import Pair
 from lastro.study.levels import NONE
 from lastro.words.language import Language
-from lastro.words.phrases import Amount, joined, rounded_up, unit_suffix
+from lastro.words.phrases import Amount, join_names, rounded_up, unit_suffix
 
 _MOST_LEVELS = 4  # differing levels in one sentence
 _MOST_NAMES = 8  # names in a list of levels
@@ -77,7 +77,7 @@ class PairPhrases:
 
         `widest` is the pair of these levels for which the data allow the largest difference."""
         text = N_("between {levels}, {metric} differs {average}by less than {most}")
-        names = joined([self.name(level) for level in levels], self.say, _MOST_NAMES)
+        names = join_names([self.name(level) for level in levels], self.say, _MOST_NAMES)
         most, average = self.limit(widest), self._average([widest])
         return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._aliases()
 
@@ -87,11 +87,11 @@ class PairPhrases:
         what = self.say(
             "whether {metric} with {levels} differs {average}from that with {reference}",
             metric=self.metric.name,
-            levels=joined([self.name(level) for level in levels], self.say, _MOST_NAMES),
+            levels=join_names([self.name(level) for level in levels], self.say, _MOST_NAMES),
             average=self._average(pairs),
             reference=self.name(self.factor.reference),
         )
-        return undecided(what + self._aliases(), pairs, self.margin, self.say)
+        return undecided_text(what + self._aliases(), pairs, self.margin, self.say)
 
     def unknown(self) -> str:
         """Return why the effect of the factor is not known."""
@@ -106,7 +106,7 @@ class PairPhrases:
         """Return which levels have too few valid trials for a comparison; empty if there are none."""
         names = [self.name(level) for level in self.factor.left_out]
         text = N_("too few valid trials of {levels} in common with the other levels")
-        return self.say(text, levels=joined(names, self.say, _MOST_NAMES)) if names else ""
+        return self.say(text, levels=join_names(names, self.say, _MOST_NAMES)) if names else ""
 
     def limit(self, pair: Pair) -> str:
         """Return the largest difference between two levels that the data allow, rounded up: '4 %', '0.3 ms'."""
@@ -161,11 +161,11 @@ class PairPhrases:
 
 def with_aliases(aliases: Sequence[str], say: Language) -> str:
     """Return the aliases of an effect, to follow its name: ' (together with attachment × isolation)', or empty."""
-    return f" ({say('together with {effects}', effects=joined(aliases, say))})" if aliases else ""
+    return f" ({say('together with {effects}', effects=join_names(aliases, say))})" if aliases else ""
 
 
-def undecided(what: str, pairs: Sequence[Pair], margin: float, say: Language) -> str:
-    """Return that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
+def undecided_text(what: str, pairs: Sequence[Pair], margin: float, say: Language) -> str:
+    """Return `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
 
     If the levels are of different campaigns, they have no block in common, and the text states no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)

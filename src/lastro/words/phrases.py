@@ -13,15 +13,15 @@ from lastro.units import significant
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, fixed
 
-_DIGITS = 4  # the most digits of a number, unless more are needed to show that its interval excludes `nothing`
+_DIGITS = 4  # of a number at most, unless more are needed to show that its interval excludes `nothing`
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
     """A change with its interval from `low` to `high`, all in `unit`.
 
-    The unit is percent, or that of the metric, and begins with a space. `nothing` is the value that means no change: 0,
-    or 1 for a multiple. `low` and `high` are None without an interval."""
+    The unit is percent or the unit of the metric, and begins with a space. `nothing` is the value that means no change:
+    0, or 1 for a multiple. `low` and `high` are None without an interval."""
 
     value: float
     low: float | None
@@ -65,7 +65,7 @@ def unit_suffix(unit: str, say: Language) -> str:
     return f"\xa0{unit}" if unit else ""
 
 
-def joined(names: Sequence[str], say: Language, most: int = 0) -> str:
+def join_names(names: Sequence[str], say: Language, most: int = 0) -> str:
     """Join names into a list: 'native, docker and lxc'. If there are more than `most` (0: no limit), count the rest."""
     if 0 < most < len(names):
         n = len(names) - most + 1
@@ -84,7 +84,7 @@ def merged_sentences(
     them is yielded without names."""
     names_by_sentence = by_key((text, name) for name, sentences in sentences_by_name for text in sentences)
     for text, names in names_by_sentence.items():
-        yield text if len(names) == n else f"{joined(names, say)}: {text}"
+        yield text if len(names) == n else f"{join_names(names, say)}: {text}"
 
 
 def sentence(clauses: Iterable[str]) -> str:
@@ -96,7 +96,7 @@ def sentence(clauses: Iterable[str]) -> str:
 def _decimals(low: float, high: float, nothing: float) -> int:
     """Return how many decimals show half the width of an interval with one significant digit.
 
-    There are more if an end that differs from `nothing` would otherwise be rounded to it."""
+    Return more if an end that differs from `nothing` would otherwise be rounded to it."""
     half, largest = (high - low) / 2, max(abs(low), abs(high))
     decimals = 1 if half <= 0 else min(9, max(0, -math.floor(math.log10(half))))
     if largest > 0:

@@ -1,8 +1,8 @@
 """One line on how platforms compare on the first metric, the worst first, for the end of a terminal. Pure.
 
-The key findings compare each level with the reference of its factor, in sentences among others. This line compares the
-platforms with the best of them. Its intervals are those of the same families of comparisons, so that it may choose the
-best and the worst."""
+The key findings compare each level with the reference of its factor. This line compares the platforms with the best of
+them. Its intervals are corrected for all pairs of platforms, so they hold although the data choose the best and the
+worst."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
 from lastro.words.language import Language
 from lastro.words.pairs import PairPhrases
-from lastro.words.phrases import joined
+from lastro.words.phrases import join_names
 from lastro.words.remarks import signs_of
 
 _FACTORS = ("platform", "attachment", "implementation")  # the first of these that varies is compared
@@ -29,7 +29,7 @@ _FEW = 3  # names in a list
 
 
 def platform_line(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> str:
-    """Return the line; empty if one factor varies, or two levels are compared: the key findings then say the same.
+    """Return the line; empty if only one factor varies or has two levels: then the key findings say the same.
 
     `analysis` is the analysis of the report, if the caller has it."""
     varying = [factor.name for factor in report.varying]
@@ -55,7 +55,7 @@ def _kinds(report: CampaignResults, factor: str) -> dict[str, set[str]]:
 def _against_best(factor: FactorPairs, metric: Metric) -> FactorPairs:
     """Return the comparisons of a factor with its best level as the reference.
 
-    It is unchanged if no direction is better, or if not all levels are compared with the best one."""
+    Return `factor` unchanged if neither direction is better, or if not all levels are compared with the best one."""
     if metric.better == "neither":
         return factor
     loss = {factor.reference: 0.0} | {level: _loss(pair, metric) for level, pair in factor.effects.items()}
@@ -68,7 +68,9 @@ def _against_best(factor: FactorPairs, metric: Metric) -> FactorPairs:
 
 
 def _loss(pair: Pair, metric: Metric) -> float:
-    """Return how much worse the first level of a pair is, negative if it is better; or higher, if neither is better."""
+    """Return how much worse the first level of a pair is than the second; negative if it is better.
+
+    If neither direction is better, return how much higher it is. A relative pair yields a logarithm."""
     change = math.log(pair.value) if pair.relative else pair.value / (pair.scale or 1.0)
     return -change if metric.better == "higher" else change
 
@@ -77,7 +79,7 @@ def _loss(pair: Pair, metric: Metric) -> float:
 class PlatformLine:
     """The line on the levels of a factor; `kinds` are {level: the kinds of its marks}.
 
-    A mark that all levels have follows the metric; any other follows the level."""
+    The signs of marks that all levels have follow the name of the metric; all other signs follow that of a level."""
 
     findings: MetricFindings
     factor: FactorPairs
@@ -129,7 +131,7 @@ class PlatformLine:
         return _loss(self.factor.of(level), self.findings.metric)
 
     def _names(self, levels: Sequence[str], phrases: PairPhrases) -> str:
-        return joined([self._name(level, phrases) for level in levels], self.say, _FEW)
+        return join_names([self._name(level, phrases) for level in levels], self.say, _FEW)
 
     def _name(self, level: str, phrases: PairPhrases) -> str:
         return phrases.name(level) + signs_of(in_order(self.kinds[level] - self._shared()))

@@ -10,7 +10,7 @@ from lastro.words.numbers import ratio_text
 
 
 def place(pooled: PooledStudy, say: Language) -> str:
-    """Return 'in a guest' or 'partly in a guest', for captions, if hosts of a study were guests; otherwise empty."""
+    """Return 'in a guest' or 'partly in a guest', for captions, if any host was a guest; otherwise empty."""
     return place_of([host.report.guest for host in pooled.hosts], say)
 
 

@@ -35,14 +35,14 @@ def levels_text(levels: Sequence[Level], say: Language) -> str:
     return say("mean of {levels}", levels=text) if len(levels) > 1 else text
 
 
-def side_text(side: Levels, say: Language, *, short: bool = False) -> str:
+def combination_text(side: Levels, say: Language, *, short: bool = False) -> str:
     """Return the levels of several factors on one line: 'lxc · ovs'; numbers have their factor: '3x3 · hello_s = 5'.
 
     If `short`, all factors are left out, and several levels of one factor are only counted: 'mean of 3'."""
-    return " · ".join(_side_part(name, levels, say, short) for name, levels in side.items())
+    return " · ".join(_levels_of_factor(name, levels, say, short) for name, levels in side.items())
 
 
-def _side_part(name: str, levels: Sequence[Level], say: Language, short: bool) -> str:
+def _levels_of_factor(name: str, levels: Sequence[Level], say: Language, short: bool) -> str:
     if short and len(levels) > 1:
         return say("mean of {n}", n=say.integer(len(levels)))
     text = levels_text(levels, say)

@@ -13,16 +13,16 @@ _NUMBER = re.compile(r"(?<![\w.\-])\d+(?:\.\d+)?(?![\w\-]|\.\d)")  # not a numbe
 Owner = TypeVar("Owner", bound=Hashable)
 
 
-def grouped(reasons: Iterable[tuple[str, Owner]]) -> list[tuple[str, list[Owner]]]:
+def merge_reasons(reasons: Iterable[tuple[str, Owner]]) -> list[tuple[str, list[Owner]]]:
     """Merge reasons that differ only in numbers; return (merged text, owners) in the order of first appearance.
 
-    `reasons` are (text, owner), where an owner may be a trial. An owner of several reasons that were merged is listed
-    that many times."""
+    `reasons` are (text, owner), where an owner may be a trial. If several reasons of one owner are merged, the owner is
+    listed once for each."""
     groups = by_key((_NUMBER.sub("#", text), (text, owner)) for text, owner in reasons)
-    return [(_ranged([text for text, _ in group]), [owner for _, owner in group]) for group in groups.values()]
+    return [(_with_ranges([text for text, _ in group]), [owner for _, owner in group]) for group in groups.values()]
 
 
-def _ranged(texts: list[str]) -> str:
+def _with_ranges(texts: list[str]) -> str:
     """Return the first text with 'smallest to largest' in place of each number in which the texts differ."""
     columns = iter(list(zip(*(_NUMBER.findall(text) for text in texts), strict=True)))
 

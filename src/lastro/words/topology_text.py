@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lastro.analysis.topology import beside, is_mesh, loads, n_hosts
 from lastro.results.topology import Link, LinkEnd, Node, Topology, Witness
-from lastro.words.topology import devices, facts, heading
+from lastro.words.topology import device_texts, node_facts, node_heading
 
 _WIDEST, _BOX, _NAME = 80, 50, 15
 _NO_BREAK = "\xa0"  # replaces a space where a line must not break
@@ -64,14 +64,14 @@ def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator
         node = topology.node(role) or Node(role)
         to_next = (joint for joint in topology.at(role) if joint[2].role == next_role)
         link, here, there = next(to_next, (None, None, None))
-        yield from _box(node, above, here, facts(node, known, hosts), width)
+        yield from _box(node, above, here, node_facts(node, known, hosts), width)
         if link is not None:
             yield from _between(link, reverse=here is link.b, width=width)
             above = there
     for node in beside(topology):
         yield ""
         joints = topology.at(node.role)
-        yield from _box(node, None, joints[0][1] if joints else None, facts(node, known, hosts), width)
+        yield from _box(node, None, joints[0][1] if joints else None, node_facts(node, known, hosts), width)
         for link, here, there in joints:
             yield from _between(link, reverse=here is link.b, width=width, to=there)
         if not joints and len(topology.nodes) > 1:
@@ -82,7 +82,7 @@ def _box(node: Node, above: LinkEnd | None, below: LinkEnd | None, lines: Sequen
     """Draw a node as a box with `lines`; its edges have the ports of the links `above` and `below`, if any."""
     inner = min(_BOX, width) - 4
     yield _edge("┌", "┐", above, inner)
-    for line in (heading(node), " · ".join(lines)):
+    for line in (node_heading(node), " · ".join(lines)):
         for part in _wrap(line, inner):
             yield f"│ {part:<{inner}} │"
     yield _edge("└", "┘", below, inner)
@@ -98,7 +98,7 @@ def _between(link: Link, *, reverse: bool, width: int, to: LinkEnd | None = None
     """Draw a link below a box: its attachment, and the devices on the way down.
 
     `reverse` if the upper node is the second end of the link. With `to`, the text names the node at that end."""
-    way = devices(link)[::-1] if reverse else devices(link)
+    way = device_texts(link)[::-1] if reverse else device_texts(link)
     yield f"    │ {link.attachment}{f' to {to.role}' if to else ''}"
     text = " ─ ".join(map(_unbroken, way))
     for line in _wrap(text, width - 6):
@@ -113,10 +113,10 @@ def _list(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[
     hosts = n_hosts(topology)
     yield f"{len(topology.nodes)} instances"
     for node in topology.nodes:
-        yield from _named_lines(heading(node), " · ".join(facts(node, known, hosts)), width)
+        yield from _named_lines(node_heading(node), " · ".join(node_facts(node, known, hosts)), width)
     yield ""
     yield f"{len(topology.links)} links"
     for link in topology.links:
         ends = [" ".join(filter(None, (end.port, end.address))) for end in link.ends]
-        words = [link.attachment, " ─ ".join(_unbroken(part) for part in (ends[0], *devices(link), ends[1]))]
+        words = [link.attachment, " ─ ".join(_unbroken(part) for part in (ends[0], *device_texts(link), ends[1]))]
         yield from _named_lines(f"{link.a.role} – {link.b.role}", " · ".join(words), width)

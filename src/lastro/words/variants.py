@@ -39,11 +39,9 @@ def headline(answer: VariantAnswer, say: Language) -> str:
     if (blocks := answer.more_blocks) is None:
         return say("not enough, and more blocks would hardly decide: the noise is too large for {margin}",
                    margin=percent(answer.test.margin, say))  # fmt: skip
-    text = (
-        N_("not enough: {blocks} decides with {chance}")
-        if blocks == 1
-        else N_("not enough: {blocks} decide with {chance}")
-    )
+    text = N_("not enough: {blocks} decide with {chance}")
+    if blocks == 1:
+        text = N_("not enough: {blocks} decides with {chance}")
     return say(text, blocks=say.count(blocks, "more block"), chance=percent(CHANCE, say))
 
 
@@ -84,8 +82,8 @@ def size_text(change: VariantChange, say: Language, *, worse: bool = True) -> st
     """Format a change in percent with its interval; a positive number is a loss or, if not `worse`, a gain."""
     if change.loss.value is None:
         return say("no ratio")
-    sign = 100 if worse else -100
-    value, ends = sign * change.loss.value, sorted((sign * change.low, sign * change.high))
+    scale = 100 if worse else -100
+    value, ends = scale * change.loss.value, sorted((scale * change.low, scale * change.high))
     if not all(map(math.isfinite, ends)):
         return say.number(f"{significant(value, 2)} %") + f" {say('unbounded')}"
     half = max((ends[1] - ends[0]) / 2, 1e-3)

@@ -13,7 +13,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.claims.claim import Claim, Claims
 from lastro.analysis.claims.load import load_claims, parse_claims
-from lastro.builders.claims import claims_blocks
+from lastro.builders.claims import JudgedClaims, claims_blocks
 from lastro.builders.data.claims import claims_document
 from lastro.builders.stat_tables import claims_table
 from lastro.figures.claims import draw_claims
@@ -77,11 +77,13 @@ def test_slightly_is_a_bound_in_both_directions(
 
 def test_a_note_stands_beside_the_verdict_everywhere(tmp_path: Path) -> None:
     claims, found, report = judged(tmp_path / "c", 0.97)
-    document = claims_document(claims, [found], report)
+    document = claims_document(JudgedClaims(claims, (found,), report))
     assert document["claims"][0]["note"] == "Here over one link." and document["claims"][0]["slight"] == 0.1
     for say, note in ((ENGLISH, "Here over one link."), (language("pt-BR"), "Aqui por um enlace.")):
         assert claims_table([found], "", say).rows[0][-1].endswith(f"; {note}")
-        assert note in "\n".join(terminal_lines(claims_blocks("", {"": ([found], report, ())}, say), 200, say))
+        assert note in "\n".join(
+            terminal_lines(claims_blocks("", {"": JudgedClaims(claims, (found,), report)}, say), 200, say)
+        )
 
 
 def published_claims() -> dict[str, Claim]:

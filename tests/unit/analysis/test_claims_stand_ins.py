@@ -13,6 +13,7 @@ import pytest
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.claims.load import parse_claims
+from lastro.builders.claims import JudgedClaims
 from lastro.builders.data.claims import claims_document
 from lastro.builders.stat_tables import claims_table
 from lastro.errors import StudyError
@@ -55,7 +56,7 @@ def judged(directory: Path, *lacking: str, text: str = TEXT) -> tuple[dict[str, 
     with Store.open(directory) as store:
         report = build_report(load_campaign(store))
     found = judge(claims, report)
-    return {one.claim.id: one for one in found}, claims_document(claims, found, report)
+    return {one.claim.id: one for one in found}, claims_document(JudgedClaims(claims, found, report))
 
 
 def test_of_several_stand_ins_the_first_that_was_measured_takes_the_place(tmp_path: Path) -> None:

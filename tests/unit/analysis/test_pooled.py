@@ -14,9 +14,9 @@ import pytest
 from lastro.analysis.claims import Judgement
 from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.pooled_study import PooledEffect, PooledStudy, pool_hosts
-from lastro.app.contents import hosts_of, loaded
+from lastro.app.contents import hosts_of, load_data
 from lastro.builders.pool import pool_blocks
-from lastro.builders.pool_tables import opening
+from lastro.builders.pool_tables import opening_sentences
 from lastro.errors import InputError
 from lastro.figures import NARROW_IN, WIDE_IN
 from lastro.figures.forest import forest_plans
@@ -102,7 +102,7 @@ def test_the_mean_over_hosts_is_that_of_their_ratios_whatever_their_speed(tmp_pa
     assert runc.prediction is not None
     assert runc.prediction.low < runc.mean.interval.low < 0.86 < runc.mean.interval.high < runc.prediction.high
     assert effects(found)["cgroups"].verdict == "same"
-    said = " ".join(opening(found, ENGLISH))
+    said = " ".join(opening_sentences(found, ENGLISH))
     assert f"A new host will see throughput {ratio_range(runc.prediction, ENGLISH)} (platform: runc / native)." in said
 
 
@@ -277,7 +277,7 @@ def test_hosts_of_one_name_are_told_apart_by_their_processors(tmp_path: Path) ->
 
 def fleet(home: Path, testbeds: Sequence[str], hosts: Sequence[str]) -> CampaignData:
     """A campaign in which testbeds of these names measured, each on a host that is called as told."""
-    whole = together([loaded(campaign(home, host, name=name)) for name, host in zip(testbeds, hosts, strict=True)])
+    whole = together([load_data(campaign(home, host, name=name)) for name, host in zip(testbeds, hosts, strict=True)])
     members = zip(whole.members, testbeds, strict=True)
     return replace(
         whole,
@@ -292,7 +292,7 @@ def test_testbeds_of_a_fleet_are_hosts_even_if_they_are_clones(tmp_path: Path, m
     monkeypatch.setattr("lastro.app.contents.load_all", lambda directories: [data])
     hosts = hosts_of([home])
     assert [host.name for host in hosts] == ["debian (EPYC, 2, rack-1)", "debian (EPYC, 2, rack-2)", "edge-1"]
-    again = loaded(campaign(tmp_path, "edge-1"))
+    again = load_data(campaign(tmp_path, "edge-1"))
     monkeypatch.setattr("lastro.app.contents.load_all", lambda directories: [data, again])
     (merged,) = (host for host in hosts_of([home, tmp_path]) if host.name == "edge-1")
     assert merged.campaigns == (f"{home}: rack-3", again.directory), "its testbed has another name than its host"

@@ -20,6 +20,7 @@ from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.noise_floor import noise_floors
 from lastro.analysis.searches import searches
+from lastro.builders.claims import JudgedClaims
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
@@ -303,7 +304,7 @@ def test_what_is_shown_of_a_claim_on_a_bound_is_a_bound(report: CampaignResults)
     told = judged(report, compared("runc", "native", "higher", "published = { ratio = 1.7, tolerance = 0.5 }"))
     assert "only a bound on the magnitude is known" in reason_text(told)
     claims = parse_claims(CLAIM + compared("runc", "native", "higher"), "claims.toml", report.study)
-    (part,) = claims_document(claims, (one,), report)["claims"][0]["parts"]
+    (part,) = claims_document(JudgedClaims(claims, (one,), report))["claims"][0]["parts"]
     assert part["bound"] == ">=" and part["effect"]["interval"] is None and part["difference"]["p"] < 0.05
     drawn = plans(report, analyse(report), ENGLISH, (one,))
     assert any(plan.kind == "claims" and plan.picture() for plan in drawn)

@@ -16,6 +16,7 @@ from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.gate_plan import gate_plan
 from lastro.builders import gate_plan as planned_gate
+from lastro.builders.claims import JudgedClaims
 from lastro.builders.data import claims as claims_document
 from lastro.builders.data import comparison as compare_document
 from lastro.builders.data import results as document
@@ -89,7 +90,7 @@ def test_each_document_describes_its_keys(tmp_path: Path) -> None:
     plan = gate_plan(study, treatments(study), report, Margins(0.05), float, ("throughput",))
     for found, modules in (
         (document.document(report), (document, analysis_document)),
-        (claims_document.claims_document(claims, judge(claims, report), report), (claims_document,)),
+        (claims_document.claims_document(JudgedClaims(claims, judge(claims, report), report)), (claims_document,)),
         (compare_document.document(compare(report, other, margins=Margins(0.05))), (compare_document,)),
         (planned_gate.gate_plan_document(plan), (planned_gate,)),
     ):

@@ -19,7 +19,7 @@ from lastro.analysis.claims.load import parse_claims
 from lastro.app import contents
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
-from lastro.builders.page_figures import planned
+from lastro.builders.page_figures import planned_figures
 from lastro.builders.stat_tables import anova_table, comparisons_table, effects_table, tables_behind
 from lastro.builders.statistics_words import (
     drift_sentence,
@@ -316,7 +316,7 @@ def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path)
 
 def drawn(content: Content) -> str:
     """Every figure of a report, in its wide version."""
-    return "".join(each.svg() for each in pictures(planned(content)))
+    return "".join(each.svg() for each in pictures(planned_figures(content)))
 
 
 def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:

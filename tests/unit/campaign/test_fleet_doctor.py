@@ -97,7 +97,7 @@ BUSY = AskedTestbed("again", ("again:22",), None, machines=frozenset("m"), reaso
 def test_a_host_with_two_names_is_one_testbed(second: str) -> None:
     first, bea = replace(asked("ada"), machines=frozenset("m")), asked("bea")
     testbeds = [BUSY, bea, first] if second.startswith("in use") else [first, bea, replace(first, name="again")]
-    found = fleet_check.each_once(testbeds)
+    found = fleet_check.without_shared_hosts(testbeds)
     assert [each.name for each in found] == [each.name for each in testbeds]
     refused = next(each for each in found if each.name == "again")
     assert refused.reason == "it uses the same host as testbed ada" and refused.remedy != BUSY.remedy
@@ -107,4 +107,4 @@ def test_a_host_with_two_names_is_one_testbed(second: str) -> None:
 
 def test_a_host_in_use_by_others_is_that_of_its_testbed() -> None:
     testbeds = [replace(asked("ada"), machines=frozenset("n")), BUSY]
-    assert fleet_check.each_once(testbeds) == testbeds
+    assert fleet_check.without_shared_hosts(testbeds) == testbeds

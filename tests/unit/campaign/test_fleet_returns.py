@@ -150,6 +150,6 @@ def test_a_resumed_campaign_allows_hosts_a_boot_and_workers_of_dask_a_trial_and_
     monkeypatch.setattr(app, "one_interrupt", lambda: nullcontext(lambda: None))
     for grows, again, found in ((True, False, 0.0), (False, True, BUSY_S), (True, True, BUSY_S + LEASE_S)):
         monkeypatch.setattr(app, "_pool", lambda *_, grows=grows, **__: Pool({}, grows=grows))
-        with app.fleet_held(study, "tests", file, wait=False, again=again) as fleet:  # type: ignore[arg-type]
+        with app.hold_fleet(study, "tests", file, wait=False, again=again) as fleet:  # type: ignore[arg-type]
             assert (fleet._busy_s, fleet._boot_s) == (found, BOOT_S if again else 0.0)
             assert (fleet._trial_s > 60) is (grows and again)

@@ -94,7 +94,7 @@ def test_a_second_coordinator_writes_nothing(
     monkeypatch.setattr(campaigns, "scenario_of", lambda study: Toy)
     monkeypatch.setattr(campaigns, "require_runnable", lambda store: None)
     monkeypatch.setattr(fleets, "fleet_of", lambda *_: None)
-    monkeypatch.setattr(fleets, "fleet_held", lambda *_, **__: nullcontext(fleet))
+    monkeypatch.setattr(fleets, "hold_fleet", lambda *_, **__: nullcontext(fleet))
     store._db.execute("UPDATE trial SET state = 'invalid' WHERE number = 1")
     taken_by(store, other.pid, start_time(other.pid), AT, boot_id(), HERE)
     with pytest.raises(HostBusy, match="is running"):

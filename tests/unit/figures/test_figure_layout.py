@@ -26,11 +26,11 @@ from lastro.analysis.claims.claim import Claims, Source
 from lastro.analysis.claims.kinds import AnyClaim
 from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.figures.effects import draw_effects
-from lastro.figures.rows import FigureRow, RowDot, RowPanel, drawn_rows
-from lastro.figures.scale import AxisEnds, reach
-from lastro.figures.style import fit, new_figure, style
-from lastro.figures.text import CHAR_EM, em, wrapped
-from lastro.figures.xy import Plot, PlotAxis, PlotLine, PlotPanel, drawn
+from lastro.figures.rows import FigureRow, RowDot, RowPanel, draw_rows
+from lastro.figures.scale import AxisEnds, axis_ends
+from lastro.figures.style import fit_height, new_figure, style
+from lastro.figures.text import CHAR_EM, width_em, wrapped
+from lastro.figures.xy import Plot, PlotAxis, PlotLine, PlotPanel, draw_plot
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT
@@ -39,8 +39,8 @@ from lastro.words.numbers import axis_numbers, no_exponent
 
 from ...support.campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes, plausible_value
 from ..analysis.test_curves import value as curve_value
+from .test_aligned_series import counted, marks
 from .test_figures import report_of, texts
-from .test_traffic import counted, marks
 
 WIDTHS = (WIDE_IN, NARROW_IN)
 LONG = {
@@ -184,8 +184,8 @@ def test_names_and_numbers_and_axes_of_any_length_fit_into_a_figure(width_in: fl
         panel = PlotPanel([line], [text()], PlotAxis(text()))
         with style(width_in):
             looks = [(text(), {"marker": "o"})]
-            of_rows = drawn_rows([RowPanel(rows, ends, text(), 0.5)] * 2, text(), [text()], ENGLISH, looks)
-            of_lines = drawn(Plot([panel], text(), [text()], PlotAxis(), PlotAxis(text()), 1.5), ENGLISH)
+            of_rows = draw_rows([RowPanel(rows, ends, text(), 0.5)] * 2, text(), [text()], ENGLISH, looks)
+            of_lines = draw_plot(Plot([panel], text(), [text()], PlotAxis(), PlotAxis(text()), 1.5), ENGLISH)
         assert collisions(of_rows) == []
         assert collisions(of_lines) == []
 
@@ -194,7 +194,7 @@ def test_a_figure_whose_labels_take_the_whole_width_is_drawn_all_the_same() -> N
     with style(NARROW_IN):
         axes = (figure := new_figure()).subplots()
         axes.set_yticks([0], ["W" * 70])
-        fit(figure, [axes], 1)
+        fit_height(figure, [axes], 1)
     assert axes.get_position().height * figure.get_size_inches()[1] == pytest.approx(1)
     assert figure.get_size_inches()[1] < 3
 
@@ -256,7 +256,7 @@ def test_numbers_are_written_as_people_write_them() -> None:
 @given(st.text(st.characters(exclude_categories=("C",)), max_size=90), st.integers(4, 40))
 def test_no_line_of_a_label_is_wider_than_it_may_be(text: str, width: int) -> None:
     lines = wrapped(text, width).split("\n")
-    assert all(em(line) <= max(width * CHAR_EM, em(line[:1])) + 1e-9 for line in lines)
+    assert all(width_em(line) <= max(width * CHAR_EM, width_em(line[:1])) + 1e-9 for line in lines)
 
 
 # Axes
@@ -301,11 +301,11 @@ positive = st.lists(st.floats(0, 1e6), min_size=1, max_size=5)
 def test_the_axis_of_an_amount_never_goes_below_zero(values: list[float], half: float) -> None:
     amount, change = Metric("m", "ms", "lower", ""), Metric("m", "ms", "lower", "", signed=True)
     intervals = [(value - half, value + half) for value in values]
-    found = reach(amount, values, intervals, values)
+    found = axis_ends(amount, values, intervals, values)
     assert found.low >= 0 and found.low <= min(values) and found.high >= max(values)
     assert found.log or found.cut == any(low < 0 for low, _ in intervals)
-    assert not reach(change, values, intervals, values).cut
+    assert not axis_ends(change, values, intervals, values).cut
 
 
 def test_a_value_below_zero_is_shown_whatever_the_definition_says() -> None:
-    assert reach(Metric("m", "ms", "lower", ""), [-3.0, 5.0], []).low < -3
+    assert axis_ends(Metric("m", "ms", "lower", ""), [-3.0, 5.0], []).low < -3

@@ -24,17 +24,18 @@ from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import machine, pool_hosts
-from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
+from lastro.app.contents import content_of, hosts_of, load_data, load_together
 from lastro.app.provenance import changes_between
+from lastro.builders.claims import JudgedClaims
 from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.page_figures import planned
+from lastro.builders.page_figures import planned_figures
 from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import warnings
 from lastro.builders.suite import StudySection
-from lastro.builders.tables import captioned
+from lastro.builders.tables import table_with_place
 from lastro.campaign.duration import emulated_guests
 from lastro.document import Heading, Table
 from lastro.figures import pictures
@@ -48,7 +49,7 @@ from lastro.results.samples import Metric, depends_on_speed
 from lastro.results.store import Store
 from lastro.words.campaign import place, premises
 from lastro.words.claims import reason_text
-from lastro.words.comparison import not_compared, notes
+from lastro.words.comparison import comparison_notes, not_compared
 from lastro.words.language import ENGLISH, language
 
 from ...support.campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
@@ -80,7 +81,7 @@ def whole(directory: Path, *provenances: dict[str, Any]) -> CampaignResults:
         make_campaign(directory / str(at), make_study(replicates=2), provenance=each)
         for at, each in enumerate(provenances)
     ]
-    return build_report(loaded_together(made))
+    return build_report(load_together(made))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_a_guest_among_several_campaigns_is_named(
     report = whole(tmp_path, *provenances)
     assert document(report)["guest"] == {"title": title, "emulated": emulated, "partly": partly}
     table = Table("results", "Throughput", ("platform",), (("native",),))
-    assert captioned(table, report, ENGLISH).title == f"Throughput, {caption}"
+    assert table_with_place(table, report, ENGLISH).title == f"Throughput, {caption}"
     said = premises(report, ENGLISH)[0]
     assert title in said and ("not comparable with those of any host" in said) == emulated
 
@@ -135,7 +136,7 @@ def test_a_stated_level_is_not_judged_if_a_part_is_emulated(tmp_path: Path) -> N
     mixed, hosts = whole(tmp_path / "mixed", PROVENANCE, TCG), whole(tmp_path / "hosts", PROVENANCE, PROVENANCE)
     (found,) = judge(claims, mixed)
     assert found.verdict == "untestable here" and "some of it was measured in a guest" in reason_text(found)
-    assert claims_document(claims, [found], mixed)["guest"]["partly"] is True
+    assert claims_document(JudgedClaims(claims, (found,), mixed))["guest"]["partly"] is True
     assert judge(claims, hosts)[0].verdict == "contradicted"
 
 
@@ -286,7 +287,7 @@ def test_a_comparison_of_two_guests_says_so(tmp_path: Path) -> None:
     said = [markdown(compare_blocks(each, ENGLISH), ENGLISH) for each in (guests, hosts)]
     assert f"A and B: Measured in {SOFTWARE}" in said[0] and "Measured in" not in said[1]
     mixed = compare(of(tmp_path / "c", PROVENANCE), of(tmp_path / "d", KVM, 1.01))
-    assert any(note.startswith(f"B: Measured in {ON_KVM}") for note in notes(mixed)) and mixed.n_tests
+    assert any(note.startswith(f"B: Measured in {ON_KVM}") for note in comparison_notes(mixed)) and mixed.n_tests
 
 
 def test_no_time_of_an_emulated_guest_is_compared_with_a_host(tmp_path: Path) -> None:
@@ -330,7 +331,7 @@ def test_a_page_of_a_suite_says_it_in_its_captions(tmp_path: Path) -> None:
 
 def test_a_figure_in_a_file_says_it_in_its_title(tmp_path: Path) -> None:
     content = content_of([_made(tmp_path, TCG)], ENGLISH, all_metrics=False)
-    picture = next(pictures(planned(content)))
+    picture = next(pictures(planned_figures(content)))
     assert picture.title.endswith(", in an emulated guest")
 
 
@@ -340,7 +341,7 @@ def test_guests_of_one_campaign_of_which_one_is_emulated(tmp_path: Path) -> None
     study = make_study({"guest": ("old", "new")}, replicates=2)
     made = make_campaign(tmp_path, study, provenance=provenance, notes=lambda levels, block: {})
     assert place(report_of(made), ENGLISH) == "partly in an emulated guest"
-    rows = list(csv.DictReader(io.StringIO(to_csv(loaded(made)))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(load_data(made)))))
     assert {(row["guest"], row["measured_in"]) for row in rows} == {("old", "guest"), ("new", "emulated guest")}
     with Store.open(made, readonly=True) as store:
         assert emulated_guests(store) == 1

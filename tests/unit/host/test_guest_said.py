@@ -102,7 +102,7 @@ def test_a_suite_says_once_which_of_its_studies_are_of_a_guest(
     place = suite_in(tmp_path, *provenances)
     assert cli.main(["status", str(place)]) == 0
     status = line(capsys.readouterr().out)
-    conclude(place, report=False, most_invalid=None)
+    conclude(place, ENGLISH, report=False, most_invalid=None)
     for text in (status, line(capsys.readouterr().out)):
         assert said in text and text.count("Measured in") == len({id(each) for each in provenances} - {id(PROVENANCE)})
         assert (": Measured" in text) == said.startswith(" study"), "names, unless it holds for all"

@@ -23,13 +23,14 @@ from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import machine
-from lastro.app.contents import content_of, loaded
+from lastro.app.contents import content_of, load_data
 from lastro.app.provenance import changes_between
 from lastro.attachments.ovs import Ovs
+from lastro.builders.claims import JudgedClaims
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.tables import captioned, results_table
-from lastro.cli._guest_adds import added, added_isolation, links_of
+from lastro.builders.tables import results_table, table_with_place
+from lastro.cli._guest_adds import guest_additions, isolation_additions, supported_links
 from lastro.document import Title
 from lastro.errors import CommandFailed, HostError, StudyError
 from lastro.guest import _facts, _furnish, _Start, booted
@@ -52,7 +53,7 @@ from lastro.scenarios.shared.pools import PlatformPool
 from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
 from lastro.words.campaign import premises
-from lastro.words.comparison import differences, notes
+from lastro.words.comparison import comparison_notes, differences
 from lastro.words.language import ENGLISH
 
 from ...support.campaigns import PROVENANCE, make_campaign, make_study
@@ -325,18 +326,18 @@ def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
     captions += [line for line in render_markdown(content).splitlines() if re.fullmatch(r"\*\*\w[^.]*\*\*", line)]
     assert len(captions) > 6 and all(", in an emulated guest" in caption for caption in captions), captions
     table, say = results_table(content, content.report.views[0]), content.say
-    page = html([Title("t"), captioned(table, content.report, say)], say, "")
+    page = html([Title("t"), table_with_place(table, content.report, say)], say, "")
     assert f"<h4>{table.title}, in an emulated guest</h4>" in page
-    rows = list(csv.DictReader(io.StringIO(to_csv(loaded(tmp_path / "tcg")))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(load_data(tmp_path / "tcg")))))
     assert {row["measured_in"] for row in rows} == {"emulated guest"}
 
 
 def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, CampaignResults]) -> None:
     found = compare(reports["host"], replace(reports["tcg"], attempts=()))
     assert any(what == "guest" and a == "none" for what, a, _ in differences(found))
-    assert any("different kinds of machines" in note for note in notes(found))
+    assert any("different kinds of machines" in note for note in comparison_notes(found))
     alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", attempts=()))
-    assert not any("kinds of machines" in note for note in notes(alike))
+    assert not any("kinds of machines" in note for note in comparison_notes(alike))
     assert named_facts({})["guest"] == "none"
 
 
@@ -347,7 +348,7 @@ def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[st
     before = replace(reports["tcg"], directory="before", attempts=(), provenance=Provenance.of(provenance))
     found = compare(before, reports["tcg"])
     assert [*differences(found)] == [("address randomization", "on", "off")]
-    assert any("different kinds of machines" in note for note in notes(found))
+    assert any("different kinds of machines" in note for note in comparison_notes(found))
     assert (
         machine(before.provenance.chapters) != machine(reports["tcg"].provenance.chapters)
         and machine(PROVENANCE)[-1] is None
@@ -360,7 +361,7 @@ def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[s
     verdicts = {name: judge(claims, report)[0] for name, report in reports.items()}
     assert verdicts["tcg"].verdict == "untestable here" and "emulated" in str(verdicts["tcg"].why_not[0])
     assert verdicts["host"].verdict == verdicts["kvm"].verdict == "contradicted"
-    assert claims_document(claims, [verdicts["tcg"]], reports["tcg"])["guest"]["emulated"] is True
+    assert claims_document(JudgedClaims(claims, (verdicts["tcg"],), reports["tcg"]))["guest"]["emulated"] is True
 
 
 def test_a_campaign_is_not_resumed_in_another_kind_of_machine() -> None:
@@ -398,8 +399,8 @@ def test_a_guest_that_boots_something_else_is_another_one(key: str, what: str) -
 def test_doctor_says_what_the_guest_adds() -> None:
     here = {"apparmor": "absent", "cgroup_version": 1, "security_modules": "capability,landlock"}
     guest = {"apparmor": "Y", "cgroup_version": 2, "security_modules": "capability,landlock,yama,apparmor"}
-    assert added_isolation(here, guest) == ["AppArmor", "cgroup v2", "yama"]
-    assert added_isolation(guest, guest) == added_isolation(guest, here) == []
+    assert isolation_additions(here, guest) == ["AppArmor", "cgroup v2", "yama"]
+    assert isolation_additions(guest, guest) == isolation_additions(guest, here) == []
 
 
 class Links:
@@ -433,11 +434,11 @@ class Links:
 def test_doctor_says_which_links_the_guest_adds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, here: Any, adds: list[str]
 ) -> None:
-    monkeypatch.setattr("lastro.cli._guest_adds._links_below", lambda near: links_of(here, here))
+    monkeypatch.setattr("lastro.cli._guest_adds._links_of_machine", lambda near: supported_links(here, here))
     monkeypatch.setattr("lastro.host.facts.isolation", lambda host: {"apparmor": "Y", "cgroup_version": 2} | LSM)
     bed, guest = recording_testbed(RecordingHost(), tmp_path), cast(Any, Links(ipvlan=True, datapath="system"))
-    assert added(replace(bed, controller=bed.session, guest={}), guest, guest) == adds
-    assert added(bed, guest, guest) == []
+    assert guest_additions(replace(bed, controller=bed.session, guest={}), guest, guest) == adds
+    assert guest_additions(bed, guest, guest) == []
 
 
 def lacking(**files: str) -> Any:

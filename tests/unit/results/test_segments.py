@@ -12,7 +12,7 @@ import pytest
 from lastro.analysis.build import build_report
 from lastro.app import campaigns
 from lastro.app.campaigns import ResumeOptions
-from lastro.app.private import private
+from lastro.app.private import redact
 from lastro.app.provenance import changed_facts
 from lastro.builders.data.results import document
 from lastro.errors import InputError, StoreError
@@ -148,5 +148,5 @@ def test_an_anonymous_bundle_hides_what_a_change_tells_of_the_host(guest: dict[s
     changes = changed_facts(told("edge-7", "ab12", "a=b"), told("edge-8", "cd34", "c=d"))
     assert len(changes) == 2 + bool(guest)
     segment = HostSegment(1, "2026-01-01T00:00", {name: list(values) for name, values in changes.items()})
-    clean = private(Provenance.of(BEFORE), {}, anonymous=True, segments=[segment]).clean
+    clean = redact(Provenance.of(BEFORE), {}, anonymous=True, segments=[segment]).clean
     assert not {"edge-7", "edge-8", "ab12", "cd34", "a=b", "c=d"} & set(clean(segment.text).replace(",", "").split())

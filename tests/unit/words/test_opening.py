@@ -15,7 +15,7 @@ from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.words.campaign import host_line
 from lastro.words.language import ENGLISH, language
-from lastro.words.opening import incomplete, invalid_fraction
+from lastro.words.opening import invalid_fraction, many_invalid_warning
 
 from ...support.campaigns import PROVENANCE, make_campaign, make_study
 from ...support.documents import render_html, render_latex, render_markdown, render_terminal
@@ -52,7 +52,7 @@ def test_it_is_said_first_in_documents_and_last_on_a_terminal(report: CampaignRe
 
 
 def test_it_is_said_in_portuguese_too(report: CampaignResults) -> None:
-    said = incomplete(report.progress.counts, language("pt-BR"))
+    said = many_invalid_warning(report.progress.counts, language("pt-BR"))
     assert said.startswith("2 de 6 ensaios que podem ser executados aqui são inválidos (33\xa0%)")
 
 
@@ -68,7 +68,7 @@ def test_it_is_said_in_portuguese_too(report: CampaignResults) -> None:
 )
 def test_it_is_said_above_a_tenth_of_what_can_run(counts: dict[str, int], fraction: float, said: bool) -> None:
     assert invalid_fraction(counts) == pytest.approx(fraction)
-    assert bool(incomplete(counts, ENGLISH)) is said
+    assert bool(many_invalid_warning(counts, ENGLISH)) is said
 
 
 def test_the_line_of_the_host_has_all_that_is_recorded() -> None:

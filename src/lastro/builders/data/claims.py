@@ -35,21 +35,19 @@ A value that does not exist is null."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
-from lastro.analysis.claims.by_blocks import VerdictsAfter
-from lastro.analysis.claims.claim import Claims, Contradiction, PublishedFigure, Source
-from lastro.builders.data.encoder import Forms, encode, pick
+from lastro.analysis.claims.claim import Contradiction, PublishedFigure, Source
+from lastro.builders.claims import JudgedClaims
+from lastro.builders.data.encoder import BOUNDS, Forms, encode, pick
 from lastro.stats.intervals import Estimate
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, Language
 
 FORMAT = "lastro-claims/1"
-_BOUNDS = {"": None, "≥": ">=", "≤": "<=", None: "unknown"}
+_BOUNDS = {**BOUNDS, None: "unknown"}
 CLAIM_FORMS: Forms = {
     ClaimContrast: lambda part: (
         pick(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
@@ -61,30 +59,25 @@ CLAIM_FORMS: Forms = {
 }
 
 
-def claims_document(
-    claims: Claims,
-    judgements: Sequence[Judgement],
-    report: CampaignResults,
-    say: Language = ENGLISH,
-    by_blocks: Sequence[VerdictsAfter] = (),
-) -> dict[str, Any]:
+def claims_document(judged: JudgedClaims, say: Language = ENGLISH) -> dict[str, Any]:
     """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
 
     Only the reasons for the verdicts and the notes are in the requested language."""
-    judged = {
+    report = judged.report
+    by_blocks = [{**pick(after, "n_blocks verdicts"), "tally": tally(after.judgements)} for after in judged.by_blocks]
+    document = {
         "format": FORMAT,
         "directory": report.directory,
         "study": report.study.name,
         "guest": report.guest,
-        "file": claims.file,
-        "source": claims.source,
+        "file": judged.claims.file,
+        "source": judged.claims.source,
         "confidence": report.study.design.confidence,
-        "tally": tally(judgements),
-        "claims": [judgement_document(judgement, say) for judgement in judgements],
-        "by_blocks": [{**pick(after, "n_blocks verdicts"), "tally": tally(after.judgements)} for after in by_blocks]
-        or None,
+        "tally": tally(judged.judgements),
+        "claims": [judgement_document(judgement, say) for judgement in judged.judgements],
+        "by_blocks": by_blocks or None,
     }
-    return encode(judged, CLAIM_FORMS)
+    return encode(document, CLAIM_FORMS)
 
 
 def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:

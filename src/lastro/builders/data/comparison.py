@@ -43,17 +43,17 @@ from xml.etree.ElementTree import Element
 
 from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
-from lastro.builders.data.encoder import Forms, as_object, encode, pick
+from lastro.builders.data.encoder import Forms, as_object, encode, in_common, pick
 from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
 from lastro.words.comparison import (
     changed_host_text,
+    comparison_notes,
     differences,
     guest_notes,
     label,
     not_compared,
-    notes,
     why_unmatched,
 )
 from lastro.words.estimates import p_text
@@ -64,6 +64,9 @@ FORMAT = "lastro-compare/1"
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as JSON-serializable data, with the keys of this module's docstring."""
+    changed_host = None
+    if comparison.changed_host is not None:
+        changed_host = [difference.what for difference in comparison.changed_host]
     compared = {
         "format": FORMAT,
         "a": comparison.a.directory,
@@ -73,10 +76,8 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "confidence": comparison.confidence,
         "between": to_dict(comparison.between),
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
-        "changed_host": None
-        if comparison.changed_host is None
-        else [difference.what for difference in comparison.changed_host],
-        "notes": list(notes(comparison)),
+        "changed_host": changed_host,
+        "notes": list(comparison_notes(comparison)),
         "only_in": [
             {
                 "side": side.only_in,
@@ -95,7 +96,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _gate(comparison: Comparison) -> dict[str, Any]:
     loss, cell = comparison.most_allowed or (None, None)
     return {
-        "margin": margins.pop() if len(margins := set(comparison.judged_margins.values())) == 1 else None,
+        "margin": in_common(comparison.judged_margins.values()),
         "margins": comparison.judged_margins,
         "outcome": comparison.outcome,
         "tests": comparison.n_judged,

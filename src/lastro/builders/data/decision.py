@@ -63,6 +63,9 @@ def document(decision: SlaDecision) -> dict[str, Any]:
 def _document(decision: SlaDecision) -> dict[str, Any]:
     """Return the decision with the keys of this module's docstring, before it is encoded."""
     choice, best = decision.choice, decision.choice.recommended
+    more_blocks = None
+    if choice.likeliest is not None and decision.n_campaigns <= 1:
+        more_blocks = [decision.more_blocks(chance) for chance in (0.5, 0.8)]
     return {
         "format": FORMAT,
         "verdict": choice.outcome,
@@ -77,9 +80,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "conditions": [levels_text(condition) for condition in decision.conditions],
         "given": decision.given,
         "confidence": decision.question.confidence,
-        "more_blocks": None
-        if choice.likeliest is None or decision.n_campaigns > 1
-        else [decision.more_blocks(chance) for chance in (0.5, 0.8)],
+        "more_blocks": more_blocks,
         "cost_blocks": decision.cost_blocks,
         "campaigns": decision.n_campaigns,
         "candidates": [_candidate(decision, at) for at in decision.order()],

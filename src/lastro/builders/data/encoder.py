@@ -6,11 +6,12 @@ functions select fields with `as_object` and `pick`. So a new field appears in J
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 Forms = Mapping[type, Callable[[Any], Any]]
+BOUNDS: Mapping[str | None, str | None] = {"": None, "≥": ">=", "≤": "<="}  # of a value of which only a bound is known
 
 
 def encode(document: Mapping[str, Any], forms: Forms) -> dict[str, Any]:
@@ -45,6 +46,12 @@ def as_object(value: Any, without: str = "", **keys: str) -> dict[str, Any]:
     if unknown := {*left_out, *keys}.difference(names):
         raise TypeError(f"{type(value).__name__} has no {', '.join(unknown)}")
     return {keys.get(name, name): getattr(value, name) for name in names if name not in left_out}
+
+
+def in_common(values: Iterable[float]) -> float | None:
+    """Return the number that all values equal; None if they differ."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def pick(value: Any, names: str) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from itertools import pairwise
 from typing import Any
 
 from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
+from lastro.builders.data.encoder import pick
 from lastro.builders.data.junit import add_case, add_failure, add_suite, new_root, xml_file
 from lastro.grouping import by_key
 from lastro.results.history_points import History
@@ -19,23 +19,15 @@ def campaigns_document(history: History) -> dict[str, Any]:
     """Return the campaigns of a history, and the remarks of users, as JSON-serializable data.
 
     The `facts` of a campaign are those that changed since the last campaign of the same study on the same host."""
-    groups = by_key(((point.study, point.host), point) for point in history.points).values()
+    campaigns = []
+    for points in by_key(((point.study, point.host), point) for point in history.points).values():
+        for at, point in enumerate(points):
+            facts = [_fact(fact) for fact in fact_changes(points[max(0, at - 1) : at + 1])]
+            known = pick(point, "study scenario host campaign label measured_utc")
+            campaigns.append({**known, "constants": dict(point.settings), "facts": facts})
     return {
         "format": "lastro-history-campaigns/1",
-        "campaigns": [
-            {
-                "study": point.study,
-                "scenario": point.scenario,
-                "host": point.host,
-                "campaign": point.campaign,
-                "label": point.label,
-                "measured_utc": point.measured_utc,
-                "constants": dict(point.settings),
-                "facts": [_fact(fact) for fact in fact_changes(pair)],
-            }
-            for points in groups
-            for point, pair in zip(points, ([points[0]], *pairwise(points)), strict=True)
-        ],
+        "campaigns": campaigns,
         "remarks": [asdict(remark) for remark in history.remarks],
     }
 
@@ -72,24 +64,22 @@ def _series(series: KeptSeries) -> dict[str, Any]:
              "marks": list(summary.marks)}
             for point, summary, judged in zip(series.points, series.summaries, series.judged, strict=True)
         ],
-        "changes": [
-            {
-                "at": change.point.at,
-                "first": change.point.first,
-                "last": change.point.last,
-                "ratio": change.point.ratio.value,
-                "low": ends and ends.low,
-                "high": ends and ends.high,
-                "p": change.point.p,
-                "verdict": change.verdict,
-                "cause": change.cause,
-                "acknowledged": change.acknowledged and change.acknowledged.text,
-                "facts": [_fact(fact) for fact in change.facts],
-            }
-            for change in series.changes
-            for ends in [change.point.ratio.interval]
-        ],
+        "changes": list(map(_change, series.changes)),
     }  # fmt: skip
+
+
+def _change(change: HistoryChange) -> dict[str, Any]:
+    point, ends = change.point, change.point.ratio.interval
+    return {
+        **pick(point, "at first last"),
+        "ratio": point.ratio.value,
+        "low": ends and ends.low,
+        "high": ends and ends.high,
+        "p": point.p,
+        **pick(change, "verdict cause"),
+        "acknowledged": change.acknowledged and change.acknowledged.text,
+        "facts": [_fact(fact) for fact in change.facts],
+    }
 
 
 def junit(report: HistoryReport) -> bytes:

@@ -21,9 +21,9 @@ from lastro.results.history_points import HistoryPoint, KeptSummary
 
 @dataclass(frozen=True, slots=True)
 class ExportedMean:
-    """A mean of a series at `seconds` since 1970; `labels` are those of the series, as text.
+    """A mean of a series at `seconds` since 1970; `labels` are the labels of the series, as text.
 
-    `n_alarms` is the number of alarms of all series with these labels; None except for their newest mean."""
+    Only the newest mean has `n_alarms`, the number of alarms of all series with these labels."""
 
     labels: str
     seconds: float
@@ -68,7 +68,7 @@ def openmetrics(report: HistoryReport) -> str:
 
 
 def _means(report: HistoryReport) -> Iterator[list[ExportedMean]]:
-    """Yield the means with the same labels in the order of their times, one for each time."""
+    """Yield a list for each set of labels: the means of the series with these labels, sorted by time, one per time."""
     for labels, same in by_key((_labels(series), series) for series in report.series).items():
         by_time = {mean.seconds: mean for series in same for mean in _means_of(series, labels)}
         *older, newest = (by_time[seconds] for seconds in sorted(by_time))
@@ -96,7 +96,7 @@ def _means_of(series: KeptSeries, labels: str) -> Iterator[ExportedMean]:
 def _lines(
     means: Sequence[ExportedMean], campaign: tuple[str, str], time: Callable[[ExportedMean], str]
 ) -> Iterator[str]:
-    """Yield the lines of all families; `campaign` is (name, type) of that with the campaigns, which comes last."""
+    """Yield the lines of all metric families. `campaign` is the (name, type) of the last one, with the campaigns."""
     for name, meaning, value_of in _GAUGES:
         yield from (f"# HELP {name} {meaning}", f"# TYPE {name} gauge")
         for mean in means:

@@ -24,16 +24,14 @@ from typing import Any
 
 from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines, MatchedTable, PublishedPanel
 from lastro.analysis.claims.claim import PublishedMark
-from lastro.builders.data.encoder import Forms, as_object, encode, pick
+from lastro.builders.data.encoder import BOUNDS, Forms, as_object, encode, pick
 from lastro.stats.intervals import Estimate
 from lastro.study.printed import PrintedColumn
-
-_BOUNDS = {"": None, "≥": ">=", "≤": "<="}
 
 
 def _mark(mark: PublishedMark) -> dict[str, Any]:
     printed = mark.claim.published.printed if mark.claim.published else None
-    named = {"claim": mark.claim.id, "bound": _BOUNDS[mark.bound], "printed": printed or None}
+    named = {"claim": mark.claim.id, "bound": BOUNDS[mark.bound], "printed": printed or None}
     return pick(mark, "value relative") | named
 
 
@@ -43,10 +41,10 @@ def _table(matched: MatchedTable) -> dict[str, Any]:
             "at": row.at,
             "cells": [
                 {"printed": cell.text, "value": cell.value, "here": here}
-                for cell, here in zip(row.cells, heres, strict=True)
+                for cell, here in zip(row.cells, means, strict=True)
             ],
         }
-        for row, heres in zip(matched.table.rows, matched.rows, strict=True)
+        for row, means in zip(matched.table.rows, matched.rows, strict=True)
     ]
     return pick(matched.table, f"{_PASSAGE} at columns") | {"rows": rows}
 

@@ -74,7 +74,7 @@ from lastro.analysis.remarks import Mark
 from lastro.analysis.searches import SearchEnding, endings
 from lastro.analysis.table_choice import TableChoice
 from lastro.analysis.verdicts import verdict
-from lastro.builders.data.encoder import Forms, as_object, encode, pick
+from lastro.builders.data.encoder import BOUNDS, Forms, as_object, encode, pick
 from lastro.builders.data.statistics import analysis_document
 from lastro.figures.scenario_additions import growth_of
 from lastro.results.rows import Attempt
@@ -88,7 +88,6 @@ from lastro.words.language import ENGLISH
 
 FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
-_BOUNDS = {"": None, "≥": ">=", "≤": "<="}
 _FORMS: Forms = {
     SearchEnding: lambda ending: {
         "limit": ending.limit,
@@ -203,7 +202,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _ratio(cell: Cell, ratio: Estimate) -> dict[str, Any]:
-    first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]} | pick(ratio, "interval pairing")
+    first = {"value": ratio.value, "bound": BOUNDS[ratio.bound]} | pick(ratio, "interval pairing")
     return first | {"n": ratio.sides} | pick(ratio, "unbounded absent_because") | {"verdict": verdict(cell) or None}
 
 
