@@ -26,6 +26,7 @@ from lastro.platforms.container import (
     ON_DISK,
     OwnNetworks,
     capabilities,
+    covering_overlays,
     limit_flags,
     mounts_script,
     seccomp_profile,
@@ -228,20 +229,10 @@ def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
     """Return shell commands that cover the directories to which Podman writes, and the user's configuration.
 
     Lastro's state directory `state`, which may be below /var, remains visible."""
-    covers, disk, state_dir, policy = quoted(home / "covers", scratch, state, home / "policy.json")
-    lines = [
-        f"mkdir -p {disk}/tmp {covers}",
-        f"mount -t tmpfs tmpfs {covers}",
-        f"mkdir {covers}/state {covers}/etc {covers}/etc.work {covers}/var {covers}/var.work",
-        f"mount --rbind {state_dir} {covers}/state",
-    ]
-    lines += [
-        f"mount -t overlay overlay -o lowerdir={top},upperdir={covers}{top},workdir={covers}{top}.work {top}"
-        for top in ("/etc", "/var")
-    ]
+    disk, policy = quoted(scratch, home / "policy.json")
     return [
-        *lines,
-        f"mount --rbind {covers}/state {state_dir}",
+        f"mkdir -p {disk}/tmp",
+        *covering_overlays(home / "covers", state, "/etc", "/var"),
         "mkdir -p /etc/containers /etc/cni/net.d",
         "mount -t tmpfs tmpfs /etc/containers",
         "mount -t tmpfs tmpfs /etc/cni/net.d",
