@@ -48,6 +48,7 @@ class OwnNetwork(HostingAttachment, Attachment):
     by_platform = True
     lasting = frozenset({"translated"})  # counts connections, as with `nat`
     _networks: OwnNetworks | None = None  # inside `before_start`
+    _filters: bool | None = None  # whether frames passed rules in the last chain; None before the first
 
     # In a chain: a network for each segment
 
@@ -67,6 +68,7 @@ class OwnNetwork(HostingAttachment, Attachment):
         ):
             if self.passed:
                 set_sysctls(node.host, node.dut, {_FILTERS_FRAMES: "1"})
+            self._filters = bool(self.passed) and _filters_frames(node)
             self.node = node
             try:
                 yield
@@ -159,14 +161,15 @@ class OwnNetwork(HostingAttachment, Attachment):
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
         """Return how many packets on bridges passed the platform's rules (`filtered`); {} if there are none to pass."""
-        if not (self.node and self.passed and _filters_frames(testbed)):
+        if not (self.node and self.passed and self._filters):
             return {}
         saved = inside(self.node, ["iptables-save", "--counters", "--table", "filter"])
         return {"filtered": sum(map(int, self.passed.findall(saved)))}
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        passes = bool(self.passed) and _filters_frames(testbed)
-        return {"frames on its bridges": f"pass {self.title}'s rules" if passes else "pass no rules"}
+        if self._filters is None:
+            return {}
+        return {"frames on its bridges": f"pass {self.title}'s rules" if self._filters else "pass no rules"}
 
     # Hosting: the default network, with a published port for each instance
 
