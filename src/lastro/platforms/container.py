@@ -40,10 +40,14 @@ ON_DISK = "/var/tmp"
 class OwnNetworks:
     """The networks that a container platform makes by itself, by its command line `client`.
 
-    `first` is the network that an instance without a published port has when it starts."""
+    `first` is the network that an instance without a published port has when it starts.
+    `made_by` is the program that makes their links and rules.
+    `options` are for `network create`, besides those with addresses."""
 
     client: tuple[str, ...]
     first: str
+    made_by: str
+    options: tuple[str, ...] = ()
 
 
 def capabilities(security: Security) -> list[str]:

@@ -124,7 +124,7 @@ class Docker(Platform):
             try:
                 self._start_daemon(daemon)
                 self._networked = daemon
-                yield OwnNetworks(daemon.client, first="none")
+                yield OwnNetworks(daemon.client, first="none", made_by="dockerd")
             finally:
                 self._networked = None
                 daemon.stop()
