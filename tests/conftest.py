@@ -33,6 +33,8 @@ os.environ.pop("CI", None)  # it would give commands another default, and tests 
 
 # Where it could not be built (`lastro setup` said why), what is gVisor's cannot run; everywhere else it must.
 needs_runsc = pytest.mark.skipif(shutil.which("runsc") is None, reason="no runsc here, and no Go toolchain to build it")
+# crictl is in no package of Debian; a node of Kubernetes has it.
+needs_crictl = pytest.mark.skipif(shutil.which("crictl") is None, reason="no crictl here")
 
 
 DISTURBED = 10  # exit code: a few tests failed that other tests may have disturbed; the Makefile tries them again

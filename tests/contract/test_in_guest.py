@@ -16,6 +16,7 @@ from lastro.errors import CommandFailed
 from lastro.host.ledger import session
 from lastro.host.lock import silently
 from lastro.host.testbed_file import parse
+from lastro.host.undo import MODULES
 from lastro.isolation.base import Profile
 from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.scenarios.shared.pools import PlatformPool
@@ -170,3 +171,12 @@ def test_docker_default_denies_what_is_allowed_without_it(testbed: Testbed, pool
         assert part.verify(confined) is None
         with pytest.raises(CommandFailed, match="Permission denied"):
             confined.run(opening)
+
+
+def test_the_module_that_docker_loads_for_its_networks_goes_with_them(testbed: Testbed, pool: PlatformPool) -> None:
+    """The kernel of the guest has it as a module; here, it may be built in."""
+    view, place = testbed.host.view, MODULES["br_netfilter"]
+    assert not view.exists(place)
+    with registry.get(Attachment, "docker-nat")().before_start(testbed, [pool.get("docker")]):
+        assert view.exists(place)
+    assert not view.exists(place)

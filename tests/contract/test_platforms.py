@@ -30,7 +30,7 @@ from lastro.testing.subject import live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES, World
 from lastro.units import MIB
 
-from ..conftest import needs_runsc
+from ..conftest import needs_crictl, needs_runsc
 from ..support.products import one_of
 
 pytestmark = pytest.mark.root
@@ -208,6 +208,13 @@ class TestContainerd(PlatformContract):
         Network.test_two_reach_each_other_over_the_link_and_nothing_else(self, subject, attachment)
 
 
+@needs_crictl
+class TestPod(TestContainerd):
+    """Besides its own, a pod has the process that holds its namespaces."""
+
+    platform = "pod"
+
+
 class TestLxd(PlatformContract):
     """On a file with a file system that clones the image."""
 
@@ -239,15 +246,18 @@ def test_what_cannot_run_here_says_so_with_a_remedy(pool: PlatformPool) -> None:
         assert found.reason and found.remedy, name
 
 
-# containerd alone
+# The two platforms of containerd alone
+
+OF_CONTAINERD = ["containerd", pytest.param("pod", marks=needs_crictl)]
 
 
-def test_a_killed_containerd_costs_one_trial_and_no_more(testbed: Testbed, pool: PlatformPool) -> None:
-    subject = Subject(testbed, pool.get("containerd"))
+@pytest.mark.parametrize("platform", OF_CONTAINERD)
+def test_a_killed_containerd_costs_one_trial_and_no_more(testbed: Testbed, pool: PlatformPool, platform: str) -> None:
+    subject = Subject(testbed, pool.get(platform))
     before = subject.leftovers()
     with pytest.raises(DaemonEnded, match="containerd ended"), subject.start("lost") as instance:
         pids = instance.pids()
-        daemon = testbed.cgroups.pids(f"{testbed.session.cgroup}/containerd-daemon")
+        daemon = testbed.cgroups.pids(f"{testbed.session.cgroup}/{platform}-daemon")
         (pid,) = (pid for pid in daemon if Path(f"/proc/{pid}/comm").read_text() == "containerd\n")
         os.kill(pid, signal.SIGKILL)
         time.sleep(0.3)
@@ -258,8 +268,11 @@ def test_a_killed_containerd_costs_one_trial_and_no_more(testbed: Testbed, pool:
     assert subject.leftovers() == before
 
 
-def test_under_a_read_only_root_of_containerd_var_tmp_stays_on_the_disk(testbed: Testbed, pool: PlatformPool) -> None:
-    subject = Subject(testbed, pool.get("containerd"))
+@pytest.mark.parametrize("platform", OF_CONTAINERD)
+def test_under_a_read_only_root_of_containerd_var_tmp_stays_on_the_disk(
+    testbed: Testbed, pool: PlatformPool, platform: str
+) -> None:
+    subject = Subject(testbed, pool.get(platform))
     with subject.start("readonly", security=Security(read_only_root=True)) as instance:
         kinds = instance.run(["stat", "--file-system", "--format=%T", "/tmp", "/run", "/var/tmp"]).text.split()
         assert kinds[:2] == ["tmpfs", "tmpfs"] and kinds[2] != "tmpfs"

@@ -37,11 +37,22 @@ def scenario(testbed: Testbed) -> Iterator[ChainScenario]:
         yield made
 
 
-@pytest.mark.parametrize("platform", ["docker", pytest.param("podman", marks=pytest.mark.slow)])
+needs_netavark = pytest.mark.skipif(not Path("/usr/lib/podman/netavark").exists(), reason="Podman finds no netavark")
+
+
+@pytest.mark.parametrize(
+    ("level", "maker"),
+    [
+        ("docker", "dockerd"),
+        pytest.param("podman:network_backend=cni", "CNI plug-ins", marks=pytest.mark.slow),
+        pytest.param("podman:network_backend=netavark", "netavark", marks=[pytest.mark.slow, needs_netavark]),
+    ],
+)
 def test_a_trial_crosses_the_networks_of_the_platform_and_leaves_nothing(
-    scenario: ChainScenario, testbed: Testbed, platform: str
+    scenario: ChainScenario, testbed: Testbed, level: str, maker: str
 ) -> None:
-    wanted = on_chain((platform, f"{platform}-nat"), "nat", udp_s=0)
+    platform = level.partition(":")[0]
+    wanted = on_chain((level, f"{platform}-nat"), "nat", udp_s=0)
     found = scenario.availability(wanted)
     assert found, found
     before = left(testbed), contents(testbed)
@@ -54,6 +65,7 @@ def test_a_trial_crosses_the_networks_of_the_platform_and_leaves_nothing(
     ways = [[device.kind for device in link.way] for link in topology.links]
     assert ways == 2 * [["veth", "bridge", "veth"]]
     assert {link.attachment for link in topology.links} == {f"{platform}-nat"}
+    assert scenario.residuals(wanted)[f"{platform}-nat: made by"] == maker
 
 
 def test_ends_on_the_bare_host_and_a_neighbour_are_on_dockers_bridges_too(

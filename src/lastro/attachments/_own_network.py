@@ -49,6 +49,8 @@ class OwnNetwork(HostingAttachment, Attachment):
     by_platform = True
     lasting = frozenset({"translated"})  # counts connections, as with `nat`
     _networks: OwnNetworks | None = None  # inside `before_start`
+    _filters: bool | None = None  # whether frames passed rules in the last chain; None before the first
+    _made_by = ""  # what made the last networks
 
     # In a chain: a network for each segment
 
@@ -66,8 +68,10 @@ class OwnNetwork(HostingAttachment, Attachment):
             beside(testbed, testbed.session.unique(self.platform.name)) as node,
             platform.own_network(node, _DEFAULT_GATEWAY) as self._networks,
         ):
+            self._made_by = self._networks.made_by
             if self.passed:
                 set_sysctls(node.host, node.dut, {_FILTERS_FRAMES: "1"})
+            self._filters = bool(self.passed) and _filters_frames(node)
             self.node = node
             try:
                 yield
@@ -116,7 +120,8 @@ class OwnNetwork(HostingAttachment, Attachment):
         """Keep the network of a segment inside the block."""
         subnet = IPv4Interface(segment.ports[0].address).network
         try:
-            self._run_network("create", f"--subnet={subnet}", f"--gateway={subnet[-2]}", _name(segment))
+            options = self._networks.options if self._networks else ()
+            self._run_network("create", *options, f"--subnet={subnet}", f"--gateway={subnet[-2]}", _name(segment))
             yield
         finally:
             self._run_network("rm", _name(segment), check=False)
@@ -162,20 +167,23 @@ class OwnNetwork(HostingAttachment, Attachment):
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
         """Return how many packets on bridges passed the platform's rules (`filtered`); {} if no packet has to."""
-        if not (self.node and self.passed and _filters_frames(testbed)):
+        if not (self.node and self.passed and self._filters):
             return {}
         saved = inside(self.node, ["iptables-save", "--counters", "--table", "filter"])
         return {"filtered": sum(map(int, self.passed.findall(saved)))}
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        passes = bool(self.passed) and _filters_frames(testbed)
-        return {"frames on its bridges": f"pass {self.title}'s rules" if passes else "pass no rules"}
+        found = {"made by": self._made_by} if self._made_by else {}
+        if self._filters is not None:
+            found["frames on its bridges"] = f"pass {self.title}'s rules" if self._filters else "pass no rules"
+        return found
 
     # Hosting: the default network, with a published port for each instance
 
     @contextmanager
     def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
-        with self._required(platform).own_network(testbed, f"{GATEWAY}/{NETWORK.prefixlen}"):
+        with self._required(platform).own_network(testbed, f"{GATEWAY}/{NETWORK.prefixlen}") as networks:
+            self._made_by = networks.made_by
             yield
 
     def published_spec(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:

@@ -1,8 +1,8 @@
-"""Podman's own networks: its bridges and its rules, by CNI plug-ins or by netavark, whichever Podman has here.
+"""Podman's own networks: its bridges and its rules, by CNI plug-ins or by netavark, as the platform's option says.
 
 It publishes ports by rules alone, without a process for each. Frames that cross its bridges pass no rules: unlike
-Docker, Podman does not load the kernel module br_netfilter. Tested with Podman 4.3 and CNI plug-ins. Where netavark
-makes rules of nftables, no counter of iptables moves, so trials with published ports are invalid."""
+Docker, Podman does not load the kernel module br_netfilter. Tested with Podman 4.3, CNI plug-ins 1.1 and netavark 1.4.
+Where netavark makes rules of nftables, no counter of iptables moves, so trials with published ports are invalid."""
 
 from __future__ import annotations
 

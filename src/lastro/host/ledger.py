@@ -26,8 +26,8 @@ from lastro.host.files import start_time
 from lastro.host.local import LocalHost
 from lastro.host.lock import OnWait, lock, make_private
 from lastro.host.state_dirs import close_to_others
+from lastro.host.undo import MODULES, Owner, is_token, kernel_module, mounts_below, undo
 from lastro.host.undo import NETNS_DIR as NETNS_DIR
-from lastro.host.undo import Owner, is_token, mounts_below, undo
 
 STATE_DIR = directory_from("LASTRO_STATE", "/var/lib/lastro")
 HOST_LOCK = Path("/run/lastro-host")  # of all state directories: two of them are still one host
@@ -194,6 +194,17 @@ class Session:
                 self.ledger.drop(object_id)
                 raise
             self.ledger.drop(object_id)
+
+    @contextmanager
+    def owned_module(self, module: str) -> Iterator[None]:
+        """Remove a module of the kernel after the block if it was loaded inside, and no other module uses it.
+
+        `module` is one of `undo.MODULES`."""
+        if self.host.view.exists(MODULES[module]):
+            yield
+            return
+        with self.owned("module", kernel_module(self.host, module)):
+            yield
 
     def mark(self) -> int:
         """Return the greatest id of the session's objects, for `undo_since`; later objects have greater ids."""

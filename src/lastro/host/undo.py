@@ -17,7 +17,9 @@ from lastro.host.base import Host
 NETNS_DIR = Path("/run/netns")
 _MOUNTS = "/proc/self/mountinfo"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-PKTGEN = "/proc/net/pktgen"  # exists while the kernel has its packet generator
+# The modules of the kernel that a session may load, each with a file that exists while the kernel has it, built in or
+# loaded.
+MODULES = {"pktgen": "/proc/net/pktgen", "br_netfilter": "/proc/sys/net/bridge"}
 _LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # name of a network interface, as in a testbed file
 
 # Names of offloads in `ethtool --show-offload`, with those for `ethtool --offload`; each may depend on those before it.
@@ -209,9 +211,12 @@ def kernel_module(host: Host, name: str) -> str:
 
 
 def _undo_module(host: Host, name: str) -> None:
-    """Remove a module that was loaded in this boot. After another boot, it would be somebody else's."""
+    """Remove a module that was loaded in this boot, unless another module uses it by now.
+
+    After another boot, it would be somebody else's."""
     module, _, _ = name.partition("@")
-    if host.view.exists(PKTGEN) and name == kernel_module(host, module):
+    users = f"/sys/module/{module}/refcnt"
+    if host.view.read([users]).get(users, "").strip() == "0" and name == kernel_module(host, module):
         host.run(["modprobe", "--remove", module])
 
 
@@ -236,7 +241,7 @@ UNDO: dict[str, ObjectKind] = {
     ),
     "mount": ObjectKind(_is_own_mount, _undo_mount),
     "interface": ObjectKind(_is_own_interface, _undo_interface),
-    "module": ObjectKind(_matches("pktgen@[0-9a-f-]{36}"), _undo_module),
+    "module": ObjectKind(_matches(f"({'|'.join(MODULES)})@[0-9a-f-]{{36}}"), _undo_module),
     "zpool": ObjectKind(_matches("lastro-TOKEN-[a-z]+"), _undo_zpool),
     "xen": ObjectKind(_matches("lastro-TOKEN-.+"), _undo_xen),
     "openvz": ObjectKind(_is_own_openvz, _undo_openvz),

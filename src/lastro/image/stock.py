@@ -67,7 +67,11 @@ def _images(state: Path) -> Iterator[Kept]:
     for directory in (state / "rootfs").glob("*"):
         if _IMAGE.fullmatch(directory.name) and (directory / "rootfs.tar").is_file():
             name = directory.name
-            more = [path for kind in ("guest/disk", "docker*", "containerd") for path in state.glob(f"{kind}-{name}*")]
+            more = [
+                path
+                for kind in ("guest/disk", "docker*", "containerd", "pod")
+                for path in state.glob(f"{kind}-{name}*")
+            ]
             yield Kept(name, _described(directory / "rootfs"), (directory, *more), directory.stat().st_mtime)
 
 

@@ -21,7 +21,7 @@ from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.host.base import Process
 from lastro.host.ledger import Session
 from lastro.host.shell import quoted
-from lastro.host.undo import PKTGEN, kernel_module
+from lastro.host.undo import MODULES
 from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.http_load import LoadOrigin
@@ -39,13 +39,14 @@ from lastro.instruments.load_generator import (
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
 
+_PLACE = MODULES["pktgen"]
 _PATIENCE_S = 15.0
 _LATE_S = 0.4  # the thread looks for work ten times a second
 _POLL_S = 0.05
 _NS = 1_000_000_000
 # Writing "start" returns when all devices have ended, or when the writer is killed, which ends them. A thread that got
 # no CPU for a while may begin only when the writer has returned.
-_RUN = f"""cd {PKTGEN}
+_RUN = f"""cd {_PLACE}
 thread=$1 limit=$2 polls=$3
 shift 3
 for file in /proc/[0-9]*/comm; do
@@ -156,12 +157,9 @@ class Pktgen(LoadGenerator):
 def _loaded(session: Session) -> Iterator[None]:
     """Have pktgen in the kernel inside the block. Raises: Unavailable if the kernel has none."""
     host = session.host
-    if host.view.exists(PKTGEN):
-        yield
-        return
-    with session.owned("module", kernel_module(host, "pktgen")):
-        done = host.run(["modprobe", "pktgen"], check=False)
-        if done.returncode != 0:
+    with session.owned_module("pktgen"):
+        done = None if host.view.exists(_PLACE) else host.run(["modprobe", "pktgen"], check=False)
+        if done and done.returncode != 0:
             why = done.error_text.strip().rpartition("\n")[2] or "modprobe printed no reason"
             raise Unavailable(f"the kernel has no pktgen: {why}", f"use a kernel with the module pktgen, {IN_A_GUEST}")
         yield
@@ -175,7 +173,7 @@ def _configure(sender: Instance, commands: Iterable[str], file: str) -> None:
     """Write commands to a file of pktgen in the namespace of the sender, each by itself, as pktgen reads them."""
     (target,) = quoted(file)
     lines = [f"echo {command} >{target}" for command in quoted(*commands)]
-    LoadOrigin.beside(sender).run(["sh", "-e"], stdin="\n".join([f"cd {PKTGEN}", *lines, ""]), timeout_s=_PATIENCE_S)
+    LoadOrigin.beside(sender).run(["sh", "-e"], stdin="\n".join([f"cd {_PLACE}", *lines, ""]), timeout_s=_PATIENCE_S)
 
 
 def _settings(hop: FirstHop, traffic: Traffic, size: int, rate_fps: float, duration_s: float) -> list[str]:

@@ -5,7 +5,10 @@ root remains between campaigns, as a cache of the image."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import ClassVar
 
 from lastro.errors import PlatformError, TrialError
 from lastro.host.base import Process
@@ -15,10 +18,9 @@ from lastro.platforms._daemons import must_keep_running
 from lastro.platforms.container import mounts_script
 from lastro.testbed import Testbed
 
-NAMESPACE = "lastro"  # of containerd, which separates the objects of its clients by namespaces
 _START_S = 30.0
 _COPY_TIMEOUT_S = 600.0
-_WITHOUT = ("io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing")
+UNUSED = ("io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing")
 # Delete what a killed session left: containers that do not run, and their layers.
 _PURGE = """for name in $(ctr containers list --quiet); do ctr containers delete "$name" >/dev/null 2>&1 || :; done
 ctr snapshots list | while read -r key _ kind; do
@@ -37,14 +39,30 @@ class Containerd:
     """A private containerd. `instances` is the directory for the small files of its instances.
 
     `home` has its configuration and its socket. `root` has its layers.
-    `inside` is prepended to a command to run it in the daemon's mount namespace."""
+    `inside` is prepended to a command to run it in the daemon's mount namespace.
+    `name` is in the names of its directories and its cgroup.
+    `namespace` is containerd's own, by which it separates the objects of its clients.
+    `programs` maps each program that it requires to what installs it.
+    `without` has the plug-ins that are off.
+    `answers` is shell code that succeeds once the daemon answers, and `purge` deletes what a killed session left."""
+
+    name: ClassVar[str] = "containerd"
+    namespace: ClassVar[str] = "lastro"
+    programs: ClassVar[Mapping[str, str]] = {
+        "containerd": "apt-get install containerd",
+        "ctr": "apt-get install containerd",
+        "runc": "apt-get install runc",
+    }
+    without: ClassVar[tuple[str, ...]] = ("io.containerd.grpc.v1.cri", *UNUSED)
+    answers: ClassVar[str] = "ctr version"
+    purge: ClassVar[str] = _PURGE
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self.home = testbed.run_dir / "containerd"
+        self.home = testbed.run_dir / self.name
         self.instances = self.home / "instances"
-        self.root = testbed.session.state / f"containerd{testbed.suffix}"
-        self.cgroup = f"{testbed.session.cgroup}/containerd-daemon"
+        self.root = testbed.session.state / f"{self.name}{testbed.suffix}"
+        self.cgroup = f"{testbed.session.cgroup}/{self.name}-daemon"
         self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")
         self._process: Process | None = None
 
@@ -55,16 +73,27 @@ class Containerd:
 
     @property
     def client(self) -> str:
-        """Shell code that defines the function `ctr`, containerd's client, for this daemon."""
+        """Shell code that defines functions for the clients of this daemon: `ctr`, which is containerd's own."""
         (socket,) = quoted(self.home / "socket")
-        return f'ctr() {{ command ctr --address {socket} --namespace {NAMESPACE} "$@"; }}'
+        return f'ctr() {{ command ctr --address {socket} --namespace {self.namespace} "$@"; }}'
 
-    def run(self, script: str, *words: str, timeout_s: float = 60.0, check: bool = True) -> str:
+    @property
+    def runtime_root(self) -> Path:
+        """The directory in which the shims keep the state of runc, in a directory for each namespace of containerd."""
+        return self.home / "runc"
+
+    def enter(self, container: str) -> list[str]:
+        """Return the prefix of a command line that runs in a container."""
+        return [*self.inside, "runc", "--root", str(self.runtime_root / self.namespace), "exec", container]
+
+    def run(
+        self, script: str, *words: str, stdin: bytes | None = None, timeout_s: float = 60.0, check: bool = True
+    ) -> str:
         """Run a shell script in the daemon's mount namespace, and return what it prints.
 
-        The script can call `ctr`, which speaks to this daemon; `words` are its arguments $1, $2 and so on."""
+        The script can call the functions of `client`; `words` are its arguments $1, $2 and so on."""
         argv = [*self.inside, "sh", "-ec", f"{self.client}\n{script}", "ctr", *words]
-        return self._testbed.host.run(argv, timeout_s=timeout_s, check=check).text
+        return self._testbed.host.run(argv, stdin=stdin, timeout_s=timeout_s, check=check).text
 
     def alive(self) -> bool:
         return self._process is not None and self._process.alive()
@@ -74,25 +103,37 @@ class Containerd:
 
         Raises: Unavailable if a program is missing; PlatformError, with the daemon's last line of output, if it does
         not answer."""
-        host, groups = self._testbed.host, self._testbed.cgroups
-        for program, package in (("containerd", "containerd"), ("ctr", "containerd"), ("runc", "runc")):
-            host.require(program, f"apt-get install {package}")
+        host = self._testbed.host
+        for program, remedy in self.programs.items():
+            host.require(program, remedy)
         self.stop()
         if not host.view.exists(str(self.home)):
-            host.write_text(str(self.home / "config.toml"), self._settings())
-            groups.make(host, self.cgroup)
-            self._testbed.apparatus.daemons.add(self.cgroup)
-            host.run(["sh", "-e"], stdin=mounts_script(self.home, propagation="slave"))
-        self._process = host.spawn(
-            [*groups.entering(self.cgroup), *self.inside, "containerd", "--config", str(self.home / "config.toml")]
-        )
+            self._prepare()
+        self._process = host.spawn(self._argv())
         self._wait_for_answer()
         close_sockets(host, self.home)
-        self.run(_PURGE, str(self.instances))
+        self.run(self.purge, str(self.instances))
         self._import_image()
 
+    def _prepare(self) -> None:
+        """Make what the daemon requires before its first start."""
+        host = self._testbed.host
+        host.write_text(str(self.home / "config.toml"), self._settings())
+        self._testbed.cgroups.make(host, self.cgroup)
+        self._testbed.apparatus.daemons.add(self.cgroup)
+        host.run(["sh", "-e"], stdin=mounts_script(self.home, *self._mounts(), propagation="slave"))
+
+    def _mounts(self) -> list[str]:
+        """Return shell commands that prepare the daemon's mount namespace."""
+        return []
+
+    def _argv(self) -> list[str]:
+        """Return the command line of the daemon."""
+        daemon = ["containerd", "--config", str(self.home / "config.toml")]
+        return [*self._testbed.cgroups.entering(self.cgroup), *self.inside, *daemon]
+
     def _settings(self) -> str:
-        off = ", ".join(f'"{name}"' for name in _WITHOUT)
+        off = ", ".join(f'"{name}"' for name in self.without)
         return (
             f'version = 2\nroot = "{self.root}"\nstate = "{self.home / "state"}"\ndisabled_plugins = [{off}]\n'
             f'[grpc]\naddress = "{self.home / "socket"}"\n[debug]\nlevel = "warn"\n'
@@ -100,7 +141,7 @@ class Containerd:
 
     def _wait_for_answer(self) -> None:
         assert self._process is not None
-        ask = "n=0; until ctr version >/dev/null 2>&1; do [ $((n += 1)) -lt 300 ]; sleep 0.05; done"
+        ask = f"n=0; until {self.answers} >/dev/null 2>&1; do [ $((n += 1)) -lt 300 ]; sleep 0.05; done"
         try:
             self.run(ask, timeout_s=_START_S)
         except TrialError as error:

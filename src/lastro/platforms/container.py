@@ -40,10 +40,14 @@ ON_DISK = "/var/tmp"
 class OwnNetworks:
     """The networks that a container platform makes by itself, by its command line `client`.
 
-    `first` is the network that an instance without a published port has when it starts."""
+    `first` is the network that an instance without a published port has when it starts.
+    `made_by` is the program that makes their links and rules.
+    `options` are for `network create`, besides those with addresses."""
 
     client: tuple[str, ...]
     first: str
+    made_by: str
+    options: tuple[str, ...] = ()
 
 
 def capabilities(security: Security) -> list[str]:
@@ -144,6 +148,23 @@ def mounts_script(home: Path, *commands: str, propagation: str = "private") -> s
             "INSIDE\n",
         ]
     )
+
+
+def covering_overlays(covers: Path, state: Path, *directories: str) -> list[str]:
+    """Return shell commands for a mount namespace that cover directories of the host, so that no write reaches them.
+
+    Writes go to memory, at `covers`. Lastro's state directory, which may be below one of them, remains as it is."""
+    memory, state_dir = quoted(covers, state)
+    lines = [
+        f"mkdir -p {memory}",
+        f"mount -t tmpfs tmpfs {memory}",
+        f"mkdir {memory}/state",
+        f"mount --rbind {state_dir} {memory}/state",
+    ]
+    for top in directories:
+        options = f"lowerdir={top},upperdir={memory}{top},workdir={memory}{top}.work"
+        lines += [f"mkdir {memory}{top} {memory}{top}.work", f"mount -t overlay overlay -o {options} {top}"]
+    return [*lines, f"mount --rbind {memory}/state {state_dir}"]
 
 
 def overlay_root(home: Path, scratch: Path, tree: Path) -> list[str]:

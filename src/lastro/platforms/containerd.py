@@ -10,9 +10,10 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import ClassVar
 
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
-from lastro.platforms._containerd import NAMESPACE, Containerd
+from lastro.platforms._containerd import Containerd
 from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.platforms.oci import oci_config
 from lastro.requirements import Requirements
@@ -43,6 +44,7 @@ class ContainerdPlatform(Platform):
     requirements = Requirements(packages=("containerd", "runc"), instead={"containerd": "containerd", "runc": "runc"})
     start_s = 0.3
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
+    daemon_type: ClassVar[type[Containerd]] = Containerd
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +54,7 @@ class ContainerdPlatform(Platform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Run the daemon, which has the image, inside the block. Its root remains as a cache for later campaigns."""
-        self._daemon = daemon = Containerd(testbed)
+        self._daemon = daemon = self.daemon_type(testbed)
         try:
             self._running_daemon()
             self.own_cgroups = (daemon.cgroup,)
@@ -73,7 +75,7 @@ class ContainerdPlatform(Platform):
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         daemon = self._running_daemon()
-        home, runtime = daemon.instances / spec.name, daemon.home / "runc"
+        home = daemon.instances / spec.name
         cgroup = f"{testbed.session.cgroup}/{spec.name}"
         with daemon.must_keep_running(), ExitStack() as stack:
             netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
@@ -83,12 +85,11 @@ class ContainerdPlatform(Platform):
             testbed.host.write_text(str(home / "config.json"), json.dumps(config, indent=1))
             stack.callback(daemon.run, _STOP, str(home), spec.name, check=False)
             try:
-                daemon.run(_START, str(home), spec.name, daemon.base, str(runtime))
+                daemon.run(_START, str(home), spec.name, daemon.base, str(daemon.runtime_root))
             except (CommandFailed, CommandTimeout) as error:
                 raise PlatformError(f"containerd did not start instance {spec.name}: {error.message}") from error
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            enter = [*daemon.inside, "runc", "--root", str(runtime / NAMESPACE), "exec", spec.name]
-            yield ContainerdInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
+            yield ContainerdInstance(testbed, spec, daemon.enter(spec.name), netns=netns, cgroup=cgroup)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         assert self._daemon is not None

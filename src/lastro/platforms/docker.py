@@ -120,13 +120,14 @@ class Docker(Platform):
                 'use the attachment "nat"',
             )
         daemon = self._new_daemon(testbed, remapped=False, bridge=gateway)
-        try:
-            self._start_daemon(daemon)
-            self._networked = daemon
-            yield OwnNetworks(daemon.client, first="none")
-        finally:
-            self._networked = None
-            daemon.stop()
+        with testbed.session.owned_module("br_netfilter"):  # dockerd loads it if it makes rules
+            try:
+                self._start_daemon(daemon)
+                self._networked = daemon
+                yield OwnNetworks(daemon.client, first="none", made_by="dockerd")
+            finally:
+                self._networked = None
+                daemon.stop()
 
     def _daemon_for(self, testbed: Testbed, spec: InstanceSpec) -> Daemon:
         if not spec.own_network:

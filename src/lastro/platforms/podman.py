@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from ipaddress import IPv4Interface
 from pathlib import Path
 
-from lastro.errors import CommandFailed, PlatformError
+from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.platforms._programs import program_option, suffix
@@ -26,6 +26,7 @@ from lastro.platforms.container import (
     ON_DISK,
     OwnNetworks,
     capabilities,
+    covering_overlays,
     limit_flags,
     mounts_script,
     seccomp_profile,
@@ -49,6 +50,17 @@ _NETWORK = "lastro"
 _NAMES = "/run/names"
 _HIDE_NAMES = f"mkdir -p {_NAMES}; mount --rbind {NETNS_DIR} {_NAMES}; mount -t tmpfs tmpfs {NETNS_DIR}"
 _SHOW_NAMES = f"umount --lazy {NETNS_DIR}; umount --lazy {_NAMES}"
+_WITHOUT_DNS = "--disable-dns"  # no daemon beside the instances
+_NETAVARK = "netavark"
+# Where Podman looks for netavark. Source: containers.conf(5), `helper_binaries_dir`.
+_HELPERS = ("/usr/local/libexec/podman", "/usr/local/lib/podman", "/usr/libexec/podman", "/usr/lib/podman")
+_MAKERS = {"cni": "CNI plug-ins", _NETAVARK: _NETAVARK}  # by what `podman info` prints
+_NETWORKS = Setting(
+    "network_backend",
+    "default",
+    "what makes networks of Podman's own; default: netavark where Podman finds it, or else CNI plug-ins",
+    choices=("default", *_MAKERS),
+)
 _RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", "crun"))
 
 
@@ -69,6 +81,7 @@ class Podman(Platform):
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
     options = (
         _RUNTIME,
+        _NETWORKS,
         program_option("podman", "podman version "),
         program_option("conmon", "conmon version ", "conmon"),
         program_option("runc", "runc version ", "runc"),
@@ -87,7 +100,10 @@ class Podman(Platform):
         for program in (self.chosen_path("podman"), self.chosen_path(runtime, runtime)):
             testbed.host.require(program, f"apt-get install {_PROGRAMS.get(program, program)}")
         self.require_programs(testbed)
-        directory = ("podman" if runtime == "runc" else f"podman-{runtime}") + suffix(self.programs)
+        others = [
+            str(self.chosen[each.name]) for each in (_RUNTIME, _NETWORKS) if self.chosen[each.name] != each.default
+        ]
+        directory = "-".join(["podman", *others]) + suffix(self.programs)
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
         self._configure(testbed)
         # The cgroup of conmon, the process with which Podman monitors a container.
@@ -100,7 +116,9 @@ class Podman(Platform):
         cache, runtime = testbed.session.state / "podman", _RUNTIME.of(self.chosen)
         program = self.chosen_path(testbed.host.which(runtime) or runtime, runtime)
         files = {
-            "containers.conf": _containers_conf(runtime, program, _ulimits(testbed), self.programs.get("conmon")),
+            "containers.conf": _containers_conf(
+                runtime, program, _ulimits(testbed), self.programs.get("conmon"), self._network_backend(testbed)
+            ),
             "storage.conf": _storage_conf(self._scratch / "store", "storage", cache),
             "cache.conf": _storage_conf(cache, "cache"),
             "policy.json": _TRUST_ALL,
@@ -112,6 +130,14 @@ class Podman(Platform):
         mounts += [f"umount {shlex.quote(hidden)}"] if hidden else []
         # Later mounts, such as network namespaces, must be visible there too.
         testbed.host.run(["sh", "-e"], stdin=mounts_script(self._home, *mounts, propagation="slave"))
+
+    def _network_backend(self, testbed: Testbed) -> str:
+        """Return the backend for networks that Podman chooses on a new host; empty if Podman shall choose.
+
+        Podman itself would choose CNI plug-ins, since it finds an image of ours in its store."""
+        if self.chosen[_NETWORKS.name] != _NETWORKS.default:
+            return _NETWORKS.of(self.chosen)
+        return _NETAVARK if any(testbed.host.which(f"{place}/{_NETAVARK}") for place in _HELPERS) else ""
 
     def _import_image(self, testbed: Testbed) -> None:
         """Import the root filesystem into the store that remains as a cache, unless an earlier campaign has done so.
@@ -135,16 +161,27 @@ class Podman(Platform):
         `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace during
         the block or later: Podman changes the firewall rules in it, and leaves them there."""
         self._networked, bridge = testbed.dut, IPv4Interface(gateway)
-        options = ["--disable-dns", f"--subnet={bridge.network}", f"--gateway={bridge.ip}"]
+        options = [_WITHOUT_DNS, f"--subnet={bridge.network}", f"--gateway={bridge.ip}"]
         inside = ["nsenter", f"--mount={self._home / 'mnt'}", "sh", "-ec"]
         try:
             testbed.host.run([*inside, _HIDE_NAMES])
-            testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
-            yield OwnNetworks(tuple(self._podman()), first=_NETWORK)
+            self._create_network(testbed, options)
+            asked = testbed.host.run([*self._podman(), "info", "--format", "{{.Host.NetworkBackend}}"]).text.strip()
+            made_by = _MAKERS.get(asked, asked)
+            yield OwnNetworks(tuple(self._podman()), first=_NETWORK, made_by=made_by, options=(_WITHOUT_DNS,))
         finally:
             testbed.host.run([*self._podman(), "network", "rm", "--force", _NETWORK], check=False)
             testbed.host.run([*inside, _SHOW_NAMES], check=False)
             self._networked = ""
+
+    def _create_network(self, testbed: Testbed, options: Sequence[str]) -> None:
+        try:
+            testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
+        except CommandFailed as error:
+            raise Unavailable(
+                f"podman makes no network: {_reason(error)}",
+                "apt-get install netavark (Podman 4 or later) or containernetworking-plugins (up to Podman 4)",
+            ) from error
 
     def _podman(self, storage: str = "storage.conf") -> list[str]:
         """Return the prefix of a Podman command in the private mount namespace.
@@ -228,20 +265,10 @@ def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
     """Return shell commands that cover the directories to which Podman writes, and the user's configuration.
 
     Lastro's state directory `state`, which may be below /var, remains visible."""
-    covers, disk, state_dir, policy = quoted(home / "covers", scratch, state, home / "policy.json")
-    lines = [
-        f"mkdir -p {disk}/tmp {covers}",
-        f"mount -t tmpfs tmpfs {covers}",
-        f"mkdir {covers}/state {covers}/etc {covers}/etc.work {covers}/var {covers}/var.work",
-        f"mount --rbind {state_dir} {covers}/state",
-    ]
-    lines += [
-        f"mount -t overlay overlay -o lowerdir={top},upperdir={covers}{top},workdir={covers}{top}.work {top}"
-        for top in ("/etc", "/var")
-    ]
+    disk, policy = quoted(scratch, home / "policy.json")
     return [
-        *lines,
-        f"mount --rbind {covers}/state {state_dir}",
+        f"mkdir -p {disk}/tmp",
+        *covering_overlays(home / "covers", state, "/etc", "/var"),
         "mkdir -p /etc/containers /etc/cni/net.d",
         "mount -t tmpfs tmpfs /etc/containers",
         "mount -t tmpfs tmpfs /etc/cni/net.d",
@@ -250,7 +277,9 @@ def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
     ]
 
 
-def _containers_conf(runtime: str, program: str, ulimits: Sequence[str], conmon: str | None = None) -> str:
+def _containers_conf(
+    runtime: str, program: str, ulimits: Sequence[str], conmon: str | None = None, networks: str = ""
+) -> str:
     return "\n".join(
         [
             "[containers]",
@@ -263,7 +292,9 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str], conmon:
             f'runtime = "{runtime}"',
             *([f'conmon_path = ["{conmon}"]'] if conmon else []),
             "[engine.runtimes]",
-            f'{runtime} = ["{program}"]\n',
+            f'{runtime} = ["{program}"]',
+            *(["[network]", f'network_backend = "{networks}"'] if networks else []),
+            "",
         ]
     )
 

@@ -14,6 +14,7 @@ from lastro import registry
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import Unavailable
 from lastro.host.base import Completed
+from lastro.host.undo import MODULES
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
 from lastro.platforms.docker import Docker
 from lastro.platforms.podman import Podman
@@ -111,6 +112,21 @@ def test_frames_pass_dockers_rules_where_the_kernel_can_do_that(
         said = links.residuals(own.testbed)["frames on its bridges"]
     assert said == ("pass Docker's rules" if kernel_has_it else "pass no rules")
     assert any("bridge-nf-call-iptables" in str(text) and "echo 1" in str(text) for text in host.stdins)
+
+
+def test_the_module_that_docker_loads_is_owned_and_what_frames_passed_is_known_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODULES, "br_netfilter", str(tmp_path / "not-loaded"))
+    host, links = a_host(), registry.get(Attachment, "docker-nat")()
+    assert links.residuals(recording_testbed(host, tmp_path / "before")) == {}
+    with started(links, host, tmp_path) as (own, _):
+        session = own.testbed.session
+        (owned,) = (each.name for each in session.owned_objects() if each.kind == "module")
+        assert owned.startswith("br_netfilter@")
+        during = links.residuals(own.testbed)
+    assert not [each for each in session.owned_objects() if each.kind == "module"]
+    assert links.residuals(own.testbed) == during
 
 
 def test_offloads_are_those_of_the_ports_and_of_all_devices_in_the_node(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ V1_USAGE = {
     "cpuacct/cpuacct.stat": "user 150\nsystem 61\n",
     "memory/memory.usage_in_bytes": "8388608\n",
     "memory/memory.max_usage_in_bytes": "16777216\n",
-    "blkio/blkio.throttle.io_service_bytes": (
+    "blkio/blkio.throttle.io_service_bytes_recursive": (
         "254:0 Read 4096\n254:0 Write 12288\n254:0 Sync 16384\n254:0 Async 0\n254:0 Discard 0\n254:0 Total 16384\n"
         "8:16 Read 512\n8:16 Write 0\n8:16 Total 512\nTotal 16896\n"
     ),
-    "blkio/blkio.throttle.io_serviced": "254:0 Read 1\n254:0 Write 3\n254:0 Total 4\n8:16 Read 1\nTotal 5\n",
+    "blkio/blkio.throttle.io_serviced_recursive": "254:0 Read 1\n254:0 Write 3\n254:0 Total 4\n8:16 Read 1\nTotal 5\n",
 }
 V2_USAGE = {
     "cpu.stat": "usage_usec 2345678\nuser_usec 1500000\nsystem_usec 845678\nnr_periods 0\nnr_throttled 0\n",

@@ -38,7 +38,7 @@ OWN = {
         f"eth1=out0@lastro-{TOKEN}-source-1",
         f"eth1=out0@lastro-{TOKEN}-source-1:rx,tx,tso,gso,gro,segs65535,up",
     ],
-    "module": [f"pktgen@{BOOT}"],
+    "module": [f"pktgen@{BOOT}", f"br_netfilter@{BOOT}"],
     "zpool": [f"lastro-{TOKEN}-lxd"],
     "xen": [f"lastro-{TOKEN}-one"],
     "openvz": ["1a570a1b-2c00-4000-8000-0123456789ab"],
@@ -112,6 +112,32 @@ def test_what_no_session_makes_is_refused_before_anything_is_run(kind: str) -> N
         with pytest.raises(HostError, match="was not created by Lastro"):
             undo(owner(host), kind, name)
     assert host.commands == []
+
+
+class _Kernel:
+    """The files of a kernel in the boot `boot`, with a module that `users` other modules use; None: not loaded."""
+
+    def __init__(self, boot: str, users: int | None) -> None:
+        self._files = {"/proc/sys/kernel/random/boot_id": f"{boot}\n"}
+        if users is not None:
+            self._files["/sys/module/br_netfilter/refcnt"] = f"{users}\n"
+
+    def read(self, paths: list[str]) -> dict[str, str]:
+        return {path: self._files[path] for path in paths if path in self._files}
+
+
+@pytest.mark.parametrize(
+    ("boot", "users", "removed"),
+    [(BOOT, 0, True), (BOOT, 1, False), (BOOT, None, False), (BOOT.replace("0b", "1c"), 0, False)],
+    ids=["unused", "used by another", "gone", "of another boot"],
+)
+def test_a_module_is_removed_that_was_loaded_in_this_boot_and_that_no_other_uses(
+    boot: str, users: int | None, removed: bool
+) -> None:
+    host = RecordingHost()
+    vars(host)["view"] = _Kernel(boot, users)
+    undo(owner(host), "module", f"br_netfilter@{BOOT}")
+    assert host.commands == ([["modprobe", "--remove", "br_netfilter"]] if removed else [])
 
 
 @pytest.mark.parametrize("token", ["", "..", "0A1B2C", "0a1b2", "0a1b2c\n", "../../e", ".*"])

@@ -54,7 +54,10 @@ class _Kernel:
         return loaded % 2 == 1 and not self._without
 
     def read(self, paths: Sequence[str]) -> dict[str, str]:
-        return dict.fromkeys(paths, f"{BOOT}\n")
+        values = {"/proc/sys/kernel/random/boot_id": BOOT}
+        if self.exists("/proc/net/pktgen"):
+            values["/sys/module/pktgen/refcnt"] = "0"
+        return {path: f"{values[path]}\n" for path in paths if path in values}
 
 
 class _Source(FakeInstance):

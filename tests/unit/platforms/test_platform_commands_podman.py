@@ -197,3 +197,39 @@ def test_on_its_own_network_podman_publishes_a_port_in_the_namespace_of_the_dut(
     assert networks == [[*own, "network", "create", *subnet], [*own, "network", "rm", "--force", "lastro"]]
     assert run[: len(own)] == own and {"--network=lastro", "--publish=198.19.1.1:3128:3128"} <= set(run)
     assert "ip netns attach lastro-0a1b2c-one $(" in host.command("ip netns attach")[2]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found", "configured"),
+    [("default", True, "netavark"), ("default", False, None), ("cni", True, "cni"), ("netavark", False, "netavark")],
+)
+def test_networks_are_made_by_what_podman_chooses_on_a_new_host(
+    tmp_path: Path, chosen: str, found: bool, configured: str | None
+) -> None:
+    programs = ["podman", "runc", *(["/usr/lib/podman/netavark"] if found else [])]
+    host = podman_host(answers, *programs)
+    testbed, platform = recording_testbed(host, tmp_path), Podman(network_backend=chosen)
+    with platform.prepare(testbed):
+        (text,) = (text for file, text in host.files.items() if file.endswith("/containers.conf"))
+    assert tomllib.loads(text).get("network", {}).get("network_backend") == configured
+
+
+def test_its_networks_say_what_made_them_and_a_missing_program_is_said(tmp_path: Path) -> None:
+    def said(argv: Sequence[str]) -> Completed | None:
+        return answer("netavark\n") if "{{.Host.NetworkBackend}}" in argv else answers(argv)
+
+    def refused(argv: Sequence[str]) -> Completed | None:
+        failed = answer(code=125, error='Error: could not find "netavark" in one of [/usr/lib/podman]\n')
+        return failed if "create" in argv else answers(argv)
+
+    testbed, platform = recording_testbed(podman_host(said), tmp_path), Podman()
+    with platform.prepare(testbed), platform.own_network(testbed, "198.19.255.1/24") as networks:
+        assert (networks.made_by, networks.options) == ("netavark", ("--disable-dns",))
+    testbed, platform = recording_testbed(podman_host(refused), tmp_path / "b"), Podman(network_backend="netavark")
+    with (
+        platform.prepare(testbed),
+        pytest.raises(Unavailable, match=r"podman makes no network: could not find .netavark.") as caught,
+        platform.own_network(testbed, "198.19.255.1/24"),
+    ):
+        pytest.fail("it has a network")
+    assert str(caught.value.hint).startswith("apt-get install netavark")

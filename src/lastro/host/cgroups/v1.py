@@ -113,7 +113,7 @@ class CgroupsV1(Cgroups):
 
 
 _BLKIO_RATES = [f"blkio.throttle.{way}_{unit}_device" for way in ("read", "write") for unit in ("bps", "iops")]
-_BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes", "ops": "blkio.throttle.io_serviced"}
+_BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes_recursive", "ops": "blkio.throttle.io_serviced_recursive"}
 _V1_USAGE = {
     "cpuacct.usage": "cpuacct",
     "cpuacct.stat": "cpuacct",
