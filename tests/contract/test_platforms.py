@@ -280,6 +280,14 @@ def test_under_a_read_only_root_of_containerd_var_tmp_stays_on_the_disk(
         instance.run(["dd", "if=/dev/zero", "of=/var/tmp/file", "bs=1M", "count=1", "oflag=direct"])
 
 
+@needs_crictl
+def test_a_pod_on_the_network_of_its_host_shares_its_namespace(testbed: Testbed, pool: PlatformPool) -> None:
+    network = ["readlink", "/proc/self/ns/net"]
+    with Subject(testbed, pool.get("pod")).start("of-node", netns=testbed.dut) as instance:
+        of_host = testbed.host.run(["ip", "netns", "exec", testbed.dut, *network]).text
+        assert instance.run(network).text == of_host
+
+
 # Docker alone
 
 

@@ -18,6 +18,7 @@ LEVELS = [
     "qemu-tcg:nic=e1000", "qemu-tcg:nic=rtl8139",
 ]  # fmt: skip
 LEVELS += ["gvisor"] if shutil.which("runsc") else []  # as `lastro setup` could
+LEVELS += ["pod"] if shutil.which("crictl") else []
 
 
 _RUN_S = 900  # every platform is probed, and has a trial; five minutes where nothing else goes on

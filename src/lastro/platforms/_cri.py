@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import platform
+import re
 import tarfile
 from hashlib import sha256
 from typing import Any
@@ -24,6 +25,7 @@ REMEDY = (
 )
 _CRI = 'plugins."io.containerd.grpc.v1.cri"'
 _CALL_S = 30
+_FATAL = re.compile(r"^.*level=fatal msg=(.*)$", re.MULTILINE)
 # The CRI starts no pod without a network of the CNI that gives eth0 an address. This plug-in makes no link: the links
 # are those of the study. It brings up the loopback, and reports the address that the pod has there.
 _PLUG_IN = """#!/bin/sh -e
@@ -70,7 +72,7 @@ class Cri(Containerd):
         try:
             return self.run('crictl "$@"', *words).strip()
         except (CommandFailed, CommandTimeout) as error:
-            raise PlatformError(f"`crictl {words[0]}` failed: {error.message}") from error
+            raise PlatformError(f"`crictl {words[0]}` failed: {_reason(error)}") from error
 
     def _prepare(self) -> None:
         host, plug_in = self._testbed.host, str(self.home / "cni" / _PLUG_IN_NAME)
@@ -104,6 +106,12 @@ class Cri(Containerd):
             self.run("ctr images import -", stdin=image_archive(self._testbed.image.digest, self.image))
         known = 'n=0; until crictl inspecti --quiet "$1" >/dev/null 2>&1; do [ $((n += 1)) -lt 100 ]; sleep 0.05; done'
         self.run(known, self.image)
+
+
+def _reason(error: CommandFailed | CommandTimeout) -> str:
+    """Return the last error that crictl logged, or else the message of `error`."""
+    logged = _FATAL.findall(error.stderr) if isinstance(error, CommandFailed) else []
+    return logged[-1].strip('"') if logged else error.message
 
 
 def image_archive(layer: str, name: str) -> bytes:

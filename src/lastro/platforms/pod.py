@@ -1,9 +1,11 @@
 """Pods of one container, by the calls that Kubernetes makes: a sandbox, and a container in it, by containerd's CRI.
 
 A private containerd runs them, without a kubelet. As under Kubernetes, an idle container holds the namespaces of the
-pod, both containers are in the cgroup of the pod, which has its limits, and /etc/hosts and /dev/shm come from the
-sandbox. The container's runtime executes commands directly, as on the platform `containerd`: `crictl exec` passes all
-input and output through the daemon. Tested with containerd 1.6 and crictl 1.34."""
+pod, both containers are in the cgroup of the pod, limits are those of the pod and of its container, and /etc/hosts and
+/dev/shm come from the sandbox. What an instance uses is what its container uses.
+
+The container's runtime executes commands directly, as on the platform `containerd`: `crictl exec` passes all input and
+output through the daemon. Tested with containerd 1.6 and crictl 1.34."""
 
 from __future__ import annotations
 
@@ -31,15 +33,6 @@ _STOP = f"""crictl rmp --force $(crictl pods --quiet --label "{_LABEL}=$1") >/de
 for place in "$2"/{_VOLUMES}/*; do umount "$place" 2>/dev/null || :; done"""
 
 
-class PodInstance(ContainerdInstance):
-    """The container of a pod. `cgroup` is that of the pod; the container's own is below it."""
-
-    container = ""
-
-    def pids(self) -> set[int]:
-        return self.testbed.cgroups.pids(f"{self.cgroup}/{self.container}")
-
-
 class Pod(ContainerdPlatform):
     name = "pod"
     summary = "pods of one container, by containerd's CRI, as Kubernetes runs them; without a kubelet"
@@ -54,13 +47,13 @@ class Pod(ContainerdPlatform):
         self.require_confinement(spec)
         daemon = self._running_daemon()
         assert isinstance(daemon, Cri)
-        home, cgroup = daemon.instances / spec.name, f"{testbed.session.cgroup}/{spec.name}"
+        home, pod_cgroup = daemon.instances / spec.name, f"{testbed.session.cgroup}/{spec.name}"
         with daemon.must_keep_running(), ExitStack() as stack:
             netns = stack.enter_context(_netns(testbed, spec))
-            for kind, name in (("directory", home), ("directory", _disk(testbed, spec)), ("cgroup", cgroup)):
+            for kind, name in (("directory", home), ("directory", _disk(testbed, spec)), ("cgroup", pod_cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
-            testbed.cgroups.make(testbed.host, cgroup, spec.resources)  # as the kubelet does
-            pod_file, container_file = _write_files(testbed, daemon, spec, home, cgroup)
+            testbed.cgroups.make(testbed.host, pod_cgroup, spec.resources)
+            pod_file, container_file = _write_files(testbed, daemon, spec, home, pod_cgroup)
             stack.callback(daemon.run, _STOP, spec.name, str(home), check=False)
             if spec.security.read_only_root:
                 daemon.run(_make_volumes(home, _disk(testbed, spec)))
@@ -70,9 +63,9 @@ class Pod(ContainerdPlatform):
             if spec.netns is None:
                 pid = daemon.call("inspectp", "--output", "go-template", "--template", "{{.info.pid}}", pod)
                 testbed.host.run(["ip", "netns", "attach", netns, pid])
-            instance = PodInstance(testbed, spec, daemon.enter(container), netns=netns, cgroup=cgroup)
-            instance.container = container
-            yield instance
+            cgroup = f"{pod_cgroup}/{container}"
+            testbed.cgroups.make(testbed.host, cgroup, spec.resources)
+            yield ContainerdInstance(testbed, spec, daemon.enter(container), netns=netns, cgroup=cgroup)
 
 
 def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
@@ -122,7 +115,7 @@ def _sandbox(spec: InstanceSpec, cgroup: str) -> dict[str, Any]:
     """Return a PodSandboxConfig of the CRI."""
     return {
         "metadata": {"name": spec.name, "namespace": "lastro", "uid": spec.name, "attempt": 0},
-        "hostname": spec.role,
+        "hostname": spec.role if spec.netns is None else "",  # on the host's network, a pod has the host's name
         "labels": {_LABEL: spec.name},
         "linux": {
             "cgroup_parent": cgroup,

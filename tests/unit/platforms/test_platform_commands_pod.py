@@ -30,6 +30,9 @@ HOME = Path("/run/lastro/0a1b2c/pod")
 PLACE = HOME / "instances" / "one"
 CGROUP = "/lastro/0a1b2c/one"
 SPEC = InstanceSpec("one", "probe")
+LOGGED = """E1129 17:58:06.800060     213 log.go:32] "RunPodSandbox from runtime service failed" err="no such luck"
+time="2026-11-29T17:58:06Z" level=fatal msg="run pod sandbox: no such luck"
+"""
 SAID = {"runp": "5a", "create": "c0", "inspectp": "4711"}  # by the call
 
 
@@ -45,7 +48,7 @@ class PodHost(RecordingHost):
             return answer(self._images)
         call = _call(argv)
         if self._fails and call[:1] == [self._fails]:
-            return answer(code=1, error="FATA[0000] no such luck\n")
+            return answer(code=1, error=LOGGED)
         return answer(f"{SAID[call[0]]}\n") if call and call[0] in SAID else None
 
     def calls(self) -> list[list[str]]:
@@ -128,10 +131,10 @@ def test_a_pod_is_a_sandbox_and_a_container_in_it(tmp_path: Path) -> None:
             ["start", "c0"],
             ["inspectp", "--output", "go-template", "--template", "{{.info.pid}}", "5a"],
         ]
-        assert host.commands[-1] == ["ip", "netns", "attach", instance.netns, "4711"]
+        assert host.command("attach") == ["ip", "netns", "attach", instance.netns, "4711"]
         argv = ["nsenter", f"--mount={HOME}/mnt", "runc", "--root", f"{HOME}/runc/k8s.io", "exec", "c0", "true"]
         assert instance.wrap(["true"]) == argv
-        assert instance.cgroup == CGROUP
+        assert instance.cgroup == f"{CGROUP}/c0"
     stop = 'crictl rmp --force $(crictl pods --quiet --label "instance=$1") >/dev/null 2>&1 || :'
     assert [host.last_script()[0], *host.last_script()[-2:]] == [stop, "one", str(PLACE)]
 
@@ -143,8 +146,8 @@ def test_a_pod_has_what_its_specification_says(tmp_path: Path) -> None:
     assert sandbox["metadata"]["name"] == "one" and sandbox["labels"] == {"instance": "one"}
     assert sandbox["hostname"] == "probe"
     assert sandbox["linux"]["cgroup_parent"] == CGROUP
-    (limit,) = (text for file, text in host.files.items() if file.endswith(f"/pids{CGROUP}/pids.max"))
-    assert limit == "7", "the limits are those of the pod"
+    limited = {file.partition("/pids")[2] for file, text in host.files.items() if text == "7"}
+    assert limited == {f"{CGROUP}/pids.max", f"{CGROUP}/c0/pids.max"}
     assert sandbox["linux"]["sysctls"] == {"net.ipv4.ip_forward": "1"}
     assert sandbox["linux"]["security_context"]["namespace_options"]["network"] == 0
     assert container["command"] == ["sleep", "infinity"]
@@ -174,6 +177,7 @@ def test_a_pod_shares_the_network_of_its_host_and_no_other(tmp_path: Path) -> No
             assert [call[0] for call in host.calls()] == ["runp", "create", "start"]
         sandbox = json.loads(host.files[f"{PLACE}/pod.json"])
         assert sandbox["linux"]["security_context"]["namespace_options"]["network"] == 2
+        assert sandbox["hostname"] == "", "runc refuses to change that of the host"
         with (
             pytest.raises(Unavailable, match="not that of another instance"),
             platform.start(testbed, replace(SPEC, netns="lastro-0a1b2c-other")),
@@ -186,7 +190,7 @@ def test_the_call_that_failed_is_named_and_the_pod_removed(tmp_path: Path, call:
     host, platform = PodHost(fails=call), Pod()
     testbed = recording_testbed(host, tmp_path)
     with platform.prepare(testbed):
-        with pytest.raises(PlatformError, match=rf"`crictl {call}` failed: .*no such luck"):
+        with pytest.raises(PlatformError, match=rf"^`crictl {call}` failed: run pod sandbox: no such luck$"):
             platform.start(testbed, SPEC).__enter__()
         assert host.last_script()[0].startswith("crictl rmp --force")
         found = platform.probe(testbed)
