@@ -67,7 +67,9 @@ def prober(
     Its generator reports `sent` frames, and `back` in the other direction; it waits for 0.25 and 0.5 CPU-seconds."""
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, *(later or (counted,))])
-    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
+    monkeypatch.setattr(
+        probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now), in_xdp=set())
+    )
     monkeypatch.setattr(probing.time, "sleep", lambda _: None)
     reported = {"source": SentLoad(sent, sent, 1.0, None, 0.25), "sink": SentLoad(back, back, 1.0, None, 0.5)}
     generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
@@ -82,6 +84,16 @@ def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch)
     assert probe.lost_at == {"to the function": 100, "in the function": 900, "from the function": 0}
     assert found.size_reasons() == []
     assert found.carried_bytes(0) == 9_000 * 46 and found.mean_bytes == 60 and probe.waited_s == 0.25
+
+
+def test_a_veth_with_an_xdp_program_counts_frames_without_their_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = counters(1_000, 1_000)
+    counted["function.in0"]["rx_bytes"] = 46 * 1_000
+    found = prober(monkeypatch, counted, 1_000, "forward")
+    found.probe(1_000, 1)
+    assert found.size_reasons() == ["function.in0 received frames of 46.0 B on average instead of 60.0 B"]
+    found._meter.in_xdp = {"function.in0"}
+    assert found.size_reasons() == [] and found.mean_bytes == 60
 
 
 def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +245,9 @@ def two_chains(
     counted |= {port.replace(".", "-2."): each for port, each in counters(sent, received[1]).items()}
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, counted])
-    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
+    monkeypatch.setattr(
+        probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now), in_xdp=set())
+    )
     monkeypatch.setattr(probing.time, "sleep", lambda _: None)
     bed, left = SimpleNamespace(apparatus=SimpleNamespace(windows=[])), iter(windows)
 
