@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from lastro.scenarios.load import probing
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.goals import Goal
 from lastro.scenarios.load.measuring import _judge_overlap
-from lastro.scenarios.load.probing import BOTH, Prober, TooManyFrames
+from lastro.scenarios.load.probing import BOTH, LoadProbes, Prober, TooManyFrames
 from lastro.scenarios.load.search import METHODS, REACHED, Bounds, Probe, search
 from lastro.validity import Window
 
@@ -94,6 +95,24 @@ def test_a_veth_with_an_xdp_program_counts_frames_without_their_headers(monkeypa
     assert found.size_reasons() == ["function.in0 received frames of 46.0 B on average instead of 60.0 B"]
     found._meter.in_xdp = {"function.in0"}
     assert found.size_reasons() == [] and found.mean_bytes == 60
+
+
+def test_a_generator_that_takes_long_to_start_is_tried_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a guest emulated in software: one unlucky probe would make it unavailable to the whole campaign."""
+    tried: list[float] = []
+
+    def probe(rate_fps: float, duration_s: float) -> Probe:
+        tried.append(duration_s)
+        if duration_s < 1:
+            raise InstrumentError("trafgen's number of frames sent cannot be 0")
+        return Probe(rate_fps, duration_s, 1_000, 1_000, duration_s, {})
+
+    slow = SimpleNamespace(ready=nullcontext, probe=probe)
+    monkeypatch.setattr(probing_module, "deployed", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(probing_module, "Prober", lambda *_: slow)
+    pool = cast(Any, SimpleNamespace(get=lambda level: None))
+    assert LoadProbes(cast(Any, None), pool, pool)._probe_generator(cast(Any, None), "veth-direct", "trafgen", "4")
+    assert tried == [0.2, 2.0]
 
 
 def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
