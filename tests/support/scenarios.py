@@ -43,7 +43,8 @@ def frames_needs(host: Host) -> ImageAdditions:
 
 
 def xdp_needs(host: Host) -> ImageAdditions:
-    return ChainScenario.image_needs(host, [configured(ChainScenario, platform="runc", implementation="xdp")])
+    """One image for chain and load."""
+    return LoadScenario.image_needs(host, [configured(LoadScenario, platform="runc", implementation="xdp")])
 
 
 def dpdk_needs(host: Host) -> ImageAdditions:

@@ -16,9 +16,13 @@ from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import ForwardingPath
 from lastro.functions.firewall import BLOCKED_PORTS
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.load_generator import Traffic
 from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load import measuring as load_measuring
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.flow import crossing_reasons, difference
+from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -33,7 +37,7 @@ from ..support.packets import (
     measured_flows,
 )
 from ..support.products import one_of
-from ..support.scenarios import attempted, on_chain
+from ..support.scenarios import SHORT, attempted, configured, on_chain
 from ..support.scenarios import xdp_needs as image_needs
 
 __all__ = ["image_needs"]  # what `testbed` builds
@@ -212,3 +216,49 @@ def test_a_whole_trial_is_valid(scenario: ChainScenario, chosen: dict[str, Any])
     outcome = attempted(scenario, wanted)
     assert outcome.valid, outcome.invalid_because
     assert 1400 < outcome.measurements["frame_size"] <= 1514
+
+
+# In the scenario load
+
+
+def loaded(function: str, **chosen: Any) -> dict[str, Any]:
+    parts = {"platform": "native", "function": function, "isolation": "none", "anomaly": "none"}
+    return configured(LoadScenario, **{**SHORT["load"], **parts, **IN_XDP, "at": "none", **chosen})
+
+
+@pytest.mark.parametrize(
+    ("function", "chosen"),
+    [
+        ("none", {"most_fps": 4_000}),
+        pytest.param("firewall:rules=100", {"attachment": "veth-bridge", "frame_size": "imix"}, marks=pytest.mark.slow),
+        pytest.param("none>firewall", {"platform": "runc", "direction": "both"}, marks=pytest.mark.slow),
+        pytest.param("none", {"platform": "docker", "chains": 2, "min_overlap_percent": 0.0}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_load_crosses_the_program(testbed: Testbed, function: str, chosen: dict[str, Any]) -> None:
+    with closing(LoadScenario(testbed)) as scenario:
+        outcome = attempted(scenario, loaded(function, **chosen))
+    assert outcome.valid, outcome.invalid_because
+    assert outcome.measurements["pdr"] >= 1_000
+    size = Traffic.of(chosen.get("frame_size", "64")).counted_bytes
+    assert outcome.measurements["frame_mean"] == pytest.approx(size, rel=0.005), "as the source sent them"
+    noted: Any = outcome.notes
+    assert any("poll the ports of its XDP program" in str(each) for each in noted["really"].values())
+
+
+def test_a_load_that_the_kernel_forwards_in_its_place_is_never_valid(
+    testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program takes its place, which passes everything to the kernel: all frames arrive."""
+    measure = load_measuring.measure
+
+    def replaced(testbed: Testbed, config: Any, standing: StandingChain, *rest: Any) -> None:
+        attach = "bpftool net attach xdpdrv pinned /sys/fs/bpf/forward/xdp_pass dev in0 overwrite\n"
+        standing.chain.instances["function"].run_with_rights(attach, of_host=True)
+        measure(testbed, config, standing, *rest)
+
+    monkeypatch.setattr("lastro.scenarios.load.measure", replaced)
+    with closing(LoadScenario(testbed)) as scenario, scenario.attempt():
+        outcome = scenario.run(loaded("none", most_fps=2_000), {})
+    assert outcome.measurements["pdr"] > 0
+    assert any("the function's own counter saw 0 bytes" in each for each in outcome.invalid_because)

@@ -30,7 +30,8 @@ class InterfaceMeter(Meter):
     name = "interfaces"
     summary = "bytes and packets over every interface of every instance"
 
-    mtu: dict[str, int]  # by interface, as in `moved`
+    mtu: dict[str, int]  # by port, as in `moved`
+    in_xdp: set[str]  # ports of the host's kernel with an XDP program: veths, since others are unavailable
 
     def start(self) -> None:
         self._before = self.now()
@@ -44,12 +45,14 @@ class InterfaceMeter(Meter):
 
     def _read(self, instances: Iterable[tuple[str, Instance]]) -> Counters:
         counters: Counters = {}
-        self.mtu = {}
+        self.mtu, self.in_xdp = {}, set()
         for role, instance in instances:
             for link in instance.links():
-                stats = link["stats64"]
-                self.mtu[f"{role}.{link['ifname']}"] = link["mtu"]
-                counters[f"{role}.{link['ifname']}"] = {f"{way}_{what}": stats[way][what] for way, what in _COUNTERS}
+                stats, port = link["stats64"], f"{role}.{link['ifname']}"
+                self.mtu[port] = link["mtu"]
+                if "xdp" in link and instance.shares_kernel:
+                    self.in_xdp.add(port)
+                counters[port] = {f"{way}_{what}": stats[way][what] for way, what in _COUNTERS}
         return counters
 
     def read(self) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,10 +13,10 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.load import LoadScenario, _require_supported
 from lastro.scenarios.load.goals import Goal
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of
-from lastro.scenarios.load.steering import _mask, short_buffer, steer
+from lastro.scenarios.load.steering import _mask, queue_frames, short_buffer, steer
 
 from ...support.loading import config
-from ...support.recording import RecordingHost
+from ...support.recording import RecordingHost, answer
 
 OWN_KERNEL = ("qemu-tcg", "kvm", "xen", "gvisor", "kata", "docker:runtime=runsc", "docker:runtime=kata")
 
@@ -40,7 +39,6 @@ def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
         ({"instrument": "sockperf", "frame_size": "64", "ip": "6"}, "raise frame_size to 80"),
         ({"instrument": "sockperf", "frame_size": "64", "ip": "6", "flows": 2}, 'use instrument = "trafgen"'),
         ({"instrument": "sockperf", "frame_size": "imix", "ip": "6"}, 'use instrument = "trafgen"'),
-        ({"implementation": "xdp"}, 'measure XDP in scenario = "chain"'),
         (
             {"implementation": "xdp", "attachment": "card"},
             'use implementation = "kernel", or measure XDP on veth in scenario = "chain"',
@@ -141,26 +139,61 @@ def test_a_buffer_that_holds_less_than_the_queue_is_a_condition(limit: int, said
     assert short_buffer(host, "trafgen") == {}
 
 
-def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
-    host = RecordingHost()
+def chain_on(host: RecordingHost, *in_xdp: str) -> Any:
+    """A chain of one function, with an XDP program on the ports `in_xdp`."""
+    links: list[dict[str, Any]] = [{"ifname": "in0"}, {"ifname": "out0"}]
+    for link in links:
+        link |= {"xdp": {"mode": 1}} if link["ifname"] in in_xdp else {}
     bed = SimpleNamespace(host=host, usable_cpus=[0, 1, 40])
-    instance = SimpleNamespace(takes_taps=False, shares_kernel=True, testbed=bed, netns="N2")
+    instance = SimpleNamespace(takes_taps=False, shares_kernel=True, testbed=bed, netns="N2", links=lambda: links)
     veth = SimpleNamespace(wired=False)
-    chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"], attachment=veth)
+    return SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"], attachment=veth)
+
+
+def test_packets_are_steered_to_the_other_cpus() -> None:
+    host = RecordingHost()
+    chain = chain_on(host)
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "1, 40, by receive packet steering"}
     assert host.commands == [["nsenter", "--net=/run/netns/N2", "unshare", "--mount", "sh", "-e"]]
-    files = " ".join(f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in ("in0", "out0"))
-    assert f"for file in {files}; do echo 00000100,00000002 > $file; done\n" in str(host.stdins[0])
+    for port in ("in0", "out0"):
+        files = f"/sys/class/net/{port}/queues/rx-*/rps_cpus"
+        assert f"for file in {files}; do echo 00000100,00000002 > $file; done\n" in str(host.stdins[0])
     assert steer(cast(Any, chain), "sender") == {"CPUs of the function's kernel": "the one that sends"}
-    machine = SimpleNamespace(takes_taps=True, shares_kernel=False, testbed=bed)
+    machine = SimpleNamespace(takes_taps=True, shares_kernel=False, testbed=chain.source.testbed)
     chain.instances["function2"] = machine
     mixed = steer(cast(Any, chain), "apart")
     assert mixed == {"CPUs of the function's kernel": "1, 40, by receive packet steering; function2: its own"}
     chain.instances["function"] = machine
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "its own"}
-    veth.wired = True
+    chain.attachment.wired = True
     assert steer(cast(Any, chain), "apart") == {
         "CPUs of the function's kernel": "those that the interrupts of its network cards choose"
     }
     assert len(host.commands) == 2
     assert _mask([0]) == "00000001" and _mask([31, 32]) == "00000001,80000000"
+
+
+@pytest.mark.parametrize(("printed", "cpus"), [("pid 7's new affinity list: 1,40\n", "1, 40"), ("", "any")])
+@pytest.mark.parametrize("in_xdp", [("in0", "out0"), ("in0",)], ids="+".join)
+def test_threads_poll_the_ports_of_an_xdp_program(printed: str, cpus: str, in_xdp: tuple[str, ...]) -> None:
+    """A namespace of processes may hide the threads, which then run where the kernel wants."""
+    host = RecordingHost(lambda argv: answer(printed))
+    chain = chain_on(host, *in_xdp)
+    found = steer(chain, "apart")
+    assert found == {
+        "CPUs of the function's kernel": f"{cpus}, by threads of the kernel that poll the ports of its XDP program"
+    }
+    script = str(host.stdins[0])
+    for port in ("in0", "out0"):
+        assert (f"echo 1 > /sys/class/net/{port}/threaded\n" in script) is (port in in_xdp)
+        assert (f"/sys/class/net/{port}/queues/rx-*/rps_cpus; do" in script) is (port not in in_xdp)
+    assert script.count("taskset --cpu-list --pid 1,40 ") == len(in_xdp)
+    assert steer(chain, "sender") == {"CPUs of the function's kernel": "the one that sends"}
+    assert queue_frames([chain, chain], "xdp") == 512, "each chain has a ring of its own"
+
+
+def test_a_kernel_whose_threads_cannot_poll_has_no_xdp_here() -> None:
+    host = RecordingHost(lambda argv: answer(code=2, error="cannot create threaded: Permission denied"))
+    with pytest.raises(Unavailable, match=r"no thread of the kernel polls in0: .* threaded") as caught:
+        steer(chain_on(host, "in0"), "apart")
+    assert caught.value.hint == "use a kernel from Linux 5.12 on, whose threads can poll a port"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from lastro.scenarios.load import probing
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.goals import Goal
 from lastro.scenarios.load.measuring import _judge_overlap
-from lastro.scenarios.load.probing import BOTH, Prober, TooManyFrames
+from lastro.scenarios.load.probing import BOTH, LoadProbes, Prober, TooManyFrames
 from lastro.scenarios.load.search import METHODS, REACHED, Bounds, Probe, search
 from lastro.validity import Window
 
@@ -67,7 +68,9 @@ def prober(
     Its generator reports `sent` frames, and `back` in the other direction; it waits for 0.25 and 0.5 CPU-seconds."""
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, *(later or (counted,))])
-    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
+    monkeypatch.setattr(
+        probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now), in_xdp=set())
+    )
     monkeypatch.setattr(probing.time, "sleep", lambda _: None)
     reported = {"source": SentLoad(sent, sent, 1.0, None, 0.25), "sink": SentLoad(back, back, 1.0, None, 0.5)}
     generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
@@ -82,6 +85,34 @@ def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch)
     assert probe.lost_at == {"to the function": 100, "in the function": 900, "from the function": 0}
     assert found.size_reasons() == []
     assert found.carried_bytes(0) == 9_000 * 46 and found.mean_bytes == 60 and probe.waited_s == 0.25
+
+
+def test_a_veth_with_an_xdp_program_counts_frames_without_their_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = counters(1_000, 1_000)
+    counted["function.in0"]["rx_bytes"] = 46 * 1_000
+    found = prober(monkeypatch, counted, 1_000, "forward")
+    found.probe(1_000, 1)
+    assert found.size_reasons() == ["function.in0 received frames of 46.0 B on average instead of 60.0 B"]
+    found._meter.in_xdp = {"function.in0"}
+    assert found.size_reasons() == [] and found.mean_bytes == 60
+
+
+def test_a_generator_that_takes_long_to_start_is_tried_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a guest emulated in software: one unlucky probe would make it unavailable to the whole campaign."""
+    tried: list[float] = []
+
+    def probe(rate_fps: float, duration_s: float) -> Probe:
+        tried.append(duration_s)
+        if duration_s < 1:
+            raise InstrumentError("trafgen's number of frames sent cannot be 0")
+        return Probe(rate_fps, duration_s, 1_000, 1_000, duration_s, {})
+
+    slow = SimpleNamespace(ready=nullcontext, probe=probe)
+    monkeypatch.setattr(probing_module, "deployed", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(probing_module, "Prober", lambda *_: slow)
+    pool = cast(Any, SimpleNamespace(get=lambda level: None))
+    assert LoadProbes(cast(Any, None), pool, pool)._probe_generator(cast(Any, None), "veth-direct", "trafgen", "4")
+    assert tried == [0.2, 2.0]
 
 
 def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +264,9 @@ def two_chains(
     counted |= {port.replace(".", "-2."): each for port, each in counters(sent, received[1]).items()}
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, counted])
-    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
+    monkeypatch.setattr(
+        probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now), in_xdp=set())
+    )
     monkeypatch.setattr(probing.time, "sleep", lambda _: None)
     bed, left = SimpleNamespace(apparatus=SimpleNamespace(windows=[])), iter(windows)
 

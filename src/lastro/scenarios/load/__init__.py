@@ -199,11 +199,6 @@ def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
     Raises: Unavailable if not."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
     require_no_xdp_on_cards(config)
-    if IMPLEMENTATION.of(config) == "xdp":
-        raise Unavailable(
-            "a veth runs a program of XDP on the CPU that sends: the rates would be those of the generator",
-            'measure XDP in scenario = "chain"',
-        )
     kind = chosen_class(LoadGenerator, config)
     if Impairment.of(config) and DIRECTION.of(config) == BOTH:
         raise Unavailable(

@@ -2,7 +2,8 @@
 
 The kernel forwards a packet over a veth pair on the CPU that sends it, before the sender can send the next packet. So
 no packet is lost: a slow function slows its generator down, unlike on a real wire. Receive packet steering moves the
-packets that reach the function to other CPUs, whose queues can overflow. Source: networking/scaling.rst of Linux.
+packets that reach the function to other CPUs, whose queues can overflow. An XDP program runs before that, so a thread of
+the kernel polls its port on those CPUs. Source: networking/scaling.rst and networking/napi.rst of Linux.
 
 Behind a real wire, the interrupts of a network card choose the CPU, and nothing is steered."""
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lastro.errors import CommandFailed, Unavailable
 from lastro.host.base import Host
 from lastro.host.ledger import NETNS_DIR
 from lastro.instruments.load_generator import BUFFER_BYTES
@@ -40,14 +42,31 @@ GENERATOR_CPU = Setting(
 )
 _FUNCTION_CPUS = "CPUs of the function's kernel"  # a condition
 _LARGEST_BUFFER, _LONGEST_QUEUE = "/proc/sys/net/core/wmem_max", "/proc/sys/net/core/netdev_max_backlog"
+_RING_FRAMES = 256  # of a veth with an XDP program: VETH_RING_SIZE in drivers/net/veth.c
 _FRAME_IN_KERNEL_BYTES = 768  # of the smallest
 # A runtime that gives its container a read-only /sys makes this namespace's sysfs read-only in all of its mounts.
 _SCRIPT = """mount -t sysfs sysfs /sys
 mode=ro; ! [ -w /sys/class/net ] || mode=rw
 mount -o remount,rw /sys
-for file in {files}; do echo {mask} > $file; done
-mount -o remount,$mode /sys
+{choose}mount -o remount,$mode /sys
 """
+_STEER = "for file in /sys/class/net/{port}/queues/rx-*/rps_cpus; do echo {mask} > $file; done\n"
+# Prints a line for each thread. Threads of the kernel are visible only in the host's own namespace of processes.
+_POLL = """threads() {{ grep -ls '^napi/{port}-' /proc/[0-9]*/comm || :; }}
+before=$(threads)
+echo 1 > /sys/class/net/{port}/threaded
+for thread in $(threads); do
+    case "$before" in
+    *"$thread"*) ;;
+    *)
+        thread=${{thread%/comm}} thread=${{thread#/proc/}}
+        taskset --cpu-list --pid {cpus} "$thread"
+        renice -n -20 -p "$thread" >/dev/null # as the soft interrupts of other ports, it goes before processes
+        ;;
+    esac
+done
+"""
+_REMEDY = "use a kernel from Linux 5.12 on, whose threads can poll a port"
 
 
 def generator_cpu(instance: Instance) -> int | None:
@@ -70,31 +89,49 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     """Choose the CPUs that process packets for the functions, as `steering` asks; return the condition to record."""
     if chain.attachment.wired:
         return {_FUNCTION_CPUS: "those that the interrupts of its network cards choose"}
-    functions = {role: instance for role, instance in chain.instances.items() if role.startswith(FUNCTION)}
-    on_host = {role: one for role, one in functions.items() if one.shares_kernel and not one.takes_taps}
-    cpus = [cpu for cpu in chain.source.testbed.usable_cpus if cpu != generator_cpu(chain.source)]
-    by_sender = steering == SENDER or not cpus
-    where = "the one that sends" if by_sender else f"{', '.join(map(str, cpus))}, by receive packet steering"
-    if len(on_host) < len(functions):
-        other = ", ".join(role for role in functions if role not in on_host)
-        where = f"{where}; {other}: its own" if on_host else "its own"
-    condition = {_FUNCTION_CPUS: where}
-    if by_sender:
-        return condition
-    files = [f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
-    for instance in on_host.values():
-        enter = ["nsenter", f"--net={NETNS_DIR / instance.netns}", "unshare", "--mount", "sh", "-e"]
-        instance.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(cpus), files=" ".join(files)))
-    return condition
+    functions = {role: each for role, each in chain.instances.items() if role.startswith(FUNCTION)}
+    here = {role: each for role, each in functions.items() if each.shares_kernel and not each.takes_taps}
+    others = [each for each in chain.source.testbed.usable_cpus if each != generator_cpu(chain.source)]
+    where = "the one that sends"
+    if others and steering != SENDER:
+        moved = [_move(each, (chain.path.inside, chain.path.outside), others) for each in here.values()]
+        where = "; ".join(dict.fromkeys(moved))
+    if len(here) < len(functions):
+        other = ", ".join(role for role in functions if role not in here)
+        where = f"{where}; {other}: its own" if here else "its own"
+    return {_FUNCTION_CPUS: where}
 
 
-def queue_frames(chains: Sequence[Chain]) -> int:
+def _move(instance: Instance, ports: Sequence[str], cpus: list[int]) -> str:
+    """Have `cpus` process the packets that reach these ports of an instance; return which CPUs do so, and by what.
+
+    Raises: Unavailable when the kernel cannot poll a port by a thread."""
+    polled = {link["ifname"] for link in instance.links() if "xdp" in link}
+    listed = ",".join(map(str, cpus))
+    choose = [(_POLL if port in polled else _STEER).format(port=port, mask=_mask(cpus), cpus=listed) for port in ports]
+    enter = ["nsenter", f"--net={NETNS_DIR / instance.netns}", "unshare", "--mount", "sh", "-e"]
+    try:
+        done = instance.testbed.host.run(enter, stdin=_SCRIPT.format(choose="".join(choose)))
+    except CommandFailed as error:
+        if not polled:
+            raise
+        raise Unavailable(f"no thread of the kernel polls {' and '.join(polled)}: {error.message}", _REMEDY) from error
+    listed = listed.replace(",", ", ")
+    if not polled:
+        return f"{listed}, by receive packet steering"
+    return f"{listed if done.text else 'any'}, by threads of the kernel that poll the ports of its XDP program"
+
+
+def queue_frames(chains: Sequence[Chain], implementation: str) -> int:
     """Return the length in frames of the host's queues in front of the functions; 0 if there is none or it is unknown.
 
-    Each CPU has one, and the frames of a chain wait in that of one CPU."""
+    An XDP program has the ring of its port. Otherwise, each CPU has a queue, and the frames of a chain wait in that of
+    one CPU."""
     function, others = chains[0].instances["function"], chains[0].source.testbed.usable_cpus[1:]
     if function.takes_taps or not function.shares_kernel or not others or chains[0].attachment.wired:
         return 0
+    if implementation == "xdp":
+        return len(chains) * _RING_FRAMES
     longest = int(function.testbed.host.view.read([_LONGEST_QUEUE]).get(_LONGEST_QUEUE, 0))
     return min(len(chains), len(others)) * longest
 
