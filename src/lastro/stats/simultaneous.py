@@ -1,6 +1,4 @@
-"""A comparison of two means in a family: do they differ, are they equivalent, or how many blocks would decide?
-
-Loads numpy."""
+"""A comparison of two means in a family: do they differ, are they equivalent, or how many blocks would decide?"""
 
 from __future__ import annotations
 
@@ -9,16 +7,19 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from lastro.stats._projections import Floats
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 
+if TYPE_CHECKING:
+    from lastro.stats._projections import Floats
+
+    Room = tuple[Floats | float, Floats | float]
+    Rooms = Callable[[Floats], Iterable[Room]]
+
 MOST_BLOCKS = 1000  # larger numbers of blocks are not reported
-_POINTS = (np.arange(24) + 0.5) / 24  # equally probable quantiles of a variance
-Rooms = Callable[[Floats], Iterable[tuple[Floats | float, Floats | float]]]
+_POINTS = 24  # equally probable quantiles of a variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,13 @@ class Outlook:
 
         `rooms` maps half the width of the interval then to the ends (low, high) of each; a room whose low end is above
         its high one is empty. `n` must exceed the number of blocks so far."""
+        import numpy as np
         from scipy.special import chdtri, ndtr
 
+        points = (np.arange(_POINTS) + 0.5) / _POINTS
         more_df = self._more_df(n)
-        true = self.df / chdtri(self.df, _POINTS)[:, None]  # variance, as a multiple of the one shown so far
-        new = true * chdtri(more_df, _POINTS) / more_df  # that more blocks show
+        true = self.df / chdtri(self.df, points)[:, None]  # variance, as a multiple of the one shown so far
+        new = true * chdtri(more_df, points) / more_df  # that more blocks show
         half = self.half_width(n) * np.sqrt((self.df + more_df * new) / (self.df + more_df))
         change = self.error * np.sqrt(true * (1 - self.n_blocks / n))
         inside = np.zeros_like(half)
@@ -175,9 +178,9 @@ class Pair:
         error = (math.log(high / low) if self.relative else high - low) / 2 / critical
         outlook = Outlook(self.distance, error, df, self.n_blocks, confidence)
 
-        def rooms(half: Floats) -> Iterable[tuple[Floats | float, Floats | float]]:
+        def rooms(half: Floats) -> Iterable[Room]:
             """They differ beyond `half` of no difference, and are alike as far within the margin."""
-            both = np.maximum(half, margin - half)
+            both = abs(half - margin / 2) + margin / 2  # the larger of `half` and the rest of the margin
             return (-math.inf, -both), (half - margin, margin - half), (both, math.inf)
 
         def decided(n: int) -> float:
