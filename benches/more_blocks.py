@@ -63,7 +63,7 @@ def open_decisions(rng: np.random.Generator, n: int, kind: str) -> Iterator[Stat
         first = chosen(metrics, n)
         if (at := first.likeliest) is None:
             continue
-        more = [more_blocks(first.odds[at].holds, n, chance, ALPHA / CANDIDATES) for chance in CHANCES]
+        more = [more_blocks(first.odds[at].tail, n, chance, first.levels(ALPHA)) for chance in CHANCES]
         yield [each and n + each for each in more], lambda n, at=at, all_=metrics: chosen(all_, n).verdict(at) != "open"
 
 
@@ -74,7 +74,7 @@ def open_costs(rng: np.random.Generator, n: int, kind: str) -> Iterator[Stated]:
         first = chosen(metrics, n)
         for other, less in zip(first.alike, first.alike_less, strict=True):
             pair = [first.recommended or 0, other]
-            more = [more_blocks(1 - less, n, chance, ALPHA) for chance in CHANCES]
+            more = [more_blocks(less, n, chance, (ALPHA, ALPHA)) for chance in CHANCES]
             yield (
                 [each and n + each for each in more],
                 lambda n, all_=metrics, pair=pair: not chosen(all_, n, pair).alike,

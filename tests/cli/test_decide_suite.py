@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import takewhile
@@ -110,6 +111,22 @@ def test_service_levels_hold_in_every_study_that_has_their_metric(tmp_path: Path
     assert "✕ does not hold: " in text and " (< 1 %)" in text
     every = {each["metric"] for each in lastro("decide", place, "--json").json["studies"]}
     is_error(lastro("decide", place, "--sla", "speed > 3"), 2, "no metric is named 'speed'", *every)
+
+
+def test_a_service_level_on_a_study_that_does_not_count_names_it_and_says_why(tmp_path: Path) -> None:
+    place = mendes(tmp_path)
+    shutil.rmtree(place / "cpu")
+    folder = papers.folder("mendes2019")
+    assert folder is not None
+    study = load(folder / "cpu.toml", schemas())
+    make_campaign(place / "cpu", replace(study, design=replace(study.design, replicates=1)))
+    others = {metric.name for name in NAMES[1:] for metric in load(folder / f"{name}.toml", schemas()).metrics}
+    metric = next(metric.name for metric in study.metrics if metric.name not in others)
+    why = f"{metric}, and it does not count here: it has fewer than two blocks"
+    is_error(
+        lastro("decide", place, "--sla", f"{metric} >= 80"), 2, why, "only ", f"decide on {place / 'cpu'} by itself"
+    )
+    is_error(lastro("decide", place, "--sla", "speed > 3"), 2, "no metric is named 'speed'", metric)
 
 
 @pytest.mark.parametrize("n", [1])

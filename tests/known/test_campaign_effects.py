@@ -85,3 +85,11 @@ def test_intervals_hold_the_mean_over_campaigns_and_violators_are_rare(n: int, m
 def test_blocks_that_are_pooled_as_one_campaign_promise_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision, "DRAWS", 500)
     assert promises.rates(2, promises.SHIFTS["10 %"], 60, as_one=True).means < 0.75
+
+
+def test_campaigns_that_ended_when_they_were_decided_do_not_mislead_all_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decision, "DRAWS", 500)
+    _, together, blocks = promises.until_decided(3, promises.SHIFTS["3 %"], 10)
+    assert together <= 0.1 and 2 < blocks < promises.MOST_BLOCKS

@@ -13,7 +13,7 @@ from scipy.stats import norm, t
 
 from lastro.stats import decision
 from lastro.stats.cell_means import DRAWS, MetricTrials
-from lastro.stats.decision import Choice, Limit, choose, more_blocks
+from lastro.stats.decision import Choice, Limit, TailOdds, choose, more_blocks
 
 Cells = dict[tuple[int, int], dict[int, float]]
 
@@ -52,10 +52,11 @@ def test_costs_that_are_not_distinguishable_are_named_with_the_probability_that_
     found = one({0: list(1.32 + noise[::-1]), 1: list(1.30 + noise), 2: list(2.0 + noise)}, Limit(0, 1.0, True))
     assert (found.recommended, found.alike, found.accepted) == (1, (0,), (1, 0, 2))
     (less,) = found.alike_less
-    assert 0.05 < less < 0.5
-    likely, sure = (more_blocks(1 - less, 5, chance, 0.05) for chance in (0.5, 0.8))
+    assert 0.05 < less.p < 0.5 and less.df > 4
+    likely, sure = (more_blocks(less, 5, chance, (0.05, 0.05)) for chance in (0.5, 0.8))
     assert likely is not None and sure is not None and 1 < likely < sure
-    assert more_blocks(0.5, 5, 0.8, 0.05) == more_blocks(1 - 0.5, 5, 0.8, 0.05), "either may be the cheaper one"
+    reverse = less._replace(p=1 - less.p)
+    assert more_blocks(reverse, 5, 0.8, (0.05, 0.05)) == sure, "either may be the cheaper one"
 
 
 def test_no_candidate_and_no_decision_are_two_outcomes() -> None:
@@ -123,7 +124,7 @@ def test_the_blocks_that_decide_do_so_as_often_as_said() -> None:
         truth = rng.uniform(-4.0, 4.0)  # standard errors of five blocks from the limit
         seen = truth + rng.normal()
         holds = float(norm.cdf(seen))
-        if not 0.05 < holds < 0.95 or (more := more_blocks(holds, 5, 0.5, 0.05)) is None:
+        if not 0.05 < holds < 0.95 or (more := more_blocks(TailOdds(holds, 200.0), 5, 0.5, (0.05, 0.05))) is None:
             continue
         asked += 1
         sharper = math.sqrt((5 + more) / 5)
@@ -134,9 +135,25 @@ def test_the_blocks_that_decide_do_so_as_often_as_said() -> None:
 
 
 def test_more_certainty_needs_more_blocks() -> None:
-    found = [more_blocks(0.8, 5, chance, 0.05) for chance in (0.5, 0.8)]
+    found = [more_blocks(TailOdds(0.8, 4.0), 5, chance, (0.05, 0.05)) for chance in (0.5, 0.8)]
     assert found[0] is not None and found[1] is not None and 1 <= found[0] < found[1]
-    assert more_blocks(0.5, 5, 0.99, 0.001) is None and 1 / DRAWS < 0.001
+    assert more_blocks(TailOdds(0.5, 4.0), 5, 0.99, (0.001, 0.001)) is None and 1 / DRAWS < 0.001
+
+
+def test_the_tails_of_draws_are_those_of_students_t() -> None:
+    """With five blocks, the mean of a single candidate has four degrees of freedom; constant values have none."""
+    (odds,) = one({0: [9.0, 10.0, 11.5, 10.4, 9.7]}, Limit(0, 9.5, True)).odds
+    assert odds.tail.p == odds.holds and odds.tail.df == pytest.approx(4.0, rel=0.25)
+
+
+def test_fewer_candidates_in_question_need_fewer_blocks() -> None:
+    """Of four candidates, Holm's method tests the only open one at a larger level than one of four open ones."""
+    noise = np.array([-0.05, 0.03, 0.05, -0.03, 0.02])
+    values = {0: list(1.02 + noise), 1: list(2.0 + noise), 2: list(2.2 + noise[::-1]), 3: list(0.5 + noise)}
+    found = one(values, Limit(0, 1.0, True))
+    assert found.verdict(0) == "open" and found.levels(0.05) == (0.05, 0.05 / 3)
+    blocks = [more_blocks(found.odds[0].tail, 5, 0.8, (alpha, alpha)) for alpha in (0.05, 0.05 / 4)]
+    assert blocks[0] is not None and blocks[1] is not None and blocks[0] < blocks[1]
 
 
 def test_without_a_candidate_that_was_measured_everywhere_nothing_is_decided() -> None:

@@ -187,8 +187,7 @@ class SlaDecision:
         assert at is not None
         if self.n_campaigns > 1:
             return None
-        alpha = self.question.alpha / len(self.candidates)
-        return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
+        return more_blocks(self.choice.odds[at].tail, self.n_blocks, chance, self.choice.levels(self.question.alpha))
 
     def more_blocks_on_cost(self, chance: float) -> int | None:
         """Return the number of further blocks after which it is known which candidates in `choice.alike` cost less.
@@ -196,7 +195,7 @@ class SlaDecision:
         For each candidate, that number suffices with the probability `chance`. None if even the maximum number would
         not, or if there is no such candidate."""
         alpha = self.question.alpha
-        needed = [more_blocks(1 - less, self.n_blocks, chance, alpha) for less in self.choice.alike_less]
+        needed = [more_blocks(less, self.n_blocks, chance, (alpha, alpha)) for less in self.choice.alike_less]
         known = [n for n in needed if n is not None]
         return max(known) if known and len(known) == len(needed) else None
 

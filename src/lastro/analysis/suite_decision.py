@@ -8,7 +8,7 @@ the weighted geometric mean of goodness over the studies, by draws from the post
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,7 +135,7 @@ def decide_suite(
     first_study = next(iter(used.values())).study
     baseline, _ = split_options(str(first_study.design.baseline.get(PLATFORM, "")))
     reference = next(names.index(name) for name in (NATIVE, baseline, names[0]) if name in names)
-    by_study = _service_levels(used, levels)
+    by_study = _service_levels(used, levels, [(reports[name], why) for name, why in left_out.items()])
     alpha = alpha_of(confidence) / max(1, sum(map(bool, by_study.values())))
     studies, decisions = [], []
     for name, report in used.items():
@@ -190,12 +190,14 @@ def _directed_metric(report: CampaignResults) -> Metric:
     return next(metric for metric in report.metrics if metric.better != "neither")
 
 
-def _service_levels(reports: Mapping[str, CampaignResults], texts: Sequence[str]) -> dict[str, list[ServiceLevel]]:
+def _service_levels(
+    reports: Mapping[str, CampaignResults], texts: Sequence[str], left_out: Sequence[tuple[CampaignResults, str]]
+) -> dict[str, list[ServiceLevel]]:
     """Return {study: its service levels}: those of `texts` that apply to it, or else those in its study file.
 
-    Raises: InputError for a text that does not apply to any study."""
+    `left_out` are the studies that do not count, with the reasons. Raises: InputError for a text that does not apply to
+    any study that counts."""
     by_study: dict[str, list[ServiceLevel]] = {name: [] for name in reports}
-    metrics = [metric for report in reports.values() for metric in report.metrics]
     for text in texts:
         n_refused = 0
         for name, report in reports.items():
@@ -204,11 +206,26 @@ def _service_levels(reports: Mapping[str, CampaignResults], texts: Sequence[str]
             except InputError:
                 n_refused += 1
         if n_refused == len(reports):
-            ServiceLevel.parse(text, metrics)  # the error names the metrics of all studies
+            raise _does_not_apply(text, reports.values(), left_out)
     for name, report in reports.items():
         of_file = [f"{metric} {level}" for metric, level in report.study.sla.items()]
         by_study[name] = by_study[name] or [ServiceLevel.parse(text, report.metrics) for text in of_file]
     return by_study
+
+
+def _does_not_apply(
+    text: str, used: Iterable[CampaignResults], left_out: Sequence[tuple[CampaignResults, str]]
+) -> InputError:
+    """Return the error for a service level on a metric that only studies of `left_out` have.
+
+    Raises: InputError if no study has the metric; it names those of all studies."""
+    every = [*used, *(report for report, _ in left_out)]
+    level = ServiceLevel.parse(text, [metric for report in every for metric in report.metrics])
+    report, why = next((report, why) for report, why in left_out if level.metric in report.metrics)
+    return InputError(
+        f"--sla '{text}': only {report.directory} measures {level.metric.name}, and it does not count here: {why}",
+        f"decide on {report.directory} by itself",
+    )
 
 
 def _study_trials(report: CampaignResults, names: Sequence[str], weight: float) -> StudyTrials:

@@ -36,8 +36,8 @@ from lastro.builders.decision import decision_answer
 from lastro.document import Block, Items, Paragraph, Table, Title
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
-from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
+from lastro.stats.simultaneous import MOST_BLOCKS
 from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, place_of
 from lastro.words.claims import verdict_text

@@ -17,8 +17,8 @@ from lastro.builders.decision_tables import (
     number_text,
 )
 from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Title, section
-from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
+from lastro.stats.simultaneous import MOST_BLOCKS
 from lastro.study.fraction import Fraction
 from lastro.study.levels import NONE, split_options
 from lastro.study.service_level import ServiceLevel

@@ -14,10 +14,9 @@ Andradóttir and Kim, Naval Research Logistics 57 (2010) 403-421, for the questi
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -25,12 +24,16 @@ from lastro.stats._projections import Floats
 from lastro.stats.campaign_effects import CampaignDraws, Campaigns
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
 from lastro.stats.intervals import Estimate, median_of
-from lastro.stats.simultaneous import Outlook
+from lastro.stats.simultaneous import Outlook, least_blocks
 
-_FINER = 4  # times the usual number of draws at a look, whose level is smaller, up to `_MOST_DRAWN` values in all
-_MOST_DRAWN = 10_000_000
-MOST_BLOCKS = 1000
+# The draws have a fixed seed, so the error of a level is the same in all decisions on the same number of blocks. It may
+# be a tenth of the level with the usual number of draws. Few candidates have up to `_FINER` times as many draws, with
+# which they take no longer than `_MOST_VALUES` values of each draw with the usual number. A look, whose level is
+# smaller, has more values.
+_FINER = 4
+_MOST_VALUES, _MOST_VALUES_AT_LOOK = 48, 1250
 _NO_CHANCE = 0.1  # of alpha: a candidate that holds its limits with a lower probability is not in the family of tests
+_NORMAL_TAILS = 200.0  # degrees of freedom with which Student's t is nearly normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,26 @@ class Limit:
     at_least: bool
 
 
+class TailOdds(NamedTuple):
+    """The probability `p` that a quantity is on the good side of a value, by draws.
+
+    `df` are the degrees of freedom of Student's t whose tails are as heavy as those of the draws."""
+
+    p: float
+    df: float
+
+
 @dataclass(frozen=True, slots=True)
 class LimitOdds:
     """How a candidate compares with one limit in its worst `condition`, where its mean may violate the limit the most.
 
-    `mean` is that in the worst condition. `holds` is the probability that the mean holds the limit in all conditions.
-    """
+    `mean` is that in the worst condition, and `df` are the degrees of freedom of its tails (`TailOdds`). `holds` is the
+    probability that the mean holds the limit in all conditions."""
 
     condition: int
     mean: Estimate
     holds: float
+    df: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,12 @@ class CandidateOdds:
     cost: Estimate | None
     cheapest: float
     missing: tuple[int, ...] = ()
+
+    @property
+    def tail(self) -> TailOdds:
+        """The probability that it holds all limits, with the tails of the limit that it holds least probably."""
+        least = min((odds for odds in self.limits if odds), key=lambda odds: odds.holds, default=None)
+        return TailOdds(self.holds, least.df if least else _NORMAL_TAILS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +114,7 @@ class Choice:
 
     `odds` has an entry for each candidate, in the order of their indices. `recommended` is the cheapest accepted
     candidate. `alike` are the other accepted candidates whose cost is not distinguishable from that of the recommended
-    one; `alike_less` has for each the probability that it costs less. `open_cheaper` are open candidates that may cost
+    one; `alike_less` has for each how probably it costs less. `open_cheaper` are open candidates that may cost
     less than the recommended one. `saving` is the fraction of the recommended candidate's cost that the truly cheapest
     accepted candidate would save, averaged over the uncertainty of the costs."""
 
@@ -106,7 +125,7 @@ class Choice:
     alike: tuple[int, ...]
     open_cheaper: tuple[int, ...]
     saving: float = 0.0
-    alike_less: tuple[float, ...] = ()
+    alike_less: tuple[TailOdds, ...] = ()
 
     @property
     def outcome(self) -> Literal["recommended", "none", "undecided"]:
@@ -115,6 +134,15 @@ class Choice:
             return "recommended"
         measured = sum(not odds.missing for odds in self.odds)
         return "none" if (measured or not self.odds) and len(self.rejected) == measured else "undecided"
+
+    def levels(self, alpha: float) -> tuple[float, float]:
+        """Return the levels of significance at which Holm's method next accepts, and next rejects, an open candidate.
+
+        It divides `alpha` by the number of candidates that are not yet significant."""
+        measured = [at for at, odds in enumerate(self.odds) if not odds.missing]
+        to_accept = sum(_has_chance(self.odds[at], alpha) and at not in self.accepted for at in measured)
+        to_reject = sum(at not in self.rejected for at in measured)
+        return alpha / max(1, to_accept), alpha / max(1, to_reject)
 
     @property
     def likeliest(self) -> int | None:
@@ -152,8 +180,9 @@ def choose(
     `stage` is for a look at a campaign that grows. `campaigns` are {block: campaign} if there are several, which
     `campaign_effects` requires to be linked. At least two blocks are needed."""
     n_candidates, n_conditions = size
-    finer = min(_FINER * DRAWS, _MOST_DRAWN // max(1, n_candidates * n_conditions * len(metrics)))
-    shape = (DRAWS if stage is _ONLY_LOOK else max(DRAWS, finer), n_candidates)
+    most_values = _MOST_VALUES if stage is _ONLY_LOOK else _MOST_VALUES_AT_LOOK
+    finer = most_values // max(1, n_candidates * n_conditions * len(metrics))
+    shape = (DRAWS * min(max(1, finer), _FINER), n_candidates)
     size_drawn = (*shape, n_conditions)
     draws = CampaignDraws(metrics, size_drawn, campaigns) if campaigns else MeanDraws(metrics, size_drawn)
     holds, may_hold, next_holds = (np.ones(shape, bool) for _ in range(3))
@@ -182,21 +211,25 @@ def choose(
     return _choice(tuple(odds), costs, alpha, stage)
 
 
-def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int | None:
+def more_blocks(odds: TailOdds, n_blocks: int, chance: float, alphas: tuple[float, float]) -> int | None:
     """Return how many more blocks are needed to accept or reject a candidate with the probability `chance`.
 
-    None if that takes more than `MOST_BLOCKS`. `alpha` is the level of the tests.
+    None if that takes more than `MOST_BLOCKS`. `odds` say, after `n_blocks` blocks, how probably it holds its limits,
+    or costs more than another. `alphas` are the levels of significance of accepting and of rejecting it.
 
-    `holds` is the probability, after `n_blocks` blocks, that the candidate holds its limits, or that it costs more than
-    another. By Student's t, it determines how many standard errors the mean is from the limits, or from the other cost.
-    The blocks so far remain part of the mean (`Outlook`)."""
+    By Student's t, the probability is how many standard errors the mean is from the limits, or from the other cost. The
+    blocks so far remain part of the mean (`Outlook`)."""
     from scipy.special import stdtrit
 
     least = 1 / DRAWS  # the least probability that the draws can show
-    distance = float(stdtrit(n_blocks - 1, min(max(holds, least), 1 - least)))
-    outlook = Outlook(distance, 1.0, n_blocks - 1, n_blocks, 1 - 2 * alpha)
-    more = bisect_left(range(MOST_BLOCKS + 1), chance, lo=1, key=lambda more: outlook.excludes((0.0,), n_blocks + more))
-    return more if more <= MOST_BLOCKS else None
+    distance = float(stdtrit(odds.df, min(max(odds.p, least), 1 - least)))
+    accepts, rejects = (Outlook(distance, 1.0, odds.df, n_blocks, 1 - 2 * alpha) for alpha in alphas)
+
+    def decides(n: int) -> float:
+        accepted = accepts.lies_in(lambda half: [(half, math.inf)], n)
+        return accepted + rejects.lies_in(lambda half: [(-math.inf, -half)], n)
+
+    return least_blocks(lambda more: decides(n_blocks + more), chance, 1)
 
 
 def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage: Stage) -> Choice:
@@ -204,18 +237,18 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
     known = [at for at in range(len(odds)) if not odds[at].missing]
     order = sorted(known, key=lambda at: cost.spread if (cost := odds[at].cost) else (math.inf,) * 3)
     least = 1 / len(costs)  # the least probability that this number of draws can show
-    violates = {at: max(1 - odds[at].holds, least) for at in known if odds[at].may_hold > alpha * _NO_CHANCE}
+    violates = {at: max(1 - odds[at].holds, least) for at in known if _has_chance(odds[at], alpha)}
     accepted = _by_holm(violates, alpha, stage, stage.accepted) - stage.rejected
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
     recommended = next((at for at in order if at in accepted), None)
     alike: tuple[int, ...] = ()
-    alike_less: tuple[float, ...] = ()
+    alike_less: tuple[TailOdds, ...] = ()
     saving = 0.0
     cheaper: tuple[int, ...] = tuple(at for at in order if at not in accepted | rejected)
     if recommended is not None:
         less = {at: float((costs[:, at] < costs[:, recommended]).mean()) for at in order if at != recommended}
         alike = tuple(at for at in order if at in accepted and less.get(at, 0.0) > alpha)
-        alike_less = tuple(less[at] for at in alike)
+        alike_less = tuple(TailOdds(less[at], _tails(costs[:, at] - costs[:, recommended])) for at in alike)
         cheaper = tuple(at for at in cheaper if less[at] > alpha)
         saving = _saving(costs[:, recommended], costs[:, [at for at in order if at in accepted]])
     return Choice(
@@ -228,6 +261,23 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
         saving,
         alike_less,
     )
+
+
+def _has_chance(odds: CandidateOdds, alpha: float) -> bool:
+    """Return whether a candidate is in the family of those that are tested for acceptance."""
+    return odds.may_hold > alpha * _NO_CHANCE
+
+
+def _tails(draws: Floats) -> float:
+    """Return the degrees of freedom of Student's t whose tails are as heavy as those of the draws."""
+    from scipy.special import stdtrit
+
+    low, first, third, high = np.quantile(draws, (0.025, 0.25, 0.75, 0.975))
+    if not third > first:
+        return _NORMAL_TAILS
+    dfs = np.geomspace(1, _NORMAL_TAILS, 80)
+    heaviness = stdtrit(dfs, 0.975) / stdtrit(dfs, 0.75)  # falls with the degrees of freedom
+    return float(np.interp(-(high - low) / (third - first), -heaviness, dfs))
 
 
 def _saving(own: Floats, costs: Floats) -> float:
@@ -270,7 +320,8 @@ def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> li
     odds: list[LimitOdds | None] = []
     for at, condition in enumerate(worst):
         mean = median_of(means[:, at, condition], alpha)
-        odds.append(LimitOdds(int(condition), mean, float(good[:, at].all(axis=1).mean())) if mean else None)
+        holds = float(good[:, at].all(axis=1).mean())
+        odds.append(LimitOdds(int(condition), mean, holds, _tails(means[:, at, condition])) if mean else None)
     return odds
 
 

@@ -5,22 +5,31 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 
+if TYPE_CHECKING:
+    from lastro.stats._projections import Floats
+
+    Room = tuple[Floats | float, Floats | float]
+    Rooms = Callable[[Floats], Iterable[Room]]
+
 MOST_BLOCKS = 1000  # larger numbers of blocks are not reported
+_POINTS = 24  # equally probable quantiles of a variance
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """What more blocks will make of an estimate: of `value`, with the standard `error` and its `df`, after `n_blocks`.
 
-    The spread is assumed to stay as it is. Seen from now, the estimate after n blocks then has a variance of the
-    present squared error minus the squared error after n blocks (Spiegelhalter, Freedman and Blackburn, Controlled
-    Clinical Trials 7 (1986) 8-17). `confidence` is that of a two-sided interval of this estimate alone."""
+    Seen from now, the estimate after n blocks has a variance of the true squared error now minus that after n blocks
+    (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7 (1986) 8-17). How large the true error is, is
+    known with `df` degrees of freedom: where more blocks show a larger spread, the interval becomes wider, too.
+    `confidence` is that of a two-sided interval of this estimate alone."""
 
     value: float
     error: float
@@ -29,24 +38,35 @@ class Outlook:
     confidence: float
 
     def half_width(self, n: int) -> float:
-        """Return half the width of the interval after `n` blocks."""
-        df = self.df * (n - 1) / max(1, self.n_blocks - 1)
-        return t_quantile(self.confidence, df) * self.error * math.sqrt(self.n_blocks / n)
+        """Return half the width of the interval after `n` blocks if these show the same spread."""
+        return t_quantile(self.confidence, self.df + self._more_df(n)) * self.error * math.sqrt(self.n_blocks / n)
 
-    def between(self, low: float, high: float, n: int) -> float:
-        """Return the probability that the estimate lies between two values, either of which may be infinite, after `n`.
+    def lies_in(self, rooms: Rooms, n: int) -> float:
+        """Return the probability that the estimate lies in one of some disjoint `rooms` after `n` blocks.
 
-        `n` must exceed the number of blocks so far."""
-        from scipy.special import stdtr
+        `rooms` maps half the width of the interval then to the ends (low, high) of each; a room whose low end is above
+        its high one is empty. `n` must exceed the number of blocks so far."""
+        import numpy as np
+        from scipy.special import chdtri, ndtr
 
-        change = self.error * math.sqrt(1 - self.n_blocks / n)
-        return float(stdtr(self.df, (high - self.value) / change) - stdtr(self.df, (low - self.value) / change))
+        points = (np.arange(_POINTS) + 0.5) / _POINTS
+        more_df = self._more_df(n)
+        true = self.df / chdtri(self.df, points)[:, None]  # variance, as a multiple of the one shown so far
+        new = true * chdtri(more_df, points) / more_df  # that more blocks show
+        half = self.half_width(n) * np.sqrt((self.df + more_df * new) / (self.df + more_df))
+        change = self.error * np.sqrt(true * (1 - self.n_blocks / n))
+        inside = np.zeros_like(half)
+        for low, high in rooms(half):
+            inside += np.maximum(ndtr((high - self.value) / change) - ndtr((low - self.value) / change), 0.0)
+        return float(inside.mean())
 
     def excludes(self, ends: Sequence[float], n: int) -> float:
         """Return the probability that the interval after `n` blocks contains none of these values, in rising order."""
-        half = self.half_width(n)
-        rooms = itertools.pairwise((-math.inf, *ends, math.inf))
-        return math.fsum(self.between(a + half, b - half, n) for a, b in rooms if b - a > 2 * half)
+        pairs = list(itertools.pairwise((-math.inf, *ends, math.inf)))
+        return self.lies_in(lambda half: [(a + half, b - half) for a, b in pairs], n)
+
+    def _more_df(self, n: int) -> float:
+        return self.df * (n - self.n_blocks) / max(1, self.n_blocks - 1)
 
 
 def least_blocks(probability_with: Callable[[int], float], probability: float, least: int) -> int | None:
@@ -158,11 +178,12 @@ class Pair:
         error = (math.log(high / low) if self.relative else high - low) / 2 / critical
         outlook = Outlook(self.distance, error, df, self.n_blocks, confidence)
 
+        def rooms(half: Floats) -> Iterable[Room]:
+            """They differ beyond `half` of no difference, and are alike as far within the margin."""
+            both = abs(half - margin / 2) + margin / 2  # the larger of `half` and the rest of the margin
+            return (-math.inf, -both), (half - margin, margin - half), (both, math.inf)
+
         def decided(n: int) -> float:
-            half = outlook.half_width(n)
-            if 2 * half <= margin:
-                return 1.0
-            differ = 1 - outlook.between(-half, half, n)
-            return differ + (outlook.between(half - margin, margin - half, n) if half < margin else 0.0)
+            return outlook.lies_in(rooms, n)
 
         return decided

@@ -6,9 +6,9 @@ import math
 
 from lastro.analysis.decision import SlaDecision
 from lastro.results.looks import Look
-from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.stats.settled import Dropped
+from lastro.stats.simultaneous import MOST_BLOCKS
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import percent
