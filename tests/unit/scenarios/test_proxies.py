@@ -26,7 +26,7 @@ from lastro.scenarios.proxy import origin as origins
 from lastro.scenarios.shared.timing import InstanceTimes
 from lastro.scenarios.shared.window import Meters
 
-from .test_proxy_scenario import config
+from .test_proxy import config
 
 PAGE = origins.page("198.19.2.10", 1000)
 
