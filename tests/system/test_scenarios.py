@@ -32,7 +32,7 @@ STUDIES: dict[
 
 
 def witnesses(scenario: type[Scenario], valid: bool) -> set[str]:
-    """The notes of every measured window; that of a guest has its clock, too (test_measured_window.py).
+    """The notes of every measured window; that of a guest has its clock, too (test_window.py).
 
     An exposure is counted in an idle instance, so nothing is measured over time."""
     if scenario.name == "exposure" or not valid:

@@ -93,7 +93,9 @@ def limit(neighbour: Instance, device: str) -> None:
     """Limit the rate at which a neighbour sends over `device` to its resource limit on links, or else to `MOST_BPS`.
 
     Raises: CommandFailed when the kernel lacks tc-tbf(8)."""
-    bucket = _bucket(neighbour.spec.resources.link_bps or MOST_BPS)
+    bps = neighbour.spec.resources.link_bps or MOST_BPS
+    burst_bytes = max(_LEAST_BURST_BYTES, round(bps / 8 * _BURST_S))
+    bucket = ["tbf", "rate", f"{bps}bit", "burst", str(burst_bytes), "latency", _QUEUE]
     with hinted(_REMEDY):
         neighbour.testbed.host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", device, "root", *bucket])
 
@@ -104,8 +106,3 @@ def _veth(device: str, address: str, end: str, end_netns: str) -> str:
 
 def _up(device: str, address: str) -> str:
     return f"address add {address}/{_PREFIX} dev {device}\nlink set {device} up\n"
-
-
-def _bucket(bps: int) -> list[str]:
-    burst = max(_LEAST_BURST_BYTES, round(bps / 8 * _BURST_S))
-    return ["tbf", "rate", f"{bps}bit", "burst", str(burst), "latency", _QUEUE]

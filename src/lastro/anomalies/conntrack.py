@@ -1,6 +1,6 @@
 """A neighbour that fills a connection table: that of the function that its packets cross, or else that of a peer.
 
-An internal denial of service, by the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over its
+An internal denial of service, in the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over its
 own link to many ports. Each network namespace has a connection table with its own count of entries. A packet makes
 entries only in the tables of namespaces that it crosses, and only where connections are tracked. The entries of all
 namespaces are in one hash table (nf_conntrack_buckets) and in one memory, and one number is the limit of each count

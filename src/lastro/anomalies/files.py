@@ -1,6 +1,6 @@
 """A neighbour that exhausts the table of open files: it holds many, and closes and opens them in turn.
 
-An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel counts the open files of all
+An internal denial of service, in the words of Kagami and Gaspary (2017): the kernel counts the open files of all
 containers together (fs.file-max), and no process can open another one once there are too many. The host never runs out:
 the load holds a fixed number of files, at most a quarter of those that the host can still open."""
 

@@ -1,6 +1,6 @@
 """A neighbour that fills the process table: it forks without pause, and reaps children only above a fixed number.
 
-An internal denial of service, by the words of Kagami and Gaspary (2017): all containers share the process table of the
+An internal denial of service, in the words of Kagami and Gaspary (2017): all containers share the process table of the
 kernel, so one that fills it keeps the others from starting a process. stress has no such load, so stress-ng makes it,
 regardless of the study's tool. The load never runs without a limit on the processes of the neighbour's group."""
 

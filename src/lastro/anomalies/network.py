@@ -1,6 +1,6 @@
 """A neighbour that floods a link with small frames.
 
-An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel forwards for all containers, so a
+An internal denial of service, in the words of Kagami and Gaspary (2017): the kernel forwards for all containers, so a
 flood from one container takes time from the packets of the other containers, even if they share no link. So by default,
 the neighbour has its own link. With `link=chain`, it is attached to the chain's link from source to function, and
 floods the port of the function, which then receives both the flood and the chain's flow from one link. In both cases,

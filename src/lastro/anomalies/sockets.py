@@ -1,6 +1,6 @@
 """A neighbour that fills the tables of sockets: it binds many to ports, and closes and opens them in turn.
 
-An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel keeps the sockets of all containers
+An internal denial of service, in the words of Kagami and Gaspary (2017): the kernel keeps the sockets of all containers
 in the same hash tables and memory. They are sockets of UDP on the loopback address of the neighbour's own namespace."""
 
 from __future__ import annotations

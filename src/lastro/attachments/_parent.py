@@ -5,8 +5,9 @@ The parent is one end of a veth pair, so that no network card of the host is inv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from lastro.attachments.base import Segment
+from lastro.attachments.base import BatchLinks, Segment
 from lastro.platforms.base import Port
 
 PARENT = "hub-parent"
@@ -17,21 +18,26 @@ def parent(name: str = PARENT, other: str = "hub-peer") -> list[str]:
     return [f"link add name {name} type veth peer name {other}", f"link set {name} up", f"link set {other} up"]
 
 
-def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list[str]:
-    """Return the `ip -batch` commands that make the parent, and one slave of it for each port of the segments.
+class ParentLinks(BatchLinks):
+    """Links that are slaves of one parent, one for each port.
 
     `container` and `machine` are the link type and mode, such as 'macvlan mode bridge', of a slave for a container and
     for a virtual machine."""
-    ends = [end_and_port for segment in segments for end_and_port in segment.ends()]
-    return parent() + [line for end, port in ends for line in _slave(end, port, container, machine)]
 
+    tap_kind = "macvtap"
+    container: ClassVar[str]
+    machine: ClassVar[str]
 
-def member_on_parent(port: Port, container: str) -> list[str]:
-    """Return the `ip -batch` command, as a list of one, that makes `port` as one more slave of the parent."""
-    return [f"link add name {port.name} netns {port.netns} link {PARENT} type {container}"]
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        lines = parent()
+        for segment in segments:
+            for end, port in segment.ends():
+                if port.instance.takes_taps:
+                    lines += [f"link add link {PARENT} name {end} type {self.machine}", f"link set {end} up"]
+                else:
+                    lines.append(f"link add link {PARENT} name {port.name} netns {port.netns} type {self.container}")
+        return lines
 
-
-def _slave(end: str, port: Port, container: str, machine: str) -> list[str]:
-    if port.instance.takes_taps:
-        return [f"link add link {PARENT} name {end} type {machine}", f"link set {end} up"]
-    return [f"link add link {PARENT} name {port.name} netns {port.netns} type {container}"]
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        # With the name first, as `made` deletes it: the links of segments are deleted with their parent.
+        return [f"link add name {port.name} netns {port.netns} link {PARENT} type {self.container}"]

@@ -109,20 +109,24 @@ class Attachment(Part):
             if plain:
                 self.switch_offloads_off(testbed, plain)
             self.plug(segments)
-            for instance, ports in _ports_of_machines(plain):
-                instance.run(["sh", "-e"], stdin=switch_off_script(ports))
+            machine_ports = (port for segment in plain for port in segment.ports if port.instance.takes_taps)
+            for ports in by_key((id(port.instance), port) for port in machine_ports).values():
+                ports[0].instance.run(["sh", "-e"], stdin=switch_off_script([port.name for port in ports]))
             yield
 
     def plug(self, segments: Sequence[Segment]) -> None:
         """Hand every instance its links, and wait until all instances run."""
-        ends = by_key((id(port.instance), (end, port)) for segment in segments for end, port in segment.ends())
-        instances = [ends_of_one[0][1].instance for ends_of_one in ends.values()]
-        for instance, ends_of_one in zip(instances, ends.values(), strict=True):
-            taps = {}
-            for end, port in ends_of_one if instance.takes_taps else ():
-                swapping = self.swapping(instance.testbed, segments, end)
-                taps[port.name] = Tap(end, self.tap_kind, self.tap_offloads, swapping)
-            instance.plug([port for _, port in ends_of_one], taps)
+        instances: list[Instance] = []
+        all_ends = [end_and_port for segment in segments for end_and_port in segment.ends()]
+        for ends in by_key((id(port.instance), (end, port)) for end, port in all_ends).values():
+            ports, taps = [port for _, port in ends], {}
+            instance = ports[0].instance
+            if instance.takes_taps:
+                for end, port in ends:
+                    swapping = self.swapping(instance.testbed, segments, end)
+                    taps[port.name] = Tap(end, self.tap_kind, self.tap_offloads, swapping)
+            instance.plug(ports, taps)
+            instances.append(instance)
         for instance in instances:
             instance.ready()
 
@@ -214,13 +218,6 @@ def _no_third_end(links: Attachment) -> Unavailable:
         f"a link of {links.name} has two ends, and no place for a third instance",
         'choose an attachment with a switch or a router, such as "veth-bridge"',
     )
-
-
-def _ports_of_machines(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
-    """Return (virtual machine, names of its network cards on these links) for each machine that the links join."""
-    ports = [port for segment in segments for port in segment.ports if port.instance.takes_taps]
-    by_machine = by_key((id(port.instance), port) for port in ports).values()
-    return [(own_ports[0].instance, [port.name for port in own_ports]) for own_ports in by_machine]
 
 
 def dut_end(end: str, port: Port) -> str:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from lastro.attachments._parent import member_on_parent, on_parent
-from lastro.attachments.base import BatchLinks, Segment
-from lastro.platforms.base import Port
+from lastro.attachments._parent import ParentLinks
 from lastro.testbed import IN_A_GUEST
 
 
-class MacvlanBridge(BatchLinks):
+class MacvlanBridge(ParentLinks):
     name = "macvlan-bridge"
     summary = "macvlan interfaces (macvtap, for a virtual machine) in bridge mode on one parent"
-    tap_kind = "macvtap"
     remedy = f"use a kernel with macvlan, {IN_A_GUEST}"
-
-    def compile(self, segments: Sequence[Segment]) -> list[str]:
-        return on_parent(segments, "macvlan mode bridge", "macvtap mode bridge")
-
-    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
-        return member_on_parent(port, "macvlan mode bridge")
+    container, machine = "macvlan mode bridge", "macvtap mode bridge"

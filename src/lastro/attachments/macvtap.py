@@ -5,24 +5,12 @@ the device is not open, the kernel passes incoming packets to the network stack,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from lastro.attachments._parent import member_on_parent, on_parent
-from lastro.attachments.base import BatchLinks, Segment
-from lastro.platforms.base import Port
+from lastro.attachments._parent import ParentLinks
 from lastro.testbed import IN_A_GUEST
 
-_KIND = "macvtap mode bridge"
 
-
-class Macvtap(BatchLinks):
+class Macvtap(ParentLinks):
     name = "macvtap"
     summary = "macvtap links in bridge mode on one parent, for containers and virtual machines"
-    tap_kind = "macvtap"
     remedy = f"use a kernel with macvtap, {IN_A_GUEST}"
-
-    def compile(self, segments: Sequence[Segment]) -> list[str]:
-        return on_parent(segments, _KIND, _KIND)
-
-    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
-        return member_on_parent(port, _KIND)
+    container, machine = "macvtap mode bridge", "macvtap mode bridge"

@@ -51,7 +51,7 @@ class XdpProgram:
 
     @contextmanager
     def loaded(self, script: str) -> Iterator[None]:
-        """Attach the program by a shell script, for the time of the block.
+        """Attach the program by a shell script inside the block.
 
         Raises: Unavailable when it cannot be attached natively; PlatformError when it was detached before the block
         ended."""

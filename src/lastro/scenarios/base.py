@@ -239,7 +239,7 @@ class Scenario(Declaration, OnTestbed):
         return scenario.roots.get(RootChange.of(config), scenario)
 
     def with_its_parts(self) -> AbstractContextManager[None]:
-        """Have all code use the parts of this object (`versions`) inside the block."""
+        """Return a context inside which all code uses the parts of this object, `versions`."""
         return registry.instead(self.versions)
 
     def availability_at(self, config: Config) -> Availability:

@@ -19,8 +19,8 @@ _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6}
 class LatencyLoad:
     """A load at which latency is measured; `text` is as a study writes it: '50%' (of the PDR) or '100kpps'.
 
-    For a percentage, `fraction` is that of the PDR, and `fps` is 0. Otherwise, `fraction` is None, and `fps` is the
-    rate."""
+    For a percentage of the PDR, `fraction` is that percentage as a fraction, and `fps` is 0. Otherwise, `fraction` is
+    None, and `fps` is the rate."""
 
     text: str
     fraction: float | None
@@ -77,9 +77,7 @@ def loads_of(text: str) -> tuple[LatencyLoad, ...]:
 
 
 def all_loads(at: object) -> tuple[LatencyLoad, ...]:
-    """Return the loads in `at`, a value of the setting or, if the setting is a factor, {level: anything}.
-
-    Each load is returned once."""
+    """Return the distinct loads in `at`: a value of the setting or, if it is a factor, a mapping of its levels."""
     texts = [at] if isinstance(at, str) else list(at) if isinstance(at, Mapping) else []
     loads = {load.key: load for text in texts for load in loads_of(str(text))}
     return tuple(loads.values())

@@ -194,8 +194,9 @@ class ProxyScenario(OnLinks):
                 outcome.notes |= {"limits": {"proxy": limits_of(proxy.instance.spec)}, "seen inside": seen}
                 outcome.invalidate(not_in_force(isolations_of(config), {"proxy": proxy.instance}))
             bare = {CLIENT: standing.client, SERVER: standing.server}
-            how = (platform_level(config), links_level(config), isolation_level(config))
-            note_topology(outcome, standing.nodes, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
+            levels = (platform_level(config), links_level(config), isolation_level(config))
+            hosted = [proxy.hosted for proxy in standing.proxies]
+            note_topology(outcome, standing.nodes, bare, hosted, levels, disturbance)
             rest(SETTLE_S.of(config))
             measure.measure(standing, config, disturbance, outcome)
             ask_all(standing.client, standing.origin.page, standing.proxies)

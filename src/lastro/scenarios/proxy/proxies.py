@@ -144,7 +144,8 @@ class ProxyStarter:
 
         `hosted` has one entry for each proxy, and `times` the times of the instance."""
         began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
-        with self._running(hosted) as running:
+        options = replace(self._options, ports=tuple(proxy.listens_at for proxy in hosted))
+        with HttpProxy().running(hosted[0].instance, options) as running:
             # One after the other: with a cache, the first gets the object from the server for the others.
             proxies = [self._proxy(one_hosted, running, times, began_s) for one_hosted in hosted]
             running.require_alive()
@@ -157,10 +158,6 @@ class ProxyStarter:
         answer_s = times.start_s + (time.monotonic() - began_s)
         seen_as = self._links.seen_as(hosted, self._nodes.dut.addresses[SERVER])
         return Proxy(hosted, running, endpoint, seen_as, times.start_s, answer_s)
-
-    def _running(self, hosted: Sequence[HostedInstance]) -> AbstractContextManager[RunningProxy]:
-        ports = tuple(proxy.listens_at for proxy in hosted)
-        return HttpProxy().running(hosted[0].instance, replace(self._options, ports=ports))
 
 
 def _end_all(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:

@@ -21,14 +21,14 @@ def note_topology(
     nodes: ThreeNodeTestbed,
     bare: dict[str, Instance],
     hosted: Sequence[HostedInstance],
-    how: tuple[str, str, str],
+    levels: tuple[str, str, str],
     disturbance: Disturbance | None,
 ) -> None:
     """Note the topology of a trial with proxies in `outcome`.
 
-    `bare` maps the roles client and server to their instances. `hosted` are the proxies' instances. `how` has the
-    levels of the proxies' platform, attachment and isolation."""
-    platform, attachment, isolation = how
+    `bare` maps the roles client and server to their instances. `hosted` are the proxies' instances. `levels`
+    are those of the proxies' platform, attachment and isolation."""
+    platform, attachment, isolation = levels
     built = BuiltTopology(nodes.dut.testbed)
     for node in nodes.all:
         if node.role in bare:
@@ -45,12 +45,13 @@ def note_topology(
     if hosted:
         first, bed = hosted[0], nodes.dut.testbed
         built.add(ROLE, first.instance, platform, does="http-proxy", count=len(hosted), isolation=isolation)
-        made = (first.port.address, first.end) if not first.instance.spec.published else ("", "")
-        own = PluggedPort(ROLE, bed, BuiltTopology.visible_netns(first.instance), first.port.name, *made)
-        inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
-        built.link(
-            attachment, PluggedPort(ROLE, bed, "", "", "") if inside_dut else own, PluggedPort(DUT, bed, "", "", "")
-        )
+        if first.instance.spec.netns is not None:  # inside the DUT, with its interfaces
+            port = PluggedPort(ROLE, bed, "", "", "")
+        else:
+            address_and_end = ("", "") if first.instance.spec.published else (first.port.address, first.end)
+            netns = BuiltTopology.visible_netns(first.instance)
+            port = PluggedPort(ROLE, bed, netns, first.port.name, *address_and_end)
+        built.link(attachment, port, PluggedPort(DUT, bed, "", "", ""))
     if disturbance:
         built.add(NEIGHBOUR, disturbance.neighbour.instance, Native.name, **disturbance.fields)
     built.note(outcome)

@@ -68,7 +68,7 @@ class Observers:
 
 @contextmanager
 def observers(testbed: Testbed, platform: Platform | None = None) -> Iterator[Observers]:
-    """Make a cgroup for watching processes inside the block; processes still in it end with the block."""
+    """Make a cgroup for the observers inside the block; observers that still run end with the block."""
     group = f"{testbed.session.cgroup}/{testbed.session.unique('watch')}"
     with testbed.session.owned("cgroup", group):
         testbed.cgroups.make(testbed.host, group)

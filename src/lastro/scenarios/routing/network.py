@@ -236,8 +236,8 @@ def last_full(
 ) -> tuple[float | None, int]:
     """Return (time when the last adjacency became full, number of full ends at `until_s`).
 
-    The time is None if no end that is full at `until_s` became so since `from_s`. An adjacency has two ends, one in
-    each router. `changes` are pairs (router's number, change of a neighbour) of all routers."""
+    The time is None if all ends that are full at `until_s` were already full before `from_s`. An adjacency has two
+    ends, one in each router. `changes` are pairs (router's number, change of a neighbour) of all routers."""
     states: dict[tuple[int, str, str], Any] = {}
     for number, change in sorted(changes, key=lambda number_and_change: number_and_change[1].at_s):
         if change.at_s <= until_s:

@@ -27,8 +27,8 @@ _PRINTED = {
     "Hello": HELLO, "Database Description": DESCRIPTION, "LS-Request": REQUEST, "LS-Update": UPDATE,
     "LS-Ack": ACKNOWLEDGEMENT,
 }  # fmt: skip
-# In immediate mode, the end of an exchange is seen at once. A packet's type is in its first 128 bytes; the ring of 1
-# MiB has room for about 4000 packets. The direction is part of the filter, which runs in the kernel, since a bridge
+# In immediate mode, the end of an exchange is seen immediately. A packet's type is in its first 128 bytes; the ring of
+# 1 MiB has room for about 4000 packets. The direction is part of the filter, which runs in the kernel, since a bridge
 # shows each packet three times. With this link type, each packet has the name of its device (libpcap 1.10 and newer).
 _TCPDUMP = (
     "tcpdump -i any -y LINUX_SLL2 -n -l --immediate-mode -s 128 -B 1024 -tt --time-stamp-precision=nano"

@@ -51,18 +51,13 @@ class HostClocks:
             reasons = validity.clock_reasons(before.reading, after.reading)
             if host.remote:
                 drift = validity.drift(before, after)
-                _note_drift(host, drift, outcome)
+                clocks = outcome.notes.setdefault("clocks", {})  # together with the drifts of guests
+                assert isinstance(clocks, dict)
+                clocks[host.name] = {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty}
                 if limit is not None:
                     reasons += validity.drift_reasons({"host": drift}, limit, "the controller's")
                 reasons = [f"{host.name}: {reason}" for reason in reasons]
             outcome.invalidate(reasons)
-
-
-def _note_drift(host: Host, drift: validity.ClockDrift, outcome: Outcome) -> None:
-    """Note the drift of a remote host's clock, together with the drifts of guests."""
-    clocks = outcome.notes.setdefault("clocks", {})
-    assert isinstance(clocks, dict)
-    clocks[host.name] = {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty}
 
 
 @contextmanager

@@ -1,11 +1,9 @@
-"""Limits, filters and doses as they are told and judged, without an instance."""
+"""The doses of anomalies and their limits as they are judged, and remedies that name the guest, without an instance."""
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,18 +19,15 @@ from lastro.host.cgroups import CgroupsV1, CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
 from lastro.instruments.load_generator import Traffic
 from lastro.instruments.trafgen import Trafgen
-from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile
-from lastro.isolation.cgroups import CgroupLimits
+from lastro.isolation.base import NEIGHBOUR
 from lastro.isolation.seccomp import DENIED, filter_profile
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import make_part
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.shared import on_chain
 from lastro.scenarios.shared.disturbance import bounded
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.shapes import made
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 
@@ -95,63 +90,6 @@ def demand_of(tool: str) -> Demand:
 def anomaly(name: str) -> Anomaly:
     made: Anomaly = registry.get("anomaly", name)()
     return made
-
-
-def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path) -> None:
-    """The period stands in cpu.max with and without a quota."""
-    (tmp_path / "group").mkdir()
-    resources = Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")
-    instance: Any = SimpleNamespace(
-        cgroup="/group",
-        spec=InstanceSpec("near", NEIGHBOUR, resources=resources),
-        limits_outside=lambda: resources,
-        testbed=SimpleNamespace(cgroups=CgroupsV2(tmp_path), host=LocalHost()),
-    )
-    (tmp_path / "group/io.max").write_text("8:0 rbps=7 wbps=max riops=max wiops=9\n")
-    (tmp_path / "group/cpu.max").write_text("50000 100000\n")
-    assert CgroupLimits().verify(instance) is None
-    (tmp_path / "group/cpu.max").write_text("max 100000\n")
-    assert "cpu.max is 'max 100000', not '50000 100000'" in str(CgroupLimits().verify(instance))
-    (tmp_path / "group/cpu.max").write_text("50000 100000\n")
-    (tmp_path / "group/io.max").write_text("8:0 rbps=max wbps=max riops=max wiops=9\n")
-    assert "io.max" in str(CgroupLimits().verify(instance))
-
-
-def cpus_of_a_neighbour(profile: Profile) -> float | None:
-    return CgroupLimits().apply(InstanceSpec("near", NEIGHBOUR), profile).resources.cpus
-
-
-@pytest.mark.parametrize("kind", [ChainScenario, LoadScenario])
-@pytest.mark.parametrize(("allowed", "left"), [("0", 0.25), ("0-63", 63.25), ("0-7,9", 8.25)])
-def test_a_neighbour_gets_what_the_chain_leaves_of_the_cpus_of_the_dut(
-    kind: Any, allowed: str, left: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not of those of the controller: a guest may have fewer, a remote host more."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    host = RecordingHost()
-    host.remote = True  # type: ignore[misc]
-    host.files["/proc/self/status"] = f"Name:\tcat\nCpus_allowed_list:\t{allowed}\nMems_allowed_list:\t0\n"
-    notes = {"elapsed_s": 5.0, "usage": {"function": asdict(Usage(cpu_s=3.0))}}
-    outcome = Outcome({"host_cpus": 0.95}, notes={**notes, "carrying_cpus": 0.75})  # other programs had the rest
-    scenario = object.__new__(kind)
-    scenario._testbed = recording_testbed(host, tmp_path)
-    profile = made(Profile, scenario.calibration_value("profile/native", outcome))
-    assert cpus_of_a_neighbour(profile) == left
-
-
-def test_a_stored_profile_without_a_number_of_cpus_has_those_of_this_machine_as_it_had(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    stored = made(Profile, {"needs": {}, "chain_cpus": 0.5, "block_device": None})
-    assert cpus_of_a_neighbour(stored) == 3.5
-
-
-def test_a_probe_leaves_a_neighbour_half_of_the_cpus_of_the_dut(tmp_path: Path) -> None:
-    host = RecordingHost()
-    host.remote = True  # type: ignore[misc]
-    host.files["/proc/self/status"] = "Cpus_allowed_list:\t0\n"
-    assert cpus_of_a_neighbour(Profile.unmeasured(recording_testbed(host, tmp_path))) == 0.5
 
 
 def test_the_filter_denies_by_name_and_allows_the_rest() -> None:
@@ -411,39 +349,6 @@ def test_what_is_not_yet_on_the_disk_is_written_there(tmp_path: Path) -> None:
     testbed = recording_testbed(host := RecordingHost(), tmp_path)
     testbed.flush()
     assert host.commands == [["sync", "--file-system", str(testbed.scratch_dir)]]
-
-
-def test_a_need_is_a_use_per_second() -> None:
-    used = Usage(cpu_s=5.0, memory_peak_bytes=7, read_bytes=100, write_bytes=200, read_ops=10, write_ops=20)
-    assert MeasuredUse.of(used, 10.0) == MeasuredUse(0.5, 7, 10, 20, 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("controllers", "lacking"), [("cpuset cpu io memory", "pids"), ("cpuset cpu io memory pids", "")]
-)
-def test_where_a_kernel_lacks_a_controller_the_remedy_names_the_guest(
-    controllers: str, lacking: str, tmp_path: Path
-) -> None:
-    (tmp_path / "cgroup.controllers").write_text(f"{controllers}\n")
-    groups = CgroupsV2(tmp_path)
-    testbed: Any = SimpleNamespace(cgroups=groups, host=LocalHost(), usable_cpus=[0, 1], scratch_dir=tmp_path)
-
-    class Careless:
-        """A platform that ignores limits that the kernel does not have."""
-
-        name, least_memory_bytes = "careless", 0
-
-        def start(self, testbed: Any, spec: InstanceSpec) -> Any:
-            limits = spec.resources
-            return nullcontext(
-                SimpleNamespace(testbed=testbed, spec=spec, cgroup="/group", limits_outside=lambda: limits)
-            )
-
-    found = CgroupLimits().probe(testbed, Careless())  # type: ignore[arg-type]
-    assert "cannot be read" in str(found.reason)
-    assert (f"no cgroup controller {lacking}" in str(found.reason)) is bool(lacking)
-    assert ("--testbed guest" in str(found.remedy)) is bool(lacking)
-    assert groups.lacking() == lacking.split()
 
 
 def test_the_controllers_of_version_1_have_a_tree_each_or_share_one(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from lastro.scenarios.proxy import origin as origins
 from lastro.scenarios.shared.timing import InstanceTimes
 from lastro.scenarios.shared.window import Meters
 
-from .test_proxy_scenario import config
+from .test_proxy import config
 
 PAGE = origins.page("198.19.2.10", 1000)
 
@@ -241,7 +241,8 @@ def test_an_answer_is_timed_without_the_wait_for_other_instances(monkeypatch: py
     nodes: Any = SimpleNamespace(dut=dut)
     nothing: Any = None
     starter = proxies.ProxyStarter(nodes, nothing, NatAttachment(), nothing, PAGE, ProxyOptions(), Resources())
-    monkeypatch.setattr(starter, "_running", lambda hosted: nullcontext(SimpleNamespace(require_alive=lambda: None)))
+    alive = nullcontext(SimpleNamespace(require_alive=lambda: None))
+    monkeypatch.setattr(HttpProxy, "running", lambda self, instance, options: alive)
     with starter._answering(
         [HostedInstance(0, nothing, 3128)], InstanceTimes(began_s=0.0, create_s=1.5, port_s=0.5)
     ) as (proxy,):
