@@ -115,7 +115,7 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
                 "treatment": labels[attempt.treatment],
                 "reasons": list(attempt.reasons),
             }
-            for attempt in invalid[: -_LATEST_INVALID - 1 : -1]
+            for attempt in reversed(invalid[-_LATEST_INVALID:])
         ],
         "look": looks[-1] if looks else None,
     }
@@ -137,7 +137,7 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
 
     Each has a summary of the earlier values of its treatment (`earlier`), or None if there are none."""
     valid = [attempt for attempt in data.attempts if attempt.valid]
-    for at, attempt in list(enumerate(valid))[: -_LATEST_TRIALS - 1 : -1]:
+    for at, attempt in reversed(list(enumerate(valid))[-_LATEST_TRIALS:]):
         before = [other.measurements for other in valid[:at] if other.treatment == attempt.treatment]
         for metric in data.study.metrics[:_LATEST_METRICS]:
             if (value := attempt.measurements.get(metric.name)) is None:

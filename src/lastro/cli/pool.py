@@ -74,11 +74,8 @@ def run(args: argparse.Namespace) -> int:
     pooled, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
     planned = list(forest_plans(pooled, say))
     figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
-    write_output(
-        args.output,
-        _rendered(args, pooled, say, planned, {title: f"figures/{file.name}" for title, file in figures.items()}),
-        figures=figures,
-    )
+    links = {title: f"figures/{svg.name}" for title, svg in figures.items()}
+    write_output(args.output, _rendered(args, pooled, say, planned, links), figures=figures)
     return 0
 
 

@@ -32,7 +32,7 @@ def lacks_ratio(row: Row, cell: Cell) -> bool:
 
 
 def lacks_spread(cell: Cell) -> bool:
-    """Return whether a mean, or its ratio, has no interval because it is of a single trial."""
+    """Return whether a mean, or its ratio, has no interval because only one trial is behind it."""
     if cell.summary is None:
         return False
     if cell.summary.n == 1 and not cell.summary.bounded:
