@@ -273,7 +273,7 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
         CampaignDifference("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
             CampaignDifference("setting", name, _setting(a.study, name), _setting(b.study, name))
-            for name in {**a.study.held, **b.study.held}
+            for name in {**a.study.constants, **b.study.constants}
             if name not in PATIENCE
         ),
         CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
@@ -284,4 +284,4 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
 
 def _setting(study: Study, name: str) -> str | None:
     """Return as text the value at which a study holds a factor or option constant; None if it does not."""
-    return str(study.held[name]) if name in study.held else None
+    return str(study.constants[name]) if name in study.constants else None

@@ -23,7 +23,7 @@ from lastro.results.history_points import History, HistoryPoint, HistoryRemark, 
 from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.change_points import FEWEST, ChangePoint, change_points
-from lastro.study.levels import listed
+from lastro.study.levels import find_levels
 from lastro.study.model import PATIENCE
 
 ALPHA = 0.005  # of any false change in all series together, at one look
@@ -48,7 +48,7 @@ def point_of(report: CampaignResults, campaign: str, label: str = "") -> History
     facts = {name: fact for name, fact in named_facts(report.provenance.chapters).items() if fact is not None}
     return HistoryPoint(
         campaign, report.progress.first_utc, label, report.study.name, report.study.scenario,
-        {name: str(value) for name, value in report.study.held.items() if name not in PATIENCE},
+        {name: str(value) for name, value in report.study.constants.items() if name not in PATIENCE},
         ", ".join(filter(None, (host, *more))), {**facts, **recorded(report.provenance.chapters)},
         tuple(replace(metric, cell=None) for metric in report.metrics), summaries,
     )  # fmt: skip
@@ -346,7 +346,7 @@ def _known_levels(wanted: Wanted, all_series: Sequence[KeptSeries]) -> dict[str,
         if not known:
             factors = sorted({name for series in all_series for name in series.levels})
             raise InputError(f"the history has no factor '{factor}'", did_you_mean(factor, factors))
-        levels[factor] = frozenset(listed(words, partial(known_level, factor, known)))
+        levels[factor] = frozenset(find_levels(words, partial(known_level, factor, known)))
     return levels
 
 

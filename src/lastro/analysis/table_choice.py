@@ -8,7 +8,7 @@ from functools import partial
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.errors import InputError, did_you_mean
-from lastro.study.levels import is_quantity, is_same_quantity, listed
+from lastro.study.levels import find_levels, is_quantity, is_same_quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str
             known = [factor.name for factor in report.study.factors]
             raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
         known = list(map(str, factor.levels))
-        levels = list(listed(wanted, partial(known_level, name, known)))
+        levels = list(find_levels(wanted, partial(known_level, name, known)))
         is_in_all = is_in_all and str(row.treatment.levels[name]) in levels
     return is_in_all
 

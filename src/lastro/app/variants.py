@@ -16,7 +16,7 @@ from lastro.scenarios.base import scenario_of, schema
 from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.stats.variants import new_blocks
 from lastro.study.model import MOST_BLOCKS, Study
-from lastro.study.root_change import with_place
+from lastro.study.root_change import with_absolute_rootfs
 from lastro.study.selection import Selection, with_variants
 
 _MOST_UNTIL_DECIDED = 20  # blocks
@@ -42,7 +42,9 @@ def study_of(plan: Plan) -> Study:
     study = load_study(plan.study, plan.selection)
     study = with_variants(study, schema(scenario_of(study)), plan.a, plan.b)
     here = str(Path.cwd())
-    study = replace(study, variants={name: with_place(changes, here) for name, changes in study.variants.items()})
+    study = replace(
+        study, variants={name: with_absolute_rootfs(changes, here) for name, changes in study.variants.items()}
+    )
     study = _with_metric(study, plan.metric)
     blocks = plan.blocks or (
         _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)

@@ -25,7 +25,7 @@ from lastro.results.samples import Series
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.load import load
-from lastro.study.model import Design, Factor, among
+from lastro.study.model import Design, Factor, baseline_among
 from lastro.study.selection import Selection
 from lastro.words.campaign import premises
 from lastro.words.language import ENGLISH
@@ -61,7 +61,7 @@ def made(tmp_path: Path) -> Made:
         study = make_study(
             {"platform": platforms},
             replicates=others.pop("replicates", 3),
-            baseline=among({"platform": "native"}, factors),  # as `--only` leaves it
+            baseline=baseline_among({"platform": "native"}, factors),  # as `--only` leaves it
             source=FILE,
         )
         study = replace(study, **others.pop("study", {}))

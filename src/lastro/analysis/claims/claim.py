@@ -19,7 +19,7 @@ from lastro.study.model import NAME_PATTERN, Level, Levels, Study
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedFigure, PrintedTable
 from lastro.study.problems import FieldError, shown
 from lastro.study.schema import OneLine, Prose
-from lastro.study.sides import Choice, FrozenTable, Listed, Some, StandIns
+from lastro.study.sides import AsTuple, Choice, FrozenTable, NonEmptyLine, StandIns
 
 Change = Callable[[str, tuple[Level, ...]], tuple[Level, ...]]  # (factor, its levels) to other levels of the factor
 MeanAt = Callable[[Levels], float | None]  # the mean of a metric in a campaign at some levels
@@ -58,7 +58,7 @@ class Statement(FrozenTable):
     figures: ClassVar[tuple[str, ...]] = ()
     states_figure: ClassVar[bool] = False
 
-    metric: Some
+    metric: NonEmptyLine
     at: Choice = Field(default_factory=dict)
 
     @property
@@ -173,7 +173,7 @@ class PublishedFigure(FrozenTable):
     `table` of the file; `columns` are then the metrics whose cells are shown for a claim of a level."""
 
     table: OneLine = ""
-    columns: Annotated[tuple[OneLine, ...], Listed] = ()
+    columns: Annotated[tuple[OneLine, ...], AsTuple] = ()
     ratio: float | None = Field(default=None, gt=0)
     share: float | None = None
     at_least: float | None = Field(default=None, gt=0, le=1)
@@ -215,9 +215,9 @@ _FIGURES = ("ratio", "share", "at_least", "at_most", "difference")
 class Contradiction(FrozenTable):
     """A passage of the same source that contradicts a claim: its sentence, translations by language code, its place."""
 
-    says: Some
+    says: NonEmptyLine
     says_in: dict[str, OneLine] = Field(default_factory=dict)
-    where: Some
+    where: NonEmptyLine
 
     def text(self, language: str) -> str:
         """Return the sentence in a language, or in English if the file has no translation."""
@@ -235,7 +235,7 @@ class Claim(FrozenTable):
     has levels to judge the claim on if published levels were not measured; the verdict names them."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
-    says: Some
+    says: NonEmptyLine
     says_in: dict[str, OneLine] = Field(default_factory=dict)
     where: OneLine = ""
     direction: Literal["higher", "lower", "alike"] | None = None

@@ -49,11 +49,11 @@ from lastro.study.levels import (
     NONE,
     functions_in,
     hops,
-    in_row,
-    on_platform,
+    join_hops,
+    join_platform,
     part_level,
     part_name,
-    row_platforms,
+    platforms_of_hops,
     split_platform,
 )
 from lastro.study.model import Level, Setting
@@ -241,7 +241,7 @@ class OnChain(OnLinks):
         settings = {key: value for key, value in config.items() if not key.startswith("function.")}
         platforms = [split_platform(hop)[1] for hop in hops(functions_level(config))]  # "" for that of the treatment
         platforms = platforms[:1] if PLACEMENT.of(config) == TOGETHER else platforms
-        plain = in_row([on_platform(NONE, level) for level in platforms]) if any(platforms) else NONE
+        plain = join_hops([join_platform(NONE, level) for level in platforms]) if any(platforms) else NONE
         row: dict[str, Level] = {LENGTH.name: 1 if any(platforms) else len(platforms), PLACEMENT.name: EACH}
         return {**settings, **row, "isolation": NONE, "anomaly": NONE, "function": plain, "implementation": "kernel"}
 
@@ -340,7 +340,7 @@ class OnChain(OnLinks):
 
 def functions_level(config: Config) -> str:
     """Return the level of the whole row of functions in a treatment's chain, such as 'nat>nat' for a length of two."""
-    return in_row([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
+    return join_hops([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
 
 
 def n_chains(config: Config) -> int:
@@ -350,7 +350,7 @@ def n_chains(config: Config) -> int:
 
 def hosts_levels(config: Config) -> list[str]:
     """Return the level of the platform of each function in a treatment's chain, in the order of the path."""
-    return row_platforms(config) * int(config.get(LENGTH.name, LENGTH.default))
+    return platforms_of_hops(config) * int(config.get(LENGTH.name, LENGTH.default))
 
 
 def forwards_only(config: Config) -> bool:

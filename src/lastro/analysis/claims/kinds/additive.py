@@ -14,7 +14,7 @@ from lastro.analysis.claims.claim import Claim, Statement
 from lastro.stats.weights import weighted_sum
 from lastro.study.model import Levels
 from lastro.study.schema import OneLine
-from lastro.study.sides import Listed
+from lastro.study.sides import AsTuple
 
 
 class Additive(Statement):
@@ -24,7 +24,7 @@ class Additive(Statement):
 
     key: ClassVar[str] = "additive"
 
-    factors: Annotated[tuple[OneLine, ...], Field(min_length=2, max_length=2), Listed]
+    factors: Annotated[tuple[OneLine, ...], Field(min_length=2, max_length=2), AsTuple]
 
     def is_equivalence(self, claim: Claim) -> bool:
         return True

@@ -12,8 +12,8 @@ from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, equivalence
 from lastro.analysis.claims.claim import Change, Claim, OverConditions, check_distinct
 from lastro.study.model import Levels, Study
-from lastro.study.schema import ALevel
-from lastro.study.sides import Listed, Some
+from lastro.study.schema import LevelValue
+from lastro.study.sides import AsTuple, NonEmptyLine
 
 
 class Alike(OverConditions):
@@ -21,8 +21,8 @@ class Alike(OverConditions):
 
     key: ClassVar[str] = "alike"
 
-    factor: Some
-    levels: Annotated[tuple[ALevel, ...], Field(min_length=2), Listed]
+    factor: NonEmptyLine
+    levels: Annotated[tuple[LevelValue, ...], Field(min_length=2), AsTuple]
 
     def is_equivalence(self, claim: Claim) -> bool:
         return True

@@ -16,7 +16,7 @@ from lastro.analysis.claims.claim import Claim, PublishedFigure, Statement, Verd
 from lastro.stats.notes import N_, Numeral
 from lastro.study.model import Levels, Study
 from lastro.study.problems import FieldError
-from lastro.study.sides import Listed, Side, Some
+from lastro.study.sides import AsTuple, NonEmptyLine, Side
 
 
 class Extreme(Statement):
@@ -30,7 +30,7 @@ class Extreme(Statement):
     figures: ClassVar[tuple[str, ...]] = ("ratio",)
     states_figure: ClassVar[bool] = True
 
-    also: Annotated[tuple[Some, ...], Field(max_length=20), Listed] = ()
+    also: Annotated[tuple[NonEmptyLine, ...], Field(max_length=20), AsTuple] = ()
     of: Side
     to: Side
     over: Side

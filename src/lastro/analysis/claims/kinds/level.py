@@ -16,7 +16,7 @@ from lastro.stats.notes import N_, Note, Numeral
 from lastro.study.model import Study
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable
 from lastro.study.problems import FieldError
-from lastro.study.sides import Some
+from lastro.study.sides import NonEmptyLine
 
 
 class Absolute(OverConditions):
@@ -30,7 +30,7 @@ class Absolute(OverConditions):
     tolerance: float | None = Field(default=None, gt=0)
     at_most: float | None = None
     at_least: float | None = None
-    unit: Some
+    unit: NonEmptyLine
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -16,9 +16,9 @@ from lastro.stats.weights import less
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError
 from lastro.study.schema import OneLine
-from lastro.study.sides import Choice, Listed, OneOrMore, Side
+from lastro.study.sides import AsTuple, Choice, OneOrMore, Side
 
-_Group = Annotated[tuple[Side, ...], BeforeValidator(lambda side: (side,) if isinstance(side, dict) else side), Listed]
+_Group = Annotated[tuple[Side, ...], BeforeValidator(lambda side: (side,) if isinstance(side, dict) else side), AsTuple]
 
 
 class Order(Statement):
@@ -31,8 +31,8 @@ class Order(Statement):
     key: ClassVar[str] = "order"
 
     factor: OneLine = ""
-    falling: Annotated[tuple[OneOrMore, ...], Listed] = ()
-    sides: Annotated[tuple[_Group, ...], Listed] = ()
+    falling: Annotated[tuple[OneOrMore, ...], AsTuple] = ()
+    sides: Annotated[tuple[_Group, ...], AsTuple] = ()
     of: Choice = Field(default_factory=dict)
     to: Choice = Field(default_factory=dict)
     distance: bool = False
