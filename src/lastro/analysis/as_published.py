@@ -120,7 +120,7 @@ def mean_here(report: CampaignResults, metric: str, levels: Levels) -> MatchedMe
 
 
 def _matched_mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: int) -> MatchedMean:
-    return MatchedMean(cells.linear(weights), used, total, any(cells.slack(weights)))
+    return MatchedMean(cells.sum_of_means(weights), used, total, any(cells.slack(weights)))
 
 
 # Tables

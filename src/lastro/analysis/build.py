@@ -42,7 +42,7 @@ from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import Estimate, Summary, alpha_of
-from lastro.stats.ratios import ratio_of, ratio_to_baseline
+from lastro.stats.ratios import as_baseline_ratio, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
 
@@ -188,7 +188,7 @@ def _cells(
         reference, comparison = of_treatment.reference, fit.compared.get(index)
         ratio = None
         if comparison is not None:
-            ratio = ratio_of(comparison.ratio, (len(values[index]), len(values[reference])))
+            ratio = as_baseline_ratio(comparison.ratio, (len(values[index]), len(values[reference])))
         elif reference != index and values[index] and values[reference] and not campaigns:
             ratio = ratio_to_baseline(values[index], values[reference], confidence)
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)

@@ -17,12 +17,12 @@ from lastro.analysis.noise_floor import floor_here
 from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
-from lastro.stats.contrasts import MeanComparison, compare_one, linear, one_sided_p, p_above, share
+from lastro.stats.contrasts import MeanComparison, compare_one, one_sided_p, p_above, ratio_of_sums, sum_of_means
 from lastro.stats.intervals import Estimate
 from lastro.stats.noise_floor import is_below_floor
 from lastro.stats.notes import N_, Note
-from lastro.stats.recovery import RecoveredShare
-from lastro.stats.weights import less
+from lastro.stats.recovery import RecoveryEstimate
+from lastro.stats.weights import minus
 from lastro.study.model import Level, Levels
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Comparisons(Protocol):
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]: ...
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]: ...
     def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
-    def linear(self, weights: Weights) -> Estimate: ...
-    def share(self, of: Weights, to: Weights) -> Estimate: ...
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare: ...
+    def sum_of_means(self, weights: Weights) -> Estimate: ...
+    def ratio_of_sums(self, of: Weights, to: Weights) -> Estimate: ...
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveryEstimate: ...
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None: ...
     def p_above(self, of: Weights, level: float) -> float | None: ...
     def is_positive(self, side: Weights) -> bool: ...
@@ -218,20 +218,20 @@ class MetricCells:
         """Compare two means by the model of the metric."""
         return compare_one(self.model, of, to, self.confidence)
 
-    def linear(self, weights: Weights) -> Estimate:
+    def sum_of_means(self, weights: Weights) -> Estimate:
         """Return the sum of the treatments' arithmetic means, multiplied by `weights`."""
-        return linear(self.model, weights, self.confidence)
+        return sum_of_means(self.model, weights, self.confidence)
 
-    def share(self, of: Weights, to: Weights) -> Estimate:
+    def ratio_of_sums(self, of: Weights, to: Weights) -> Estimate:
         """Return the ratio of two weighted sums of arithmetic means."""
-        return share(self.model, of, to, self.confidence)
+        return ratio_of_sums(self.model, of, to, self.confidence)
 
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveryEstimate:
         """Return the loss from `ideal` to `without` protection, the gain of `protected`, and the recovered fraction.
 
         Gain and fraction are computed from arithmetic means, so that they agree."""
-        loss, gain = self.compared(ideal, without).difference, less(protected, without)
-        return RecoveredShare(loss, self.linear(gain), self.share(gain, less(ideal, without)))
+        loss, gain = self.compared(ideal, without).difference, minus(protected, without)
+        return RecoveryEstimate(loss, self.sum_of_means(gain), self.ratio_of_sums(gain, minus(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p-value of the hypothesis that mean `of` is at most `bound` times mean `to`.
@@ -245,7 +245,7 @@ class MetricCells:
 
     def is_positive(self, side: Weights) -> bool:
         """Return whether the mean of a side is above zero, so that it can be the denominator of a ratio."""
-        return (self.linear(side).value or 0.0) > 0
+        return (self.sum_of_means(side).value or 0.0) > 0
 
     def under_floor(self, weights: Weights, deviation: float | None) -> bool:
         """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
@@ -256,7 +256,7 @@ class MetricCells:
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
         """Return whether a difference `gap`, as a fraction of the mean of all cells in it, is below the noise floor."""
         total = math.fsum(map(abs, weights.values()))
-        mean = self.linear({index: abs(weight) / total for index, weight in weights.items()})
+        mean = self.sum_of_means({index: abs(weight) / total for index, weight in weights.items()})
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
 
 

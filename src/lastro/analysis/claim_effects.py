@@ -17,7 +17,7 @@ from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Comparisons, MetricCells
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.intervals import Bound, Estimate, alpha_of
 from lastro.stats.notes import N_, Note
-from lastro.stats.weights import less, weighted_sum
+from lastro.stats.weights import minus, weighted_sum
 from lastro.study.model import Levels
 
 Measure = Literal["ratio", "difference", "share", "level"]
@@ -121,7 +121,7 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
     if loss.p is not None and part.p_for is not None and part.p_against is not None:
         # A recovery needs a loss and a gain, and each must be significant (Berger 1982).
         p_loss = loss.p if lost else 1.0
-        gaps = ((less(best, worst), loss), (less(better, worst), gain))
+        gaps = ((minus(best, worst), loss), (minus(better, worst), gain))
         under = any(cells.gap_under_floor(weights, gap.value) for weights, gap in gaps)
         p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
         part = replace(part, p_for=p_for, p_against=p_against, under_floor=under)
@@ -133,8 +133,8 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
 
 def larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference of means, `upper`, is larger than another, `lower`."""
-    effects = less(upper, lower)
-    gap = cells.linear(effects)
+    effects = minus(upper, lower)
+    gap = cells.sum_of_means(effects)
     under = cells.gap_under_floor(effects, gap.value)
     part = replace(_signed(label, "difference", gap, gap, None, True), under_floor=under)
     return _opened(part, cells.slack(effects), True)
@@ -145,11 +145,11 @@ def farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> C
 
     |a| > |b| if a - b and a + b have the same sign. Both must be significant, so the larger p-value counts (Berger
     1982)."""
-    apart = cells.linear(less(upper, lower))
-    together = cells.linear(weighted_sum([(upper, 1.0), (lower, 1.0)]))
-    signs = [math.copysign(1.0, cells.linear(weights).value or 0.0) for weights in (upper, lower)]
+    apart = cells.sum_of_means(minus(upper, lower))
+    together = cells.sum_of_means(weighted_sum([(upper, 1.0), (lower, 1.0)]))
+    signs = [math.copysign(1.0, cells.sum_of_means(weights).value or 0.0) for weights in (upper, lower)]
     effects = weighted_sum([(upper, signs[0]), (lower, -signs[1])])
-    gap = cells.linear(effects)
+    gap = cells.sum_of_means(effects)
     part = ClaimContrast(
         label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value)
     )
@@ -161,7 +161,7 @@ def farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> C
 
 def level(label: str, of: Weights, low: float, high: float, cells: Comparisons) -> ClaimContrast:
     """Test that a mean lies between `low` and `high`, by two one-sided tests; by one if an end is infinite."""
-    mean = cells.linear(of)
+    mean = cells.sum_of_means(of)
     above_low, above_high = (_p_above(of, end, cells) for end in (low, high))
     if above_low is None or above_high is None:
         return ClaimContrast(label, "level", mean, None, None, None)
@@ -190,11 +190,11 @@ def direction(label: str, of: Weights, to: Weights, higher: bool, cells: Compari
     The effect is their ratio if that is above zero, else their difference."""
     comparison = cells.compared(of, to)
     gap, ratio = comparison.difference, comparison.ratio
-    slack = cells.slack(less(of, to))
+    slack = cells.slack(minus(of, to))
     if ratio.value is None or ratio.value <= 0:
         return _opened(_signed(label, "difference", gap, gap, None, higher), slack, higher)
     part = _signed(label, "ratio", ratio, gap, gap, higher)
-    under = cells.under_floor(less(of, to), ratio.value - 1)
+    under = cells.under_floor(minus(of, to), ratio.value - 1)
     return _opened(replace(part, under_floor=under), slack, higher)
 
 
@@ -251,7 +251,7 @@ def equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comp
 
 def deviation(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that the deviation `off` from zero is within ± `margin` times `mean`."""
-    return _between(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
+    return _between(label, cells.ratio_of_sums(off, mean), cells.sum_of_means(off), off, mean, (-margin, margin), cells)
 
 
 def _between(
@@ -271,7 +271,7 @@ def _between(
     part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside, None, None)
     above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is not None and above_low is not None and above_high is not None:
-        weights, deviation = (less(of, to), effect.value - 1) if is_ratio else (of, effect.value)
+        weights, deviation = (minus(of, to), effect.value - 1) if is_ratio else (of, effect.value)
         inside, outside = max(above_low, 1 - above_high), min(1.0, 2 * min(above_high, 1 - above_low))
         part = replace(part, p_for=inside, p_against=outside, under_floor=cells.under_floor(weights, deviation))
     return _open_if_bounded(part, [of, to], cells)

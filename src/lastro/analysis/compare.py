@@ -3,7 +3,7 @@
 For each cell (a treatment and a metric) it computes the ratio of the means B / A with Fieller's interval, and the
 p-value of no difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are
 not paired. If a campaign has stored the spread between campaigns, this spread is added to the variance of both means
-(`stats.sampled`). With a margin, the gate of `stats.margins` also tests for a regression of more than the margin
+(`stats.sampled_mean`). With a margin, the gate of `stats.margins` also tests for a regression of more than the margin
 (one-sided, corrected for all cells that it judges). Pure: two reports in, frozen data out."""
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from lastro.grouping import by_key
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import alpha_of, unit_of
-from lastro.stats.margins import Candidate, gate, ratio_test
+from lastro.stats.margins import GateCandidate, gate, ratio_test
 from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import ratio_of_means
 from lastro.stats.resolution import resolution
-from lastro.stats.sampled import CampaignSpread, SampledMean
+from lastro.stats.sampled_mean import CampaignSpread, SampledMean
 from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
 
@@ -226,7 +226,7 @@ def _judge_by_gate(cells: Sequence[ComparedCell], margins: Margins, alpha: float
     for at, cell in enumerate(cells):
         if cell.means is not None and cell.test is not None and cell.metric.better != "neither":
             mean_a, mean_b = cell.means
-            candidates[at] = Candidate(mean_b, mean_a, cell.metric.better)
+            candidates[at] = GateCandidate(mean_b, mean_a, cell.metric.better)
     of_cells = [margins.of(cell.metric.name) for cell in cells]
     tests = gate(list(candidates.values()), [of_cells[at] for at in candidates], alpha)
     judged = dict(zip(candidates, tests, strict=True))

@@ -14,7 +14,7 @@ from lastro.stats.autocorrelation import LEAST_FACTOR
 from lastro.stats.intervals import Estimate, alpha_of
 from lastro.stats.margins import GateTest, RatioTest
 from lastro.stats.notes import Note
-from lastro.stats.sampled import SampledMean
+from lastro.stats.sampled_mean import SampledMean
 from lastro.study.margins import Margins
 from lastro.study.model import Level, Study
 

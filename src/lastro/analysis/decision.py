@@ -24,9 +24,9 @@ from lastro.stats.campaign_effects import linked
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
 from lastro.stats.intervals import alpha_of
-from lastro.stats.looks import look
+from lastro.stats.look_state import FEWEST_BLOCKS, LookState
+from lastro.stats.looks import take_look
 from lastro.stats.notes import Note
-from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.requirement import Requirement
@@ -254,7 +254,7 @@ def table_rows(report: CampaignResults, decision: SlaDecision | None, choice: Ta
     return (choice or TableChoice()).of(decision.ranked_rows() if decision else report.rows, report)
 
 
-def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
+def look_at(report: CampaignResults, fraction: float, before: LookState) -> tuple[SlaDecision | None, LookState]:
     """Decide the study's question on a running campaign, after this fraction of its maximum number of blocks.
 
     `before` is what earlier looks have settled. Return the decision so far (None with fewer than two blocks), and what
@@ -262,7 +262,7 @@ def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[
     after = [before]
 
     def judged(trials: Any, limits: Any, weights: Any, size: tuple[int, int], alpha: float) -> Choice:
-        choice, settled = look(trials, limits, weights, size, alpha, fraction, before)
+        choice, settled = take_look(trials, limits, weights, size, alpha, fraction, before)
         after.append(settled)
         return choice
 

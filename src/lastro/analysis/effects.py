@@ -16,8 +16,8 @@ from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import alpha_of
-from lastro.stats.noise_floor import is_below_floor, scaled
-from lastro.stats.weights import less
+from lastro.stats.noise_floor import floor_of_contrast, is_below_floor
+from lastro.stats.weights import minus
 
 
 def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelEffect, ...]:
@@ -62,7 +62,7 @@ class _LevelPair(NamedTuple):
 def _effect(
     data: MetricValues, pair: _LevelPair, sides: Sides, comparison: MeanComparison, floor: float | None
 ) -> LevelEffect:
-    weights = less(*sides).values()
+    weights = minus(*sides).values()
     ratio = comparison.ratio.value
     aliases = list(data.aliases(pair.factor))
     for name, _ in pair.given:
@@ -73,7 +73,7 @@ def _effect(
         decision=decide(comparison.p_adjusted, alpha_of(data.confidence)),
         cells=len(sides[0]),
         n=(_n_trials(data, sides[0]), _n_trials(data, sides[1])),
-        floor=None if floor is None else scaled(floor, weights),
+        floor=None if floor is None else floor_of_contrast(floor, weights),
         under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, weights),
         kinds=(ALIASED,) if aliases else (),
         aliases=tuple(dict.fromkeys(aliases)),

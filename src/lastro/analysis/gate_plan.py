@@ -1,7 +1,7 @@
 """Plan a gate: by number of blocks, which losses it would detect, and how probably it shows that there are none.
 
 The noise is estimated from a pilot: a campaign of the same study, or its A/A campaign. The spread of each treatment
-between blocks is moderated: drawn towards the pooled spread of all treatments (`moderation.drawn_to_pooled`).
+between blocks is moderated: drawn towards the pooled spread of all treatments (`moderation.moderated_variances`).
 Treatments that the pilot lacks are assumed to be as noisy as the noisiest treatment of the pilot. Pure."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
 from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
-from lastro.stats.moderation import drawn_to_pooled
-from lastro.stats.sampled import CampaignSpread, SampledMean
+from lastro.stats.moderation import moderated_variances
+from lastro.stats.sampled_mean import CampaignSpread, SampledMean
 from lastro.study.design import Treatment
 from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
@@ -276,10 +276,9 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     if not measured:
         return
     variances, df = zip(*measured.values(), strict=True)
-    drawn = drawn_to_pooled(variances, df)
     spreads = {
         levels: (math.sqrt(variance), freedom)
-        for levels, variance, freedom in zip(measured, drawn.variances, drawn.df, strict=True)
+        for levels, variance, freedom in zip(measured, *moderated_variances(variances, df), strict=True)
     }
     noisiest = max(spreads.values())
     for treatment in treatments:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Point, Row, by_block
 from lastro.results.additions import SizedFactor
-from lastro.stats.contrasts import combined
+from lastro.stats.contrasts import sum_of_model_means
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.scaling import bend_weights, intercept_weights, slope_weights
@@ -174,7 +174,7 @@ def _by_line(x: Sequence[int], rows: Sequence[Row], view: MetricView) -> SizeRel
         return SizeRelation(None, None, "unknown")
     cells = [row.treatment.index for row in rows]
     slope, intercept, bend = (
-        combined(view.model, dict(zip(cells, weights(x), strict=True)), view.confidence)
+        sum_of_model_means(view.model, dict(zip(cells, weights(x), strict=True)), view.confidence)
         for weights in (slope_weights, intercept_weights, bend_weights)
     )
     line = Line(slope, intercept, bend)

@@ -34,7 +34,7 @@ def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[st
     by_treatment: dict[int, dict[str, list[tuple[Attempt, Histogram]]]] = {}
     for attempt, histograms in zip(valid, stored, strict=True):
         for named in histograms:
-            if named.name in names and named.histogram.n_in_all:
+            if named.name in names and named.histogram.n_events:
                 by_name = by_treatment.setdefault(attempt.treatment, {})
                 by_name.setdefault(named.name, []).append((attempt, named.histogram))
     return {

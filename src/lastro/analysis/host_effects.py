@@ -21,12 +21,12 @@ from lastro.analysis.claim_cells import (
     condition_labels,
     mean_weights,
 )
-from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, MeanComparison, exponential, linear, log_ratio
+from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, MeanComparison, exponential, log_ratio, sum_of_means
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, PooledMean, pool
-from lastro.stats.recovery import RecoveredShare, recovered
-from lastro.stats.weights import less
+from lastro.stats.recovery import RecoveryEstimate, estimate_recovery
+from lastro.stats.weights import minus
 from lastro.study.model import Levels
 
 
@@ -115,7 +115,7 @@ class HostCells:
         if ratio is None:
             return HostEffect(host, None, None, (Note(NOT_ABOVE_ZERO, metric=cells.metric.name),))
         if ratio.error is None:
-            return HostEffect(host, None, None, (Note(APART if ratio.apart else ONE_VALUE),))
+            return HostEffect(host, None, None, (Note(APART if ratio.unlinked else ONE_VALUE),))
         error = math.hypot(ratio.error, ratio.bias)
         if error == 0:
             return HostEffect(host, None, None, (Note(NO_SPREAD),))
@@ -148,13 +148,13 @@ class HostCells:
         reasons = dict.fromkeys(why for effect in effects for why in effect.absent_because)
         raise Untestable(too_few_hosts(effects), *reasons)
 
-    def linear(self, weights: Weights) -> Estimate:
+    def sum_of_means(self, weights: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
 
-    def share(self, of: Weights, to: Weights) -> Estimate:
+    def ratio_of_sums(self, of: Weights, to: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
 
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveryEstimate:
         """Return the mean loss over hosts, the mean gain of a protection, and the recovered fraction.
 
         Raises: Untestable if fewer than three hosts have a loss and a gain."""
@@ -163,8 +163,8 @@ class HostCells:
             cells = self._cells[host]
             assert cells.exact is not None, "a stratum was measured"
             best, worst, better = (_weights_on(host, side) for side in (ideal, without, protected))
-            means = [linear(cells.exact, side, cells.confidence) for side in (best, worst)]
-            loss, gain = (linear(cells.exact, less(side, worst), cells.confidence) for side in (best, better))
+            means = [sum_of_means(cells.exact, side, cells.confidence) for side in (best, worst)]
+            loss, gain = (sum_of_means(cells.exact, minus(side, worst), cells.confidence) for side in (best, better))
             size = max(mean.value or 0.0 for mean in means)
             if loss.value is None or gain.value is None:
                 reasons = [loss.absent_because, gain.absent_because]
@@ -177,7 +177,7 @@ class HostCells:
         if len(gains) < FEWEST:
             reasons_once = dict.fromkeys(why for reasons in self._lacking.values() for why in reasons)
             raise Untestable(_too_few(len(gains)), *reasons_once)
-        return recovered(losses, gains, self.confidence)
+        return estimate_recovery(losses, gains, self.confidence)
 
     def p_above(self, of: Weights, level: float) -> float | None:
         raise Untestable(Note(_NOT_A_RATIO))

@@ -22,7 +22,7 @@ from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, MeasuredIn, 
 from lastro.analysis.campaign_spread import BetweenCampaigns, between_campaigns
 from lastro.analysis.campaign_spread import to_dict as between_dict
 from lastro.results.samples import Metric
-from lastro.stats.noise_floor import FORMAT, NoiseFloor, distance, noise_floor, pairs_of, rescaled
+from lastro.stats.noise_floor import FORMAT, NoiseFloor, blocks_apart, floor_for_blocks, noise_floor, pairs_of
 from lastro.stats.notes import N_, Note
 from lastro.study.design import treatments
 from lastro.study.model import Study
@@ -73,7 +73,7 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
     The floors are those of the first campaign; the spread between campaigns is that of all."""
     report = reports[0]
     design, blocks = report.study.design, study.design.replicates
-    apart = distance(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
+    apart = blocks_apart(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
     floors: list[MetricFloor] = []
     for view in report.views:
         for row, cell in view:
@@ -121,7 +121,7 @@ def floor_here(view: MetricView) -> Floor | None:
         return None
     if floor.blocks == blocks:
         return floor
-    share = rescaled(floor.share, floor.blocks, blocks)
+    share = floor_for_blocks(floor.share, floor.blocks, blocks)
     return replace(floor, share=share, blocks=blocks, note=Note(_SCALED, found=floor.blocks, here=blocks))
 
 

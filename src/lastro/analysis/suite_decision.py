@@ -26,9 +26,9 @@ from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.campaign_effects import linked
 from lastro.stats.intervals import Estimate, alpha_of
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.stats.scores import StudyTrials, score
-from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.study.levels import split_options
 from lastro.study.service_level import ServiceLevel
 

@@ -16,9 +16,9 @@ from lastro.errors import InputError, did_you_mean
 from lastro.results.looks import Look
 from lastro.results.samples import Metric
 from lastro.stats.intervals import alpha_of
-from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.stats.simultaneous import Pair
-from lastro.stats.variants import Better, VariantChange, Verdict, changes, confidence_at, is_confirmed
+from lastro.stats.variants import Better, VariantChange, Verdict, confidence_at, is_confirmed, variant_changes
 from lastro.study.margins import Margins
 from lastro.study.model import VARIANT, Study, VariantTest
 from lastro.study.root_change import RootChange
@@ -214,7 +214,7 @@ def _with_changes(view: MetricView, pairs: Sequence[VariantPair], confidence: fl
     if view.model is None or not comparable:
         return list(pairs)
     cells = [pairs[number].cells for number in comparable]
-    of_pairs = dict(zip(comparable, changes(view.model, cells, _better(view.metric), confidence), strict=True))
+    of_pairs = dict(zip(comparable, variant_changes(view.model, cells, _better(view.metric), confidence), strict=True))
     return [replace(pair, change=of_pairs.get(number)) for number, pair in enumerate(pairs)]
 
 

@@ -81,7 +81,7 @@ class Dose:
     memory_peak_bytes: int
     written_bytes: int  # handed to the file system, whether or not it reached the disk in time
     alive: bool
-    written_in_all_bytes: int = 0  # the same since the load began, including the time to settle
+    written_events_bytes: int = 0  # the same since the load began, including the time to settle
     held: int = 0  # units of the kernel's resource: at the begin or at the end, whichever is less
     used: int = 0
     refused: int = 0
@@ -199,7 +199,7 @@ class Neighbour:
             memory_peak_bytes=used.memory_peak_bytes,
             written_bytes=max(0, now.written_bytes - earlier.written_bytes),
             alive=self._process.alive(),
-            written_in_all_bytes=now.written_bytes,
+            written_events_bytes=now.written_bytes,
             held=min(earlier.taken.held, now.taken.held),
             used=now.taken.used - earlier.taken.used,
             refused=now.taken.refused - earlier.taken.refused,

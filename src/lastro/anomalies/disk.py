@@ -22,7 +22,7 @@ class Disk(Anomaly):
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         if limits.write_bps is not None:
             # One throttled write may outlast the measurement: then the load since its start must have met the limit.
-            written_bytes, least = dose.written_in_all_bytes, float(limits.write_bps)
+            written_bytes, least = dose.written_events_bytes, float(limits.write_bps)
         else:
             written_bytes, least = dose.written_bytes, _LEAST_BPS * dose.elapsed_s
         if written_bytes >= least:

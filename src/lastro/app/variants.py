@@ -13,7 +13,7 @@ from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.errors import InputError, did_you_mean
 from lastro.scenarios.base import scenario_of, schema
-from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.stats.variants import new_blocks
 from lastro.study.model import MOST_BLOCKS, Study
 from lastro.study.root_change import with_absolute_rootfs

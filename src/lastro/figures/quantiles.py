@@ -191,11 +191,11 @@ def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLi
 
     If only lost events are beyond an earlier quantile, the line ends there with an arrow: the next quantiles have no
     value."""
-    most = 1 - LEAST_BEYOND / histogram.n_in_all
+    most = 1 - LEAST_BEYOND / histogram.n_events
     filled = np.flatnonzero(histogram.counts)
     if most <= 0 or not len(filled):
         return
-    shares = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
+    shares = np.cumsum(histogram.counts)[filled] / histogram.n_events
     last = int(np.searchsorted(shares, most)) + 1  # up to the bucket in which that quantile lies
     x, y = nines(np.minimum(shares[:last], most)), upper_ends(filled[:last]) / per_unit
     visible = [*np.flatnonzero(np.diff(np.floor(x / _LEAST_VISIBLE))), len(x) - 1]  # the last bucket of each

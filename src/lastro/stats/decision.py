@@ -24,7 +24,7 @@ import numpy as np
 from lastro.stats._projections import Floats
 from lastro.stats.campaign_effects import CampaignDraws, Campaigns
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
-from lastro.stats.intervals import Estimate, median_of
+from lastro.stats.intervals import Estimate, posterior_median
 from lastro.stats.simultaneous import Outlook
 
 _FINER = 4  # times the usual number of draws at a look, whose level is smaller, up to `_MOST_DRAWN` values in all
@@ -175,7 +175,7 @@ def choose(
         p_holds, p_may_hold, p_next_holds = (
             math.nan if missing[at] else float(held[:, at].mean()) for held in (holds, may_hold, next_holds)
         )
-        cost_estimate = median_of(costs[:, at], alpha)
+        cost_estimate = posterior_median(costs[:, at], alpha)
         odds.append(
             CandidateOdds(limit_odds, p_holds, p_may_hold, p_next_holds, cost_estimate, cheapest[at], missing[at])
         )
@@ -269,7 +269,7 @@ def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> li
     worst = ends.argmin(axis=1) if limit.at_least else ends.argmax(axis=1)
     odds: list[LimitOdds | None] = []
     for at, condition in enumerate(worst):
-        mean = median_of(means[:, at, condition], alpha)
+        mean = posterior_median(means[:, at, condition], alpha)
         odds.append(LimitOdds(int(condition), mean, float(good[:, at].all(axis=1).mean())) if mean else None)
     return odds
 

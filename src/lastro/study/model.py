@@ -11,7 +11,7 @@ from lastro.errors import InputError
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
 from lastro.stats.intervals import alpha_of
-from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.study.own_function import OwnFunction
 
 Level = str | int | float | bool

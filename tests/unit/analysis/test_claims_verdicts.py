@@ -28,7 +28,7 @@ from lastro.analysis.noise_floor import floor_here
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
-from lastro.stats.noise_floor import FORMAT, rescaled
+from lastro.stats.noise_floor import FORMAT, floor_for_blocks
 from lastro.study.model import Level
 from lastro.words.claims import published_text, reason_text
 from lastro.words.claims_text import measured_text
@@ -394,7 +394,7 @@ def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(templat
     report = measured(template, TRUE, 1)
     floor = floor_here(with_floor(report, 0.02, blocks=12).views[0])
     assert floor is not None and floor.blocks == BLOCKS
-    assert floor.share == rescaled(0.02, 12, BLOCKS) == pytest.approx(0.02 * math.sqrt(2))
+    assert floor.share == floor_for_blocks(0.02, 12, BLOCKS) == pytest.approx(0.02 * math.sqrt(2))
     assert floor.note == "the noise floor was measured for 12 blocks and scaled to the 6 of this campaign"
     same = floor_here(with_floor(report, 0.02).views[0])
     assert same is not None and (same.share, same.note) == (0.02, None)

@@ -211,10 +211,10 @@ DONE = Dose(
         ("memory", {"memory_peak_bytes": 20 * MIB}, {"memory_bytes": 32 * MIB}, None),
         ("disk", {}, {}, None),
         ("disk", {"written_bytes": 5 * MIB}, {}, "wrote 5.0 MiB, less than 10.0 MiB"),
-        ("disk", {"written_bytes": 0, "written_in_all_bytes": 90 * MIB}, {"write_bps": 4 * MIB}, None),  # in its limit
+        ("disk", {"written_bytes": 0, "written_events_bytes": 90 * MIB}, {"write_bps": 4 * MIB}, None),  # in its limit
         (
             "disk",
-            {"written_bytes": 0, "written_in_all_bytes": MIB},
+            {"written_bytes": 0, "written_events_bytes": MIB},
             {"write_bps": 4 * MIB},
             "wrote 1.0 MiB, less than 4",
         ),

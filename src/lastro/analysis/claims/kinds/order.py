@@ -12,7 +12,7 @@ from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, direction, farther, larger, without_common
 from lastro.analysis.claims.claim import Change, Claim, Statement, VerdictWords, changed, check_distinct
 from lastro.stats.notes import N_
-from lastro.stats.weights import less
+from lastro.stats.weights import minus
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError
 from lastro.study.schema import OneLine
@@ -76,7 +76,7 @@ class Order(Statement):
                 if n_sides == 1:
                     parts.append(direction(f"{first} / {second}", above[0], below[0], True, cells))
                 else:
-                    parts.append(compare(f"{first} − {second}", less(*above), less(*below), cells))
+                    parts.append(compare(f"{first} − {second}", minus(*above), minus(*below), cells))
         return ClaimEffects(tuple(parts), n_measured, n_conditions)
 
     def _sides_at(self, level: Level) -> list[Levels]:
