@@ -1,8 +1,9 @@
 """The growth of each metric with the sizes of a factor's levels, such as the routers and links of topologies. Pure.
 
 The growth is determined for each combination of the other factors. With three sizes or more, a line is fitted to the
-means; its parameters and curvature have intervals by the model of the metric. Any two means lie on a line, so with two
-sizes the ratio of the means is compared with the ratio of the sizes. The scenario defines which factor has sizes."""
+means; the model of the metric gives the intervals of its parameters and of its bend. Two means always lie on a line, so
+with two sizes the ratio of the means is compared with the ratio of the sizes. The scenario defines which factor has
+sizes."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class SizeRelation:
 class Line:
     """The least-squares line through the means: slope, intercept, and `bend`, the quadratic coefficient.
 
-    These have no intervals if a mean is of a single value. If the means bend, `slope` is still that of the nearest
-    line."""
+    The estimates have no intervals if a mean is of a single value. If the means bend, `slope` is still that of the
+    least-squares line."""
 
     slope: Estimate
     intercept: Estimate

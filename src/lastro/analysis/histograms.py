@@ -24,7 +24,7 @@ class PooledHistogram:
         return sample_mean(values) if values else None
 
 
-def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
+def pooled_histograms(report: CampaignResults, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
     """Return {treatment: {name: the sum of its valid trials' histograms of this name}}.
 
     Only histograms whose name is in `names` are included, and empty ones are left out. Trials are added up, not

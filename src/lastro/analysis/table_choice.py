@@ -24,7 +24,7 @@ class TableChoice:
     top: int | None = None
 
     def of(self, rows: Iterable[Row], report: CampaignResults) -> list[Row]:
-        """Return the chosen ones of the rows of a report, sorted; rows without a mean of the metric come last.
+        """Return the chosen rows among `rows`, sorted; rows without a mean of the metric come last.
 
         Raises: InputError for a factor, a level or a metric that the campaign does not have."""
         rows = [row for row in rows if is_under(report, row, self.where)]
@@ -35,9 +35,9 @@ class TableChoice:
             at = names.index(self.sort)
             descending = (report.metrics[at].better == "higher") is not self.worst_first
             means = {row.treatment.index: cell.summary.mean for row in rows if (cell := row.cells[at]).summary}
-            known = [row for row in rows if row.treatment.index in means]
-            known.sort(key=lambda row: means[row.treatment.index], reverse=descending)
-            rows = known + [row for row in rows if row.treatment.index not in means]
+            measured = [row for row in rows if row.treatment.index in means]
+            measured.sort(key=lambda row: means[row.treatment.index], reverse=descending)
+            rows = measured + [row for row in rows if row.treatment.index not in means]
         return rows[: self.top]
 
 

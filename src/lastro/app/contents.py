@@ -17,7 +17,7 @@ from lastro.results.members import NAMELESS
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
-    from lastro.analysis.as_published import AsPublished
+    from lastro.analysis.as_published import MatchedPublication
     from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.claims import Judgement
     from lastro.analysis.claims.by_blocks import VerdictsAfter
@@ -153,7 +153,7 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
     return Content(report, analyse(report), say, judged_claims.judgements, tally, explanation(report, say), printed)
 
 
-def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
+def published_of(directory: Path, data: CampaignData) -> MatchedPublication | None:
     """Return the published tables and figures in a campaign's claims file, matched with the campaign's results.
 
     None if there are none. Raises: StudyError when the claims file is invalid or is about another study."""
@@ -164,10 +164,10 @@ def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
     return _printed(load_claims(file, data.study), build_report(data, all_metrics=True)) if file else None
 
 
-def _printed(claims: Claims, report: CampaignResults) -> AsPublished | None:
-    from lastro.analysis.as_published import as_published
+def _printed(claims: Claims, report: CampaignResults) -> MatchedPublication | None:
+    from lastro.analysis.as_published import match_publication
 
-    return as_published(claims, report) or None
+    return match_publication(claims, report) or None
 
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:

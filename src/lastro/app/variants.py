@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lastro.analysis.variants import question
+from lastro.analysis.variants import variant_test
 from lastro.app import campaigns
 from lastro.app.campaign_dirs import check_place, place_for
 from lastro.app.messages import say
@@ -52,7 +52,7 @@ def study_of(plan: Plan) -> Study:
     if not FEWEST_BLOCKS <= blocks <= MOST_BLOCKS:
         raise InputError(f"--blocks {blocks} is not possible", f"give at least {FEWEST_BLOCKS}")
     first = FEWEST_BLOCKS if plan.until_decided else blocks
-    test = replace(question(study, plan.metric, plan.margin), first_look=first, last_look=blocks)
+    test = replace(variant_test(study, plan.metric, plan.margin), first_look=first, last_look=blocks)
     most = blocks + new_blocks(blocks)
     design = replace(study.design, stopping="decided", replicates=first, max_replicates=most, within_s=plan.within_s)
     return replace(study, design=design, test=test)

@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
-from lastro.analysis.topology import RecordedTopology, recorded, versions
+from lastro.analysis.topology import RecordedTopology, recorded_topology, tool_versions
 from lastro.cli._terminal import print_document
 from lastro.errors import InputError
 from lastro.plain import json_text
@@ -31,7 +31,7 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
 
         width = max(_LEAST_WIDTH, shutil.get_terminal_size((80, 24)).columns)
         head = [_as_built(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]
-        print(*head, "", *topology_lines(topology.topology, versions(store.provenance), width), sep="\n")
+        print(*head, "", *topology_lines(topology.topology, tool_versions(store.provenance), width), sep="\n")
 
 
 def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
@@ -39,11 +39,11 @@ def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *,
 
     If it has none, or `chosen` is None, return that of another attempt of the trial's treatment, unless `only_that`.
     Raises: InputError when none was recorded."""
-    topology = recorded([chosen]) if chosen else None
+    topology = recorded_topology([chosen]) if chosen else None
     if topology is None and not only_that:
         alike = [row.number for row in store.trials() if row.treatment == trial.treatment and row.attempts]
         places = [trial.number, *alike] if trial.number in alike else alike
-        topology = next(filter(None, (recorded(store.attempts(number)) for number in places)), None)
+        topology = next(filter(None, (recorded_topology(store.attempts(number)) for number in places)), None)
     if topology is not None:
         return topology
     if chosen is None:
@@ -79,7 +79,7 @@ def _write(output: str, store: Store, trial: TrialRow, recorded: RecordedTopolog
             f"{output}: no figure format is named '{suffix}'", f"use {', '.join(_SUFFIXES)}, or - for stdout"
         )
     picture = topology_picture(
-        _as_built(trial, recorded), _levels(store, trial), recorded.topology, versions(store.provenance)
+        _as_built(trial, recorded), _levels(store, trial), recorded.topology, tool_versions(store.provenance)
     )
     if output == "-":
         print_document(picture.svg())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lastro.analysis.model import Interaction, LevelEffect, MetricAnalysis
 from lastro.analysis.remarks import in_order
-from lastro.analysis.verdicts import Verdict, decided
+from lastro.analysis.verdicts import Verdict, verdict_on_ratio
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
 from lastro.figures.scale import AxisEnds, over
@@ -69,7 +69,7 @@ def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
 
 def judged(metric: Metric, effect: LevelEffect) -> Verdict:
     """Return the verdict on an effect after correction for multiple comparisons."""
-    return decided(metric, effect.decision, effect.ratio.value)
+    return verdict_on_ratio(metric, effect.decision, effect.ratio.value)
 
 
 def _drawn(

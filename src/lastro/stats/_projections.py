@@ -157,8 +157,8 @@ class LinearModel:
             if np.min(np.abs(np.diag(r)[:last])) > aliasing_tolerance(columns):
                 return last - first, sum_of_squares(r[first:last, last], len(self.fitted))
         basis = orthonormal_basis(others)
-        added = orthonormal_basis(project_out(basis, of_term), of_term)
-        return added.shape[1], sum_of_squares(added.T @ project_out(basis, self.z), len(self.fitted))
+        new_directions = orthonormal_basis(project_out(basis, of_term), of_term)
+        return new_directions.shape[1], sum_of_squares(new_directions.T @ project_out(basis, self.z), len(self.fitted))
 
 
 def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:

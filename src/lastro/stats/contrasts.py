@@ -194,7 +194,7 @@ def _sum_estimate(estimate: CellEstimate, judged: EstimateTest, confidence: floa
     interval = None
     if estimate.error is not None and judged.critical is not None and math.isfinite(judged.critical):
         half = judged.critical * estimate.error + estimate.bias
-        interval = Interval(estimate.value - half, estimate.value + half, confidence)
+        interval = Interval.around(estimate.value, half, confidence)
     return _with_test(estimate, judged, estimate.value, interval)
 
 

@@ -32,6 +32,10 @@ class Interval:
     high: float
     confidence: float
 
+    @classmethod
+    def around(cls, value: float, half_width: float, confidence: float) -> Interval:
+        return cls(value - half_width, value + half_width, confidence)
+
     @property
     def half_width(self) -> float:
         return (self.high - self.low) / 2
@@ -196,5 +200,5 @@ def describe(values: Sequence[float], confidence: float, step: float = 0.0, *, n
     variance = sample_covariance(scaled, scaled)
     sd = unit * math.sqrt(variance)
     half = t_quantile(confidence, n - 1) * unit * math.sqrt(variance / n) + rounding_of_mean(sd, step, n, confidence)
-    interval = Interval(mean - half, mean + half, confidence)
+    interval = Interval.around(mean, half, confidence)
     return Summary(n, mean, sd, interval.above_zero() if non_negative else interval)

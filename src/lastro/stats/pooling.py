@@ -80,8 +80,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
     tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
     n = len(effects)
     value, error = sample.mean(tau2)
-    half = t_quantile(confidence, n - 1) * error
-    interval = Interval(value - half, value + half, confidence)
+    interval = Interval.around(value, t_quantile(confidence, n - 1) * error, confidence)
     return PooledMean(
         estimate=Estimate(value, interval, n, p=t_p(value, error, n - 1, 0.0), df=n - 1),
         error=error,

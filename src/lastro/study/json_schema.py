@@ -74,17 +74,19 @@ def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:
 def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:
     """Return the schema of a level of a part factor: a name, or a text with options, a chain or a combination."""
     names = sorted(schema.parts[kind])
-    if kind not in schema.combinable:
+    if kind in schema.combinable:
+        name = "|".join(re.escape(name) for name in names if name != NONE)
+        pattern = rf"({name})(\+({name}))+"
+    elif kind in schema.chainable:
+        hop = _pattern_of_part(schema, kind, own)
+        if PLATFORM in schema.parts:
+            hop += rf"( *{ON} *{_pattern_of_part(schema, PLATFORM)})?"
+        pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
+    elif schema.options.get(kind):
         pattern = _pattern_of_part(schema, kind, own)
-        if kind in schema.chainable:
-            platform = _pattern_of_part(schema, PLATFORM) if PLATFORM in schema.parts else ""
-            hop = rf"{pattern}( *{ON} *{platform})?" if platform else pattern
-            pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
-        elif not schema.options.get(kind):
-            return {"enum": names}
-        return {"anyOf": [{"enum": names}, {"type": "string", "pattern": f"^{pattern}$"}]}
-    word = "|".join(re.escape(name) for name in names if name != NONE)
-    return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
+    else:
+        return {"enum": names}
+    return {"anyOf": [{"enum": names}, {"type": "string", "pattern": f"^{pattern}$"}]}
 
 
 def _pattern_of_part(schema: ScenarioSchema, kind: str, own: str = "") -> str:

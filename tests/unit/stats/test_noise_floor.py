@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from lastro.analysis.noise_floor import Floor, kept_floors
+from lastro.analysis.noise_floor import Floor, stored_floors
 from lastro.errors import InputError
 from lastro.stats.intervals import t_quantile
 from lastro.stats.noise_floor import (
@@ -147,5 +147,5 @@ def test_floors_are_read_from_what_was_kept_and_nothing_else() -> None:
         "blocks": 5,
         "metrics": {"a": {"floor": 0.03, "treatment": "t"}, "b": {"floor": None}},
     }
-    assert kept_floors(kept) == {"a": Floor(0.03, 5)}
-    assert kept_floors(None) == kept_floors({}) == {}
+    assert stored_floors(kept) == {"a": Floor(0.03, 5)}
+    assert stored_floors(None) == stored_floors({}) == {}

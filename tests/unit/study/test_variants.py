@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lastro.analysis.variants import question
+from lastro.analysis.variants import variant_test
 from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError
 from lastro.platforms.base import Platform
@@ -74,8 +74,8 @@ def test_the_command_line_makes_two_variants_of_which_a_is_the_reference() -> No
 
 def test_the_margin_of_the_metric_in_the_study_is_that_of_its_variants() -> None:
     found = study(BOTH + '[variants.after.settings]\ntcp_s = 3\n[margins]\njitter = "8%"\n')
-    assert question(found, "jitter").margin == 0.08 and question(found, "throughput").margin == 0.03
-    assert question(found, "jitter", 0.01).margin == 0.01
+    assert variant_test(found, "jitter").margin == 0.08 and variant_test(found, "throughput").margin == 0.03
+    assert variant_test(found, "jitter", 0.01).margin == 0.01
     assert with_variants(study(PLAIN + '[margins]\njitter = "8%"\n'), SCHEMAS["chain"], (), ("tcp_s=2",)).margins
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
+from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, HistorySeries, fact_changes
 from lastro.builders.data.junit import add_case, add_failure, add_suite, new_root, xml_file
 from lastro.grouping import by_key
 from lastro.results.history_points import History
@@ -54,7 +54,7 @@ def document(report: HistoryReport) -> dict[str, Any]:
     }
 
 
-def _series(series: KeptSeries) -> dict[str, Any]:
+def _series(series: HistorySeries) -> dict[str, Any]:
     return {
         "study": series.last.study,
         "host": series.last.host,
@@ -108,7 +108,7 @@ def junit(report: HistoryReport) -> bytes:
     return xml_file(root)
 
 
-def _change_text(series: KeptSeries, change: HistoryChange) -> str:
+def _change_text(series: HistorySeries, change: HistoryChange) -> str:
     return f"worse at {range_text(series, change, ENGLISH)}: {ratio_text(change.point.ratio, ENGLISH)}"
 
 

@@ -1,4 +1,4 @@
-"""The means of several levels are alike."""
+"""Claims that the means of several levels are alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimEffects, equivalence
+from lastro.analysis.claim_effects import ClaimEffects, equivalence_contrast
 from lastro.analysis.claims.claim import Change, Claim, OverConditions, check_distinct
 from lastro.study.model import Levels, Study
 from lastro.study.schema import LevelValue
@@ -43,5 +43,5 @@ class Alike(OverConditions):
         for place, weights in places.items():
             for (a, of), (b, to) in itertools.combinations(zip(self.levels, weights, strict=True), 2):
                 label = " · ".join(filter(None, (f"{a} / {b}", place)))
-                parts.append(equivalence(label, of, to, claim.margin or 0.0, cells))
+                parts.append(equivalence_contrast(label, of, to, claim.margin or 0.0, cells))
         return ClaimEffects(tuple(parts), n_measured, n_conditions)
