@@ -323,6 +323,11 @@ class CampaignResults:
         return tuple(MetricView(self, index) for index in range(len(self.metrics)))
 
     @property
+    def blocks(self) -> set[int]:
+        """The blocks with a valid value of any metric."""
+        return {point.block for row in self.rows for cell in row.cells for point in cell.points}
+
+    @property
     def on_logs(self) -> tuple[str, ...]:
         """The names of the metrics whose ratios are of geometric means, because the model is of logarithms."""
         views = [view for view in self.views if view.model is not None and view.model.log]

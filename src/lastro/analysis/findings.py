@@ -74,7 +74,11 @@ class MetricFindings:
     @property
     def largest_first(self) -> list[FactorPairs]:
         """The factors in descending order of their largest significant difference; those without one come last."""
-        return sorted(self.factors, key=_negative_largest_difference)
+
+        def negative_largest(factor: FactorPairs) -> float:
+            return min((-pair.distance for pair in factor.effects.values() if pair.differs), default=0)
+
+        return sorted(self.factors, key=negative_largest)
 
     @property
     def compared(self) -> list[FactorPairs]:
@@ -150,7 +154,7 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
 
     `analysis` is the analysis of the report, if the caller has it. Without it, only the comparisons that the findings
     need are computed, in a fraction of the time."""
-    if not any(cell.points for row in report.rows for cell in row.cells):
+    if not report.blocks:
         return None
     neighbours = interference(report)
     covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if neighbours else set()
@@ -184,10 +188,6 @@ def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindin
     known = applicable_floor(view)
     floor = known.share if known else None
     return MetricFindings(view.metric, data, factor_pairs(data, main_effects(data, floor), floor), margin)
-
-
-def _negative_largest_difference(factor: FactorPairs) -> float:
-    return min((-pair.distance for pair in factor.effects.values() if pair.differs), default=0)
 
 
 def level_groups(factor: FactorPairs, margin: float) -> LevelGroups:

@@ -171,8 +171,7 @@ def _unusable(report: CampaignResults) -> str:
         return N_("it does not vary the platform")
     if not any(metric.better != "neither" for metric in report.metrics):
         return N_("no metric is better higher or lower")
-    blocks = {point.block for row in report.rows for cell in row.cells for point in cell.points}
-    if len(blocks) < FEWEST_BLOCKS:
+    if len(report.blocks) < FEWEST_BLOCKS:
         return N_("it has fewer than two blocks")
     try:
         campaigns = campaigns_of(report)

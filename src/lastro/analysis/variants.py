@@ -145,16 +145,14 @@ def variant_test(study: Study, metric: str | None = None, margin: float | None =
         )
     of_file, blocks = study.test, max(FEWEST_BLOCKS, study.design.most_blocks)
     name = metric or (of_file.metric if of_file else default_metric(study))
-    known = {known_metric.name: known_metric for known_metric in study.metrics}
-    if name not in known or known[name].better == "neither":
-        why = "declares no better direction" if name in known else "is not a metric of this study"
-        directed = [known_metric.name for known_metric in study.metrics if known_metric.better != "neither"]
+    directions = {known.name: known.better for known in study.metrics}
+    if directions.get(name, "neither") == "neither":
+        why = "declares no better direction" if name in directions else "is not a metric of this study"
+        directed = [known for known, better in directions.items() if better != "neither"]
         raise InputError(f"--metric: {name} {why}", did_you_mean(name, directed))
-    usual = of_file.margin if of_file and of_file.metric == name else Margins.of_studies(study).of(name)
-    wanted = margin or usual
-    if of_file and (name, wanted) == (of_file.metric, of_file.margin):
+    if of_file and name == of_file.metric and (not margin or margin == of_file.margin):
         return of_file
-    return VariantTest(name, wanted, blocks, blocks)
+    return VariantTest(name, margin or Margins.of_studies(study).of(name), blocks, blocks)
 
 
 def judge_variants(report: CampaignResults, test: VariantTest, looks: Sequence[Look] | None = None) -> VariantAnswer:

@@ -121,24 +121,25 @@ class LinearModel:
         """Fit the model to `y`. Each term is a tuple of indices into `factors`; each factor has two levels or more."""
         first, rows, counts = _distinct(factors, len(y))
         # One row for each distinct combination, weighted by its number of values: nine rows for 18,000 values.
-        root = np.sqrt(counts)
+        weights = np.sqrt(counts)
         contrasts = [helmert_contrasts(codes)[first] for codes in factors]
-        parts = [root[:, None]]
+        parts = [weights[:, None]]
         for term in terms:
-            columns = root[:, None]
+            columns = weights[:, None]
             for index in term:
                 columns = interaction_columns(columns, contrasts[index])
             parts.append(columns)
         stacked = np.hstack(parts)
+        # `frame` is an orthonormal basis of the space of all columns, and `inner` has the columns in this basis.
         crossed = len(counts) == math.prod(int(codes.max()) + 1 for codes in factors) and np.ptp(counts) == 0
         if crossed:
             frame, inner = stacked / np.linalg.norm(stacked, axis=0), np.eye(stacked.shape[1])
         else:
             frame, inner = np.linalg.qr(stacked)
         intercept, *of_terms = np.split(inner, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)
-        z = frame.T @ (root * (np.bincount(rows, weights=y) / counts))
+        z = frame.T @ (weights * (np.bincount(rows, weights=y) / counts))
         basis = inner if crossed else orthonormal_basis(inner)
-        fitted = (frame @ (basis @ (basis.T @ z)) / root)[rows]
+        fitted = (frame @ (basis @ (basis.T @ z)) / weights)[rows]
         return cls(tuple(of_terms), intercept, z, fitted, basis.shape[1], crossed)
 
     def effect(self, term: int, adjusted_for: Sequence[int]) -> tuple[int, float]:

@@ -66,7 +66,7 @@ def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
 def options_named(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
     """Return {"platform.nic": [the option `nic` of every platform that has it]}, and so on for all options of parts.
 
-    The settings of the testbed (`placed`) are included, because a study may leave them out, as it may options."""
+    The settings of the testbed (`placed`) are included, because a study may omit them, like options."""
     named = {name: [setting] for name, setting in schema.placed.items()}
     for kind, parts in schema.options.items():
         for options in parts.values():

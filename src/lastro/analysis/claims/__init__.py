@@ -119,17 +119,12 @@ def judge_by(
     """Judge each claim by its effects in one or several reports of the same study.
 
     `effects` returns the effects of a claim, and raises Untestable if the reports lack the data for the claim."""
-    n_blocks = sum(len(_blocks(report)) for report in reports)
+    n_blocks = sum(len(report.blocks) for report in reports)
     tested = [_test_or_stand_in(claim, reports, effects, n_blocks) for claim in claims.claims]
     adjusted = holm([judgement.p for judgement in tested])
     return tuple(
         _with_verdict(judgement, p, reports[0], n_blocks) for judgement, p in zip(tested, adjusted, strict=True)
     )
-
-
-def _blocks(report: CampaignResults) -> set[int]:
-    """Return the blocks with a valid value."""
-    return {point.block for row in report.rows for cell in row.cells for point in cell.points}
 
 
 def _test_or_stand_in(

@@ -84,17 +84,13 @@ def _open_parts(judgement: Judgement, alpha: float) -> Iterator[_OpenPart | None
                 estimate = part.effect if part.measure == measure else part.beside
                 yield _open_part(estimate, measure, tolerated(claim), 1 - alpha, judgement.n_blocks)
         return
-    level = alpha * _uncorrected(judgement)
+    # The correction for other claims multiplies the level of significance by p / corrected p.
+    level = alpha * (judgement.p / judgement.p_adjusted) if judgement.p and judgement.p_adjusted else alpha
     one_sided = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
     for part in parts:
         if (part.p_for or 0.0) >= level and len(parts) * (part.p_against or 0.0) >= level:
             ends, confidence = _ends(judgement, part.measure), 1 - (2 * level if one_sided else level)
             yield _open_part(part.effect, part.measure, ends, confidence, judgement.n_blocks)
-
-
-def _uncorrected(judgement: Judgement) -> float:
-    """Return the factor by which the correction for other claims multiplies the level of significance."""
-    return judgement.p / judgement.p_adjusted if judgement.p and judgement.p_adjusted else 1.0
 
 
 def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
